@@ -1,0 +1,1 @@
+"""Typed configuration: every number a user may change, once."""

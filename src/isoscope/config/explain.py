@@ -1,0 +1,98 @@
+"""One line for a fault in the configuration: file, dotted path, what was expected, "did you mean"."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+_KIND = "kind"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"`, or the choices where nothing is near, or nothing where there are none."""
+    names = [str(one) for one in known]
+    close = difflib.get_close_matches(str(name), names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else ""
+
+
+def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Callable[[str], str]) -> str:
+    """The first fault of `error` in one line, with the number of the others."""
+    faults = error.errors(include_url=False)
+    # a misspelt key also leaves its right name missing: name the misspelling, which is what the user can see
+    first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
+    path, node = _user_path(first["loc"], tree)
+    dotted = ".".join(str(part) for part in path)
+    line = f"{origin(dotted)}: {dotted or 'top'}: {_expected(kind, tree, first, path, node)}"
+    return line + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
+
+
+def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
+    """`loc` without the tags that unions put into it, and the value there (None where it is missing)."""
+    path: list[Any] = []
+    node = tree
+    for part in loc:
+        inside = (isinstance(node, dict) and part in node) or (isinstance(node, list | tuple) and isinstance(part, int))
+        if not inside and isinstance(node, dict) and node.get(_KIND) == part:
+            continue
+        path.append(part)
+        node = node[part] if inside and (isinstance(node, dict) or part < len(node)) else None
+    return path, node
+
+
+def _expected(kind: type[BaseModel], tree: Any, fault: Any, path: list[Any], node: Any) -> str:
+    match fault["type"]:
+        case "extra_forbidden":
+            siblings = _fields(kind, tree, path[:-1])
+            return f"unknown key{nearest(str(path[-1]), siblings)}"
+        case "missing":
+            return "missing"
+        case "union_tag_invalid":
+            tags = [tag.strip(" '") for tag in fault["ctx"]["expected_tags"].split(",")]
+            return f"kind {fault['ctx']['tag']!r} is unknown{nearest(fault['ctx']['tag'], tags)}"
+        case "union_tag_not_found":
+            return (
+                f"no key 'kind' among {', '.join(map(repr, node))}"
+                if isinstance(node, dict)
+                else f"expected a mapping, got {node!r}"
+            )
+        case "value_error":
+            return str(fault["ctx"]["error"])
+        case "literal_error":
+            choices = fault["ctx"]["expected"]
+            tags = [tag.strip(" '") for tag in choices.replace(" or ", ",").split(",")]
+            return f"expected {choices}, got {node!r}{nearest(str(node), tags).partition('; known')[0]}"
+        case _:
+            expected = fault["msg"].removeprefix("Input should be ").removeprefix("Value should ")
+            return f"expected {expected}, got {node!r}"
+
+
+def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
+    """Names of the fields a node of the tree may have."""
+    for part in path:
+        tree = tree[part] if isinstance(tree, dict | list) else None
+        kind = _member(_annotation(kind, part), tree)
+    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+
+
+def _annotation(kind: Any, part: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field: FieldInfo | None = kind.model_fields.get(part)
+        return field.annotation if field else None
+    return get_args(kind)[-1] if get_args(kind) else None  # dict[str, X] or tuple[X, ...]
+
+
+def _member(annotation: Any, tree: Any) -> Any:
+    """The member of a union that a node's `kind` names, or the annotation itself."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    for member in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ():
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            tag = member.model_fields.get(_KIND)
+            if tag is None or (isinstance(tree, dict) and tree.get(_KIND) in get_args(tag.annotation)):
+                return member
+    return annotation

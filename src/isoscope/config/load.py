@@ -1,0 +1,187 @@
+"""From YAML to one typed tree: overlays, `-S name=value`, and errors that name the file, the path and the cure."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Union, get_args
+
+from pydantic import BaseModel, Field, ValidationError, create_model
+
+from isoscope import paths, plugins
+from isoscope.config.data import Data, Embedded, Hub, Local
+from isoscope.config.explain import explain, nearest
+from isoscope.config.model import FFT, Additive, Conv2d, Model
+from isoscope.config.project import Cell, Root, Study
+from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
+from isoscope.errors import InputError
+
+CELL_SECTIONS = tuple(Cell.model_fields)
+OVERRIDE = "-S"
+
+
+class Resolved(NamedTuple):
+    """A typed cell with the plain tree it was made from."""
+
+    cell: Cell
+    tree: Tree
+    axes: dict[str, str]
+
+
+class Configuration:
+    """params.yaml with its overlays, overrides and plugins, read once and checked whole.
+
+    Raises `InputError` (one line: file, dotted path, what was expected) on anything wrong at any depth.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        overrides: Iterable[str] = (),
+        extra_plugins: Iterable[Path] = (),
+        *,
+        raw: Tree | None = None,
+    ) -> None:
+        self.folder = folder
+        self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
+        self.overrides = [parse_override(one) for text in overrides for one in split_overrides(text)]
+        unused = self._apply_to_root()
+        known = (*Root.model_fields, *CELL_SECTIONS)
+        for key in self.raw:
+            if key not in known:
+                raise InputError(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), known)}")
+        root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
+        self.root: Root = validate(Root, root, lambda _: str(paths.PARAMS))
+        for path in (*(folder / name for name in self.root.plugins), *extra_plugins):
+            plugins.load(path)
+        self._cell_type = cell_type()
+        self._check_overrides(unused)
+
+    def _apply_to_root(self) -> list[Override]:
+        """Apply overrides of whole-project sections; return those that belong to cells."""
+        rest = []
+        for override in self.overrides:
+            if override.file in (None, str(paths.PARAMS)) and override.section in Root.model_fields:
+                override.apply(self.raw, str(paths.PARAMS))
+            else:
+                rest.append(override)
+        return rest
+
+    def _check_overrides(self, cell_overrides: list[Override]) -> None:
+        self._cell_overrides = cell_overrides
+        known = (*Root.model_fields, *CELL_SECTIONS)
+        files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]
+        files.append(paths.PARAMS.as_posix())
+        for override in cell_overrides:
+            if override.file is not None and override.file not in files:
+                cure = nearest(override.file, sorted(files))
+                raise InputError(f"-S {override.file}:{override.name}: no such overlay{cure}")
+            if override.section not in known:
+                raise InputError(
+                    f"-S {override.name}: unknown section {override.section!r}{nearest(override.section, known)}"
+                )
+
+    def study(self, name: str) -> Study:
+        """The study called `name`."""
+        if name not in self.root.studies:
+            raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
+        return self.root.studies[name]
+
+    def arms(self, study: str) -> list[dict[str, str]]:
+        """Every arm of a study as axis → value, in the order of its axes."""
+        arms: list[dict[str, str]] = [{}]
+        for axis, values in self.study(study).axes.items():
+            arms = [{**arm, axis: value} for arm in arms for value in values]
+        return arms
+
+    def cell(self, study: str, arm: str) -> Resolved:
+        """The typed parameters of one arm: params.yaml, the task's overlay, each axis's overlay, then `-S`."""
+        found = {"-".join(axes.values()): axes for axes in self.arms(study)}
+        if arm not in found:
+            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, found)}")
+        return self._resolve({"task": self.study(study).task, **found[arm]}, self._cell_type, found[arm])
+
+    def data(self, task: str) -> Data:
+        """The section `data` of one task."""
+        if task not in self.root.tasks:
+            raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, self.root.tasks)}")
+        only_data = create_model("DataCell", __base__=BaseModel, data=(data_type(), ...))
+        tree, origin = self._merged({"task": task}, ("data",))
+        return validate(only_data, {"data": tree.get("data", {})}, origin).data
+
+    def _merged(self, choices: dict[str, str], sections: tuple[str, ...] = CELL_SECTIONS) -> tuple[Tree, Origin]:
+        tree = {name: copy.deepcopy(self.raw[name]) for name in sections if name in self.raw}
+        origin = Origin(tree, str(paths.PARAMS))
+        for axis, value in choices.items():
+            file = paths.overlay(axis, value)
+            overlay = read_yaml(self.folder, file)
+            for override in self._cell_overrides:
+                if override.file == str(file):
+                    override.apply(overlay, str(file))
+            for key in overlay:
+                if key not in CELL_SECTIONS:
+                    raise InputError(
+                        f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}"
+                    )
+            merge(tree, overlay)
+            origin.lay(overlay, str(file))
+        for override in self._cell_overrides:
+            if override.file in (None, str(paths.PARAMS)) and override.section in sections:
+                override.apply(tree, OVERRIDE)
+                origin.lay(override.as_tree(), OVERRIDE)
+        return tree, origin
+
+    def _resolve(self, choices: dict[str, str], kind: type[Cell], axes: dict[str, str]) -> Resolved:
+        tree, origin = self._merged(choices)
+        return Resolved(validate(kind, tree, origin), tree, axes)
+
+    def cells(self, study: str) -> dict[str, Resolved]:
+        """Every arm of a study, resolved, by its name."""
+        return {arm: self.cell(study, arm) for arm in ("-".join(axes.values()) for axes in self.arms(study))}
+
+    @staticmethod
+    def plugin_digests(cell: Cell) -> dict[str, str]:
+        """File → sha256 of its code, of the plugin whose fusion a cell uses (a data set is in the hash of its data)."""
+        plugin = plugins.FUSIONS.get(cell.model.fusion.kind)
+        return {plugin.file.name: plugins.digest(plugin.file)} if plugin else {}
+
+    def check(self) -> int:
+        """Resolve every task and every arm of every study; returns how many there are."""
+        for name, study in self.root.studies.items():
+            if study.task not in self.root.tasks:
+                raise InputError(
+                    f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(self.root.tasks)}"
+                )
+        for task in self.root.tasks:
+            self.data(task)
+        cells = [(name, "-".join(axes.values())) for name in self.root.studies for axes in self.arms(name)]
+        for name, arm in cells:
+            self.cell(name, arm)
+        return len(self.root.tasks) + len(cells)
+
+
+def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
+    """`tree` as `kind`, or an `InputError` that explains the first fault."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(explain(kind, tree, error, origin)) from None
+
+
+def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.Plugin]) -> Any:
+    taken = {get_args(kind.model_fields["kind"].annotation)[0] for kind in builtin}
+    if clash := taken & registry.keys():
+        name = min(clash)
+        raise InputError(f"plugin {registry[name].file}: {name!r} is a built-in kind; give it another name")
+    kinds = (*builtin, *(plugin.options for plugin in registry.values()))
+    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
+
+
+def data_type() -> type[Data]:
+    """The section `data` with the data sets that plugins add."""
+    return create_model("Data", __base__=Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
+
+
+def cell_type() -> type[Cell]:
+    """A cell with the fusions and data sets that plugins add."""
+    model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
+    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...))

@@ -1,0 +1,109 @@
+"""Profiles: overlays on params.yaml itself, laid into the file so that DVC and people see one truth."""
+
+import difflib
+import io
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
+
+from isoscope.config.load import Configuration
+from isoscope.config.tree import Tree, read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import PARAMS, PROFILES, checked_name
+
+_KEPT = Path(".isoscope/params.before-reset.yaml")
+
+
+def apply(folder: Path, name: str) -> str:
+    """Lay `profiles/<name>.yaml` over params.yaml in place, comments kept; returns the difference as a unified diff.
+
+    Raises `InputError` where params.yaml differs from its committed state, or the profile does not fit.
+    """
+    overlay = read_yaml(folder, PROFILES / f"{checked_name('profile', name)}.yaml")
+    before = (folder / PARAMS).read_text("utf-8")
+    if before != _committed(folder):
+        raise InputError(f"{PARAMS}: has changes that are not committed; commit them or run: isoscope profile --reset")
+    after = laid_over(before, overlay)
+    _write(folder / PARAMS, after)
+    try:
+        Configuration(folder).check()
+    except InputError:
+        _write(folder / PARAMS, before)
+        raise
+    return _difference(before, after)
+
+
+def restore(folder: Path) -> str:
+    """Put the committed params.yaml back; the replaced one is kept in `.isoscope/`. Returns the difference."""
+    before, after = (folder / PARAMS).read_text("utf-8"), _committed(folder)
+    if before == after:
+        return ""
+    (folder / _KEPT).parent.mkdir(exist_ok=True)
+    _write(folder / _KEPT, before)
+    _write(folder / PARAMS, after)
+    return _difference(before, after)
+
+
+def laid_over(text: str, overlay: Tree) -> str:
+    """YAML text with an overlay's values in it, comments and order kept; a node with `kind` is replaced whole."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 120
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.representer.add_representer(type(None), _null)
+    tree = yaml.load(text)
+    _lay(tree, overlay)
+    stream = io.StringIO()
+    yaml.dump(tree, stream)
+    return stream.getvalue()
+
+
+def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
+    for key, value in overlay.items():
+        if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), Mapping):
+            _lay(base[key], value)
+        else:
+            base[key] = _in_one_line(value)
+
+
+def _in_one_line(value: Any) -> Any:
+    """Lists as params.yaml writes them: `[a, b]`."""
+    if isinstance(value, Mapping):
+        return {key: _in_one_line(one) for key, one in value.items()}
+    if isinstance(value, list):
+        row = CommentedSeq(value)
+        row.fa.set_flow_style()
+        return row
+    return value
+
+
+def _null(representer: Any, value: None) -> Any:
+    """`null`, where the library would leave nothing."""
+    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
+
+
+def _committed(folder: Path) -> str:
+    command = ["git", "show", f"HEAD:./{PARAMS}"]
+    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+    if shown.returncode:
+        raise InputError(
+            f"{PARAMS}: no committed state in git to compare with ({shown.stderr.strip().splitlines()[0]})"
+        )
+    return shown.stdout
+
+
+def _write(path: Path, text: str) -> None:
+    fresh = path.with_name(f".{path.name}.writing")
+    fresh.write_text(text, "utf-8")
+    fresh.rename(path)
+
+
+def _difference(before: str, after: str) -> str:
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{PARAMS} (before)", f"{PARAMS} (now)"
+    )
+    return "".join(lines)

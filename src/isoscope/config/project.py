@@ -1,0 +1,59 @@
+"""The whole of params.yaml, and one cell of a study."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from isoscope.config.base import Fraction, Name, Section, Seed
+from isoscope.config.data import Data
+from isoscope.config.model import Model
+from isoscope.config.training import Training
+
+
+class Study(Section):
+    """A cross of axes over seeds on one task."""
+
+    task: Name
+    """Task, an overlay `variants/task/<task>.yaml`."""
+    axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]], Field(min_length=1)]
+    """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference."""
+    seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
+    """Seeds of every arm; none means the study is not run."""
+
+
+class Analysis(Section):
+    """How runs are compared."""
+
+    confidence: Fraction
+    """Coverage of intervals."""
+    power: Fraction
+    """Power at which the minimum detectable effect is stated."""
+    margin: Annotated[float, Field(gt=0, lt=1)]
+    """Smallest difference between two arms that counts, in the metric's own unit; used by verdicts."""
+
+
+class Report(Section):
+    """What the report says of itself."""
+
+    title: Annotated[str, Field(min_length=1)]
+    """Heading of the page."""
+
+
+class Root(Section):
+    """What stands in params.yaml beside the sections that overlays complete."""
+
+    plugins: Annotated[tuple[str, ...], Field(strict=False)]
+    """Python files below plugins/ that add fusions or data sets of one's own."""
+    tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    """Tasks to prepare; every study's task must be among them."""
+    studies: dict[Name, Study]
+    analysis: Analysis
+    report: Report
+
+
+class Cell(Section):
+    """One arm with one seed, fully resolved."""
+
+    data: Data
+    model: Model
+    training: Training

@@ -1,0 +1,88 @@
+"""The section `training`: how a model is optimised, watched and kept."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from isoscope.config.base import Count, NonNegative, Positive, Section
+
+
+class Schedule(Section):
+    """The learning rate over the steps: linear warm-up, then decay to zero."""
+
+    kind: Literal["linear", "cosine"]
+    """Shape of the decay."""
+    warmup: Annotated[float, Field(ge=0, lt=1)]
+    """Share of all steps that warms up."""
+
+
+class Freeze(Section):
+    """What stays as it is during the first epochs."""
+
+    embeddings: bool
+    """Whether the embedding tables are frozen."""
+    layers: Annotated[int, Field(ge=0)]
+    """How many of the lowest layers are frozen."""
+    epochs: Annotated[int, Field(ge=0)]
+    """For how many epochs; 0 freezes nothing."""
+
+
+class Snapshots(Section):
+    """Weights kept along the way for the analyses of training dynamics."""
+
+    steps: Literal["none", "powers"]
+    """powers: at steps 0, 1, 2, 4, 8, …"""
+    epochs: bool
+    """Whether one is kept after every epoch."""
+
+
+class Training(Section):
+    """How a model is optimised, watched and kept."""
+
+    epochs: Count
+    """Passes over the train split at most."""
+    batch_size: Count
+    """Examples per update over all devices and accumulation steps."""
+    accumulation: Count
+    """Micro-batches an update is split into."""
+    bucket: Count
+    """Batches that are sorted by length together; 1 shuffles freely."""
+    learning_rate: Positive
+    """Peak learning rate of AdamW."""
+    fusion_lr: Positive | None
+    """Peak learning rate of the fusion's own parameters; null for learning_rate."""
+    weight_decay: NonNegative
+    """Decoupled weight decay of matrices (not of biases and normalisations)."""
+    adam_betas: Annotated[tuple[float, float], Field(strict=False)]
+    """Decay rates of AdamW's two moments."""
+    adam_epsilon: Positive
+    """Added to AdamW's denominator."""
+    clip_norm: Positive | None
+    """Largest L2 norm of the gradient; null clips nothing."""
+    schedule: Schedule
+    select: Literal["loss", "accuracy", "f1", "matthews"]
+    """Validation figure that chooses the best epoch (the first one, on a tie)."""
+    patience: Count | None
+    """Epochs without a better `select` after which training stops; null never stops early."""
+    freeze: Freeze
+    precision: Literal["fp32", "bf16"]
+    """Arithmetic of the forward pass; weights stay fp32."""
+    device: Literal["cpu", "cuda"]
+    """Where to train; an absent device is an error, never replaced."""
+    threads: Count | None
+    """CPU threads of one process; null leaves torch's own choice."""
+    keep: Literal["all", "best", "last"]
+    """Which epochs' checkpoints are kept."""
+    snapshots: Snapshots
+    log_every: Count
+    """Steps between two logged points of loss, gradient norm and learning rate."""
+    checkpoint_every: Count
+    """Steps between two states one can resume from; the end of an epoch always writes one."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.accumulation > self.batch_size:
+            raise ValueError(f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}")
+        if not all(0 <= beta < 1 for beta in self.adam_betas):
+            raise ValueError(f"adam_betas {list(self.adam_betas)} must lie in [0, 1)")
+        return self

@@ -1,0 +1,137 @@
+"""Plain trees: read from YAML, laid over one another, changed by `-S`, each leaf knowing the file it came from."""
+
+import copy
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from isoscope.config.explain import nearest
+from isoscope.errors import InputError
+
+Tree = dict[str, Any]
+
+# Where one setting ends and the next begins: before a dotted name, or a section that is a mere list.
+_NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """The plain data in YAML 1.2 text, read as DVC reads it; raises `InputError` naming `name`."""
+    try:
+        return YAML(typ="safe").load(text)
+    except (YAMLError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" line {where.line + 1}:" if where else ""
+        raise InputError(f"{name}:{line} not YAML: {getattr(error, 'problem', None) or error}") from error
+
+
+def read_yaml(folder: Path, name: Path) -> Tree:
+    """The mapping in a YAML file below `folder`; raises `InputError` where it is missing or no mapping."""
+    try:
+        text = (folder / name).read_text("utf-8")
+    except FileNotFoundError:
+        known = sorted(path.stem for path in (folder / name).parent.glob("*.yaml"))
+        raise InputError(f"{name}: no such file{nearest(name.stem, known)}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 at byte {error.start}") from error
+    tree = parse_yaml(text, str(name))
+    if not isinstance(tree, dict):
+        raise InputError(f"{name}: expected a mapping of sections, got {type(tree).__name__}")
+    return tree
+
+
+def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
+    """Lay `overlay` over `base` in place; a node whose overlay sets `kind` is replaced whole."""
+    for key, value in overlay.items():
+        if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = copy.deepcopy(value)
+
+
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted name → leaf; a list is one leaf."""
+    if not isinstance(tree, Mapping):
+        return {prefix: tree}
+    return {
+        name: leaf
+        for key, value in tree.items()
+        for name, leaf in flatten(value, f"{prefix}.{key}".lstrip(".")).items()
+    }
+
+
+def dump_yaml(tree: Any) -> str:
+    """YAML 1.2 text of plain data, keys in their order, for files that people read."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    stream = io.StringIO()
+    yaml.dump(tree, stream)
+    return stream.getvalue()
+
+
+class Override(NamedTuple):
+    """One `-S [file:]name=value`."""
+
+    file: str | None
+    name: str
+    value: Any
+
+    @property
+    def section(self) -> str:
+        return self.name.split(".")[0]
+
+    def as_tree(self) -> Tree:
+        tree: Any = self.value
+        for key in reversed(self.name.split(".")):
+            tree = {key: tree}
+        return tree
+
+    def apply(self, tree: Tree, where: str) -> None:
+        """Set the value in `tree`; a name whose parent does not exist is refused."""
+        *parents, last = self.name.split(".")
+        node: Any = tree
+        for depth, key in enumerate(parents):
+            if not isinstance(node, dict) or key not in node:
+                path = ".".join(parents[: depth + 1])
+                raise InputError(f"{where}: {path}: no such name{nearest(key, node if isinstance(node, dict) else ())}")
+            node = node[key]
+        if not isinstance(node, dict):
+            raise InputError(f"{where}: {self.name}: {'.'.join(parents)} is a value, not a section")
+        node[last] = self.value
+
+
+def split_overrides(text: str) -> list[str]:
+    """The settings in one `-S`, which may hold several (`a.b=1 c.d=2`) or none, as MLproject hands them over."""
+    return [one for one in _NEXT_SETTING.split(text.strip()) if one]
+
+
+def parse_override(text: str) -> Override:
+    """`[file:]name=value`, the value in YAML; raises `InputError` on any other form."""
+    name, sign, value = text.partition("=")
+    file, colon, dotted = name.rpartition(":")
+    if not sign or not dotted.strip():
+        raise InputError(f"-S {text}: expected name=value, such as training.epochs=2")
+    return Override(file if colon else None, dotted.strip(), parse_yaml(value, f"-S {name}") if value.strip() else None)
+
+
+class Origin:
+    """Which file gave each leaf of a merged tree."""
+
+    def __init__(self, tree: Tree, file: str) -> None:
+        self._files = {"": file}
+        self.lay(tree, file)
+
+    def lay(self, tree: Tree, file: str) -> None:
+        for name in flatten(tree):
+            parts = name.split(".")
+            self._files.update({".".join(parts[:n]): file for n in range(1, len(parts) + 1)})
+
+    def __call__(self, path: str) -> str:
+        while path not in self._files:
+            path = path.rpartition(".")[0]
+        return self._files[path]

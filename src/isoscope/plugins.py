@@ -1,0 +1,112 @@
+"""Fusions and data sets of one's own: one file outside the package, typed by its signature.
+
+    from pydantic import PositiveFloat
+    from isoscope.plugins import fusion
+
+    @fusion("product")
+    def product(hidden_size: int, scale: PositiveFloat): ...   # returns a torch.nn.Module
+
+The factory's parameters (but `hidden_size`, which the encoder gives) are the options that stand beside
+`model.fusion.kind: product` in the configuration, checked against their annotations. A file that imports torch inside
+its functions keeps configuration checks fast.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import create_model
+
+from isoscope.code import stripped
+from isoscope.config.base import Section
+from isoscope.errors import InputError
+
+
+class Plugin(NamedTuple):
+    """A registered factory, the type of its options and the file it came from."""
+
+    name: str
+    factory: Callable[..., Any]
+    options: type[Section]
+    file: Path
+
+
+FUSIONS: dict[str, Plugin] = {}
+DATASETS: dict[str, Plugin] = {}
+
+
+def _register(registry: dict[str, Plugin], name: str, given: frozenset[str]) -> Callable[..., Callable[..., Any]]:
+    def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
+        fields: dict[str, Any] = {"kind": (_literal(name), ...)}
+        for parameter in inspect.signature(factory, eval_str=True).parameters.values():
+            if parameter.name in given:
+                continue
+            if parameter.annotation is parameter.empty or parameter.kind in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
+                raise InputError(f"plugin {name!r}: parameter {parameter.name!r} needs a type, as in 'scale: float'")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (parameter.annotation, default)
+        options = create_model(f"{name.title()}Options", __base__=Section, __doc__=factory.__doc__, **fields)
+        registry[name] = Plugin(name, factory, options, Path(inspect.getfile(factory)))
+        return factory
+
+    return decorate
+
+
+def _literal(name: str) -> Any:
+    from typing import Literal
+
+    return Literal[name]
+
+
+def fusion(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `(hidden_size, **options) -> Module` as the fusion `name`.
+
+    The module's `forward(word, position, token_type, mask)` takes three tensors (batch, sequence, hidden), already
+    zero at masked positions, and the mask (batch, sequence, 1); it returns one of the same shape.
+    """
+    return _register(FUSIONS, name, frozenset({"hidden_size"}))
+
+
+def dataset(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `(**options) -> {"train": rows, "validation": rows, "test": rows}` as the data source `name`.
+
+    A row is `{"sentence": str, "label": int}` or `{"sentence1": str, "sentence2": str, "label": int}`.
+    """
+    return _register(DATASETS, name, frozenset())
+
+
+def load(path: Path) -> None:
+    """Run a plugin file, so that its fusions and data sets are known.
+
+    Raises `InputError` where the file is missing or fails.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise InputError(f"plugin {path}: no such file")
+    if any(plugin.file == path for plugin in (*FUSIONS.values(), *DATASETS.values())):
+        return
+    spec = importlib.util.spec_from_file_location(f"isoscope_plugin_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"plugin {path}: expected a Python file ending in .py")
+    module = importlib.util.module_from_spec(spec)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cache beside it would be a changed dependency
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"plugin {path}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.dont_write_bytecode = written
+
+
+def digest(path: Path) -> str:
+    """sha256 of a plugin's code, comments and docstrings stripped."""
+    return hashlib.sha256(stripped(path.read_text("utf-8")).encode()).hexdigest()

@@ -1,0 +1,100 @@
+"""Profiles are laid into params.yaml with its comments, and taken back without losing anything."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isoscope.config.agreement import check_agreement
+from isoscope.config.load import Configuration
+from isoscope.config.profiles import apply, laid_over, restore
+from isoscope.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = {"prepare", "train", "analyse", "report", "repro"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("params.yaml", "dvc.yaml", "MLproject", "variants", "profiles"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+        copy(ROOT / name, tmp_path / name)
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "start"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(project: Path) -> None:
+    before = (project / "params.yaml").read_text()
+    difference = apply(project, "minilm")
+    after = (project / "params.yaml").read_text()
+    assert "+tasks: [sst2]" in difference
+    assert Configuration(project).cell("fusion", "fft_residual").cell.model.encoder.kind == "pretrained"
+    kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
+    assert all(line in after for line in kept)
+    assert "batch_size: 32                # examples per update" in after
+
+
+def test_a_changed_params_file_is_not_overwritten(project: Path) -> None:
+    path = project / "params.yaml"
+    path.write_text(path.read_text().replace("epochs: 8", "epochs: 9"))
+    with pytest.raises(InputError, match="not committed"):
+        apply(project, "minilm")
+    assert "epochs: 9" in path.read_text()
+
+
+def test_reset_restores_the_committed_file_and_keeps_the_replaced_one(project: Path) -> None:
+    path = project / "params.yaml"
+    before = path.read_text()
+    apply(project, "minilm")
+    path.write_text(path.read_text().replace("epochs: 2", "epochs: 77"))
+    assert "-  epochs: 77" in restore(project)
+    assert path.read_text() == before
+    assert "epochs: 77" in (project / ".isoscope/params.before-reset.yaml").read_text()
+    assert restore(project) == ""
+
+
+def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
+    (project / "profiles/broken.yaml").write_text("training:\n  epoch: 2\n")
+    before = (project / "params.yaml").read_text()
+    with pytest.raises(InputError, match="did you mean 'epochs'"):
+        apply(project, "broken")
+    assert (project / "params.yaml").read_text() == before
+
+
+def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
+    text = (ROOT / "params.yaml").read_text()
+    assert laid_over(text, {}) == text
+
+
+def check(project: Path) -> int:
+    return check_agreement(project, Configuration(project), COMMANDS)
+
+
+def test_the_committed_files_agree(project: Path) -> None:
+    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+
+
+@pytest.mark.parametrize(
+    "name, old, new, expected",
+    [
+        ("dvc.yaml", "      - training\n", "      - trainin\n", "did you mean 'training'"),
+        ("dvc.yaml", "isoscope train fusion", "isoscope trian fusion", "no command 'trian'; did you mean 'train'"),
+        ("dvc.yaml", "train-fusion:", "train-fusions:", "no study 'fusions'; did you mean 'fusion'"),
+        ("dvc.yaml", "seed: ${studies.fusion.seeds}", "seed: [0]", "stages.train-fusion.matrix"),
+        ("dvc.yaml", "analyse-fusion:", "look-fusion:", "stages.analyse-fusion: missing"),
+        ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
+        ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: laid over params.yaml"),
+        ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
+        ("variants/fusion/fft_unit.yaml", "model:", "modell:", "did you mean 'model'"),
+    ],
+)
+def test_any_disagreement_is_named(project: Path, name: str, old: str, new: str, expected: str) -> None:
+    path = project / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(InputError) as caught:
+        check(project)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
