@@ -1,0 +1,30 @@
+"""Accuracy, F1 and Matthews correlation as a module of the library `evaluate`: the very figures that training logs.
+
+Without a network: `evaluate.load("…/isoscope/metrics/classification_scores.py")`, or `ClassificationScores()`.
+"""
+
+import datasets
+import evaluate
+
+from isoscope.metrics.classification import SCORES, confusion_matrix
+
+
+class ClassificationScores(evaluate.Metric):
+    """Accuracy, F1 (of class 1 if there are two classes, else the classes' mean) and Matthews correlation.
+
+    `compute(predictions=…, references=…)` takes class numbers `[N]` and gives a float for each score. The number of
+    classes is the largest number that occurs, plus one, and two at least.
+    """
+
+    def _info(self) -> evaluate.MetricInfo:
+        number = datasets.Value("int64")
+        return evaluate.MetricInfo(
+            description=__doc__,
+            citation="",
+            inputs_description="predictions, references: class numbers from 0",
+            features=datasets.Features({"predictions": number, "references": number}),
+        )
+
+    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        counts = confusion_matrix(references, predictions, max(1, *predictions, *references) + 1)
+        return {name: score(counts) for name, score in SCORES.items()}

@@ -1,0 +1,43 @@
+"""Where MLflow is, as it may be written down, and the ids of its experiments there, so that a page can link to them."""
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+LOCAL = "mlflow.db"
+
+
+def address(uri: str | None) -> str:
+    """A tracking address without user and password: `uri`, or $MLFLOW_TRACKING_URI, or the project's own database."""
+    parts = urlsplit(uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def known_experiments(root: Path, uri: str | None) -> dict[str, str]:
+    """Name → id of the experiments that a mirror has met at an address."""
+    return _read(root).get(address(uri), {})
+
+
+def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:
+    """Remember an experiment's id at an address."""
+    notes = _read(root)
+    here = notes.setdefault(address(uri), {})
+    if here.get(name) != known:
+        here[name] = known
+        path = _path(root)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(notes), "utf-8")
+        fresh.replace(path)
+
+
+def _path(root: Path) -> Path:
+    return root / ".isoscope" / "experiments.json"
+
+
+def _read(root: Path) -> dict[str, dict[str, str]]:
+    try:
+        return json.loads(_path(root).read_text("utf-8"))
+    except (OSError, ValueError):  # not there yet, or of no use: the next mirror writes it anew
+        return {}

@@ -1,0 +1,77 @@
+"""One owner per run: a lock that dies with its process, and a note that says who holds it."""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import IO
+
+from isoscope.errors import InputError
+
+
+class Lease:
+    """Exclusive right to write a run's folder, held as long as the process lives.
+
+    The lock is the kernel's (flock), so a killed holder frees it at once; the file's text (host, boot id, pid, start
+    time) only names the holder. Raises `InputError` naming the holder where another process has it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "lease.json"
+        self._file: IO[str] | None = self.path.open("a+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            text = self._file.read()
+            self._file.close()
+            raise InputError(f"{folder.name}: this run is under way already: {_holder(text)}") from None
+        self._file.truncate(0)
+        self._file.write(
+            json.dumps({"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()})
+        )
+        self._file.flush()
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the right back."""
+        if self._file is not None:
+            self._file.truncate(0)
+            self._file.close()
+            self._file = None
+
+
+def held(folder: Path) -> bool:
+    """Whether a living process holds the lease of a run's folder."""
+    try:
+        with (folder / "lease.json").open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _boot() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+def _holder(text: str) -> str:
+    try:
+        note = json.loads(text)
+    except ValueError:
+        return "its holder has left no name"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note["since"]))
+    return f"held by process {note['pid']} on {note['host']} since {since}; wait for it or end it"

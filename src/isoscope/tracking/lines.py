@@ -1,0 +1,182 @@
+"""What stands in a record: one type per kind of line, and the run they add up to."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
+ENDS = (FINISHED, FAILED, KILLED)
+DIFF = "diff.patch"
+
+
+class Run(NamedTuple):
+    """What the run is. `params` by dotted name, `inputs` path → md5; `t`, here and below, in Unix milliseconds."""
+
+    t: int
+    digest: str
+    stage: str
+    study: str | None = None
+    arm: str | None = None
+    seed: int | None = None
+    task: str | None = None
+    axes: Mapping[str, Any] = {}
+    params: Mapping[str, Any] = {}
+    inputs: Mapping[str, str] = {}
+    code: str | None = None
+
+
+class Attempt(NamedTuple):
+    """One start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of an MLflow run around it."""
+
+    t: int
+    host: str
+    pid: int
+    git: dict[str, Any]
+    environment: dict[str, Any]
+    parent_run: str | None = None
+
+
+class Point(NamedTuple):
+    """One value of one metric at one step."""
+
+    t: int
+    name: str
+    value: float
+    step: int
+    epoch: int | None = None
+
+
+class Dataset(NamedTuple):
+    """One split that the run read. `context`: training, validation or test; `digest`: md5 by DVC's rule."""
+
+    t: int
+    name: str
+    context: str
+    digest: str
+    path: str
+    rows: int | None = None
+
+
+class Artifact(NamedTuple):
+    """A small file to show beside the run: absolute `path`, and its `name` there."""
+
+    t: int
+    path: str
+    name: str
+
+
+class Checkpoint(NamedTuple):
+    """Kept weights: `path` as DVC knows it, `md5` by DVC's rule, `metrics` of this very state."""
+
+    t: int
+    name: str
+    epoch: int | None
+    step: int
+    path: str
+    md5: str
+    metrics: Mapping[str, float] = {}
+
+
+class End(NamedTuple):
+    """How an attempt ended: FINISHED, FAILED or KILLED, and where its output was published."""
+
+    t: int
+    status: str
+    reason: str | None = None
+    output: str | None = None
+    output_md5: str | None = None
+
+
+KINDS: dict[str, Any] = {
+    "run": Run,
+    "attempt": Attempt,
+    "metric": Point,
+    "dataset": Dataset,
+    "artifact": Artifact,
+    "checkpoint": Checkpoint,
+    "end": End,
+}
+
+
+@dataclass
+class RunRecord:
+    """A record read back, in the order it was written.
+
+    `damaged` counts lines that are no JSON of a known form, as a process killed within a write leaves them.
+    `restored`: built from a published output because the record itself is not at hand; its times are stand-ins.
+    """
+
+    run: Run | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    metrics: list[Point] = field(default_factory=list)
+    datasets: list[Dataset] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    end: End | None = None
+    damaged: int = 0
+    restored: bool = False
+    path: Path | None = None
+    _before_end: int = 0
+    _before_finish: int | None = None
+
+    def add(self, line: bytes) -> None:
+        """Take in one line; a kind or a field from a later version is passed over."""
+        try:
+            fields = json.loads(line)
+            kind = KINDS.get(fields.pop("kind"))
+            item = kind and kind(**{name: fields[name] for name in kind._fields if name in fields})
+            if isinstance(item, Point):
+                item = item._replace(value=float(item.value))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.damaged += 1
+            return
+        self.take(item)
+
+    def take(self, item: Any) -> None:
+        """Take in one line already parsed."""
+        match item:
+            case Run():
+                self.run = self.run or item
+            case Attempt():
+                self.attempts.append(item)
+            case Point():
+                self.metrics.append(item)
+            case Dataset():
+                self.datasets.append(item)
+            case Artifact():
+                self.artifacts.append(item)
+            case Checkpoint():
+                self.checkpoints.append(item)
+            case End():
+                self.end = item
+                self._before_end = len(self.attempts)
+                if item.status == FINISHED and self._before_finish is None:
+                    self._before_finish = self._before_end
+
+    @property
+    def status(self) -> str:
+        """The last end's status; RUNNING without one, or where a failed or killed run has been started again."""
+        if self.end is None:
+            return RUNNING
+        resumed = len(self.attempts) > self._before_end
+        return RUNNING if resumed and self._before_finish is None else self.end.status
+
+    @property
+    def author(self) -> Attempt | None:
+        """The attempt that made the numbers: the last one not begun after the run was finished."""
+        attempts = self.attempts[: self._before_finish]
+        return attempts[-1] if attempts else None
+
+
+def plain(value: Any) -> Any:
+    """`value` as strict JSON can hold it: mappings and sequences copied, NaN and ±∞ as the strings float() reads."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,136 @@
+"""Real stores for the mirror: SQLite, an MLflow server on loopback, PostgreSQL."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# MLflow 3.17 itself uses what SQLAlchemy 2.1 deprecates; the warning comes up once, when its tables are first mapped.
+NOLOAD = r"ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(NOLOAD))
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with MLflow's schema, made once: migrating takes seconds."""
+    from isoscope.tracking.mlflow import connect
+
+    root = tmp_path_factory.mktemp("schema")
+    connect(None, root).client._tracking_client.store.engine.dispose()
+    return root / "mlflow.db"
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_database: Path) -> Path:
+    """A project's root with an empty MLflow database."""
+    root = tmp_path / "project"
+    root.mkdir()
+    shutil.copyfile(empty_database, root / "mlflow.db")
+    return root
+
+
+class MlflowServer:
+    """`mlflow server` in a process group of its own, which can be stopped and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=1):
+                    return
+            except OSError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.1)
+        raise AssertionError(f"no MLflow server within a minute:\n{(self.folder / 'log').read_text()}")
+
+    def stop(self) -> None:
+        """Kill it with all its processes."""
+        if self.process is not None:
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def running_server(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[MlflowServer]:
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copyfile(empty_database, folder / "mlflow.db")
+    server = MlflowServer(folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def mlflow_server(running_server: MlflowServer) -> MlflowServer:
+    """An MLflow server that answers; a test may stop it."""
+    if running_server.process is None:
+        running_server.start()
+    return running_server
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of an empty database on a PostgreSQL server of its own, which root may not run."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = shutil.which("initdb") or (str(found[-1]) if found else None)
+    if initdb is None or not Path(initdb).resolve().with_name("pg_ctl").exists():
+        pytest.skip("PostgreSQL (initdb, pg_ctl) is not installed")
+    binaries = Path(initdb).resolve().parent
+    import pwd
+
+    user = None
+    if os.geteuid() == 0:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        user = "postgres" if "postgres" in known else "nobody"
+    folder = Path(tempfile.mkdtemp(prefix="isoscope-postgresql-"))
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+
+        def call(*command: str) -> None:
+            subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+        data = str(folder / "data")
+        call(str(binaries / "initdb"), "-D", data, "-A", "trust", "-U", "tests", "--no-sync")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+        call(str(binaries / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            yield f"postgresql+psycopg://tests@127.0.0.1:{port}/postgres"
+        finally:
+            call(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""One owner per run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoscope.errors import InputError
+from isoscope.tracking.lease import Lease, held
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from isoscope.tracking.lease import Lease
+lease = Lease(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_owner_is_refused_and_told_who_has_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    assert held(tmp_path)
+    with pytest.raises(InputError, match=f"held by process {holder.pid}") as caught:
+        Lease(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert held(tmp_path), "the attempt must not take it away"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_dead_owner_frees_it(holder: subprocess.Popen[str], tmp_path: Path, number: signal.Signals) -> None:
+    holder.send_signal(number)
+    holder.wait()
+    assert not held(tmp_path)
+    with Lease(tmp_path) as lease:
+        assert json.loads(lease.path.read_text())["pid"] == os.getpid()
+    assert not held(tmp_path)
+
+
+def test_nobody_holds_what_was_never_begun(tmp_path: Path) -> None:
+    assert not held(tmp_path / "none")
