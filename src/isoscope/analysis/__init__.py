@@ -1,0 +1,1 @@
+"""From finished runs to tidy tables: curves, confusion matrices, comparisons of arms."""

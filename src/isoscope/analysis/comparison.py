@@ -1,0 +1,182 @@
+"""Arms compared with their study's reference arm, over seeds and over test items."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isoscope.analysis.jackknife import pseudo_values
+from isoscope.analysis.outputs import Output, read_output, read_points, read_predictions
+from isoscope.analysis.statistics import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.analysis.verdicts import Verdict, judge
+from isoscope.errors import InputError
+from isoscope.metrics.classification import SCORES, confusion_matrix
+
+Baselines = Mapping[str, Mapping[str, float]]
+"""Name → metric → value on the test split, and `n`, the number of its items."""
+
+
+class Comparison(NamedTuple):
+    """One arm (or baseline) of a study on one metric of the test split, beside the study's first arm."""
+
+    study: str
+    task: str
+    metric: str
+    arm: str
+    kind: str
+    """reference (the first arm), arm, or baseline (deterministic: no seeds, no sd)."""
+    seeds: tuple[int, ...]
+    mean: float
+    sd: float | None
+    """Over seeds, n − 1; None for one seed."""
+    items: int
+    """Rows of the test split."""
+    difference: float | None = None
+    """To the reference arm; between arms over the seeds both have."""
+    paired_seeds: tuple[int, ...] = ()
+    """Seeds both arms have."""
+    paired: Paired | None = None
+    """The difference over those seeds, with its paired-t interval and p from 3 pairs on."""
+    two_way: Interval | None = None
+    """Interval of the difference when seeds and test items are both samples."""
+    detectable: float | None = None
+    """Minimum detectable effect: the true difference found with the stated power, given the spread seen."""
+    p_holm: float | None = None
+    """p corrected within task × metric."""
+    verdict: Verdict | None = None
+
+    @property
+    def family(self) -> str:
+        """The named family that p is corrected in."""
+        return f"{self.task} × {self.metric}"
+
+
+class Tested(NamedTuple):
+    """One run on the test split."""
+
+    output: Output
+    scores: dict[str, float]
+    label: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+
+    def shares(self, metric: str) -> NDArray[np.float64]:
+        """Each test item's share of a score."""
+        return pseudo_values(SCORES[metric], self.label, self.predicted, len(self.output.labels))
+
+
+Arms = Mapping[str, Mapping[int, Tested]]
+
+
+def compare(
+    outputs: Sequence[Path], baselines: Mapping[str, Baselines], *, confidence: float, power: float, margin: float
+) -> list[Comparison]:
+    """Every study in `outputs` on accuracy, F1 and Matthews correlation of the test split, reference arm first.
+
+    The reference is the first arm given of each study. Differences are paired by seed. p is corrected by Holm within
+    task × metric, over all studies given. `baselines`: by task. `margin` is the smallest difference that counts, used
+    for the verdict only. Raises `InputError` where predictions contradict the recorded scores, where runs of one study
+    were tested on other rows, or where one run is given twice.
+    """
+    studies: dict[str, dict[str, dict[int, Tested]]] = {}
+    for folder in outputs:
+        tested = _read(folder)
+        run = tested.output.run
+        arm = studies.setdefault(run.study, {}).setdefault(run.arm, {})
+        if arm.setdefault(run.seed, tested) is not tested:
+            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is given twice; give it once")
+    rows: list[Comparison] = []
+    for arms in studies.values():
+        _check_same_test(arms)
+        for metric in SCORES:
+            rows.extend(_rows(arms, metric, baselines, confidence=confidence, power=power))
+    return [
+        row._replace(
+            p_holm=p_holm,
+            verdict=judge(
+                row.paired, row.two_way, p_holm=p_holm, detectable=row.detectable, confidence=confidence, margin=margin
+            ),
+        )
+        if row.kind == "arm"
+        else row
+        for row, p_holm in zip(rows, _corrected(rows), strict=True)
+    ]
+
+
+def _rows(
+    arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float, power: float
+) -> Iterator[Comparison]:
+    """The rows of one study and metric, before anything that needs the other studies."""
+    (first, reference), *others = arms.items()
+    base = _alone(first, reference, metric)
+    yield base
+    for name, runs in others:
+        row = _alone(name, runs, metric)._replace(kind="arm")
+        both = tuple(seed for seed in runs if seed in reference)
+        if both:
+            pairs = [(runs[seed], reference[seed]) for seed in both]
+            test = paired_t([run.scores[metric] - other.scores[metric] for run, other in pairs], confidence=confidence)
+            by_item = np.stack([run.shares(metric) - other.shares(metric) for run, other in pairs])
+            row = row._replace(
+                difference=test.mean,
+                paired_seeds=both,
+                paired=test,
+                two_way=two_way_interval(by_item, confidence=confidence),
+            )
+            if test.sd:
+                effect = minimum_detectable_effect(test.n, confidence=confidence, power=power)
+                row = row._replace(detectable=test.sd * effect)
+        yield row
+    for name, values in baselines.get(base.task, {}).items():
+        value, items = values[metric], int(values["n"])
+        yield Comparison(
+            base.study, base.task, metric, name, "baseline", (), value, None, items, difference=value - base.mean
+        )
+
+
+def _alone(arm: str, runs: Mapping[int, Tested], metric: str) -> Comparison:
+    """An arm by itself: mean and sd over all its seeds."""
+    values = [run.scores[metric] for run in runs.values()]
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    first = next(iter(runs.values()))
+    about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
+    return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.label))
+
+
+def _corrected(rows: Sequence[Comparison]) -> list[float | None]:
+    """P by Holm within each family, in the order of `rows`."""
+    found: list[float | None] = [None] * len(rows)
+    for family in {row.family for row in rows}:
+        members = {i: row.paired.p for i, row in enumerate(rows) if row.family == family and row.paired}
+        tested = {i: p for i, p in members.items() if p is not None}
+        for i, p in zip(tested, holm(list(tested.values())), strict=True):
+            found[i] = p
+    return found
+
+
+def _read(folder: Path) -> Tested:
+    """A run's test scores as recorded, checked against its predictions."""
+    output = read_output(folder)
+    table = read_predictions(output)
+    label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
+    recorded = {point["name"]: point["value"] for point in read_points(output)}
+    counts = confusion_matrix(label, predicted, len(output.labels))
+    scores = {metric: score(counts) for metric, score in SCORES.items()}
+    for metric, score in scores.items():
+        value = recorded.get(f"test/{metric}")
+        if value is None:
+            raise InputError(f"{folder}: metrics.jsonl holds no test/{metric}; train this run again")
+        if not np.isclose(value, score, rtol=0, atol=1e-6):
+            raise InputError(f"{folder}: test/{metric} is {value:.6f} in metrics.jsonl, {score:.6f} by its predictions")
+    return Tested(output, scores, label, predicted)
+
+
+def _check_same_test(arms: Arms) -> None:
+    """Refuse a study whose runs were not tested on the same rows of one task: their differences mean nothing."""
+    first, *others = (run for seeds in arms.values() for run in seeds.values())
+    for run in others:
+        if run.output.run.task != first.output.run.task or not np.array_equal(run.label, first.label):
+            raise InputError(
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on one task"
+            )

@@ -1,0 +1,89 @@
+"""BERT's embedding block with the fusion as a part of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertEmbeddings
+
+from isoscope.errors import InputError
+from isoscope.models.fusion import FFT, Additive, Conv2d, build_fusion
+
+
+class FusionEmbeddings(BertEmbeddings):
+    """`Dropout(LayerNorm(fusion(word, position, token type)))`, a drop-in for BertEmbeddings.
+
+    The tables and the LayerNorm bear BERT's names, so that a plain checkpoint fits; the fusion's parameters are
+    `fusion.*`. What a kernel or a fusion of one's own sees at padding is zero. Autocast stops at this block: sums of
+    three tables cost nothing, and rounding them would be felt by every layer above.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.fusion_options = dict(config.fusion)
+        self.hidden_size, self.causal = config.hidden_size, config.is_decoder
+        self.fusion = self.fresh_fusion()
+        for part in self.fusion.modules():
+            setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: only says who starts it)
+
+    def fresh_fusion(self) -> nn.Module:
+        """A new module at its start, drawn from a stream of its own; not on the meta device, where nothing starts."""
+        on_meta = torch.get_default_device().type == "meta"
+        with own_stream(), torch.device("cpu") if on_meta else nullcontext():
+            return build_fusion(self.fusion_options, hidden_size=self.hidden_size, causal=self.causal)
+
+    def forward(  # type: ignore[override]  # BERT's counts cached tokens where this has the mask
+        self,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        word = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        length = word.shape[1]
+        if position_ids is None:
+            if length > self.position_ids.shape[1]:
+                raise InputError(f"{length} tokens, but the position table has {self.position_ids.shape[1]} rows")
+            position_ids = self.position_ids[:, :length]
+        position = self.position_embeddings(position_ids)
+        token_type = position  # a stand-in for what is not looked at
+        if getattr(self.fusion, "uses_token_type", True):
+            rows = self.token_type_ids[:, :length] if token_type_ids is None else token_type_ids
+            token_type = self.token_type_embeddings(rows)
+        with torch.autocast(word.device.type, enabled=False):
+            fused = self._fused(word, position, token_type, attention_mask)
+        return self.dropout(self.LayerNorm(fused))
+
+    def _fused(self, word: Tensor, position: Tensor, token_type: Tensor, attention_mask: Tensor | None) -> Tensor:
+        if isinstance(self.fusion, Additive | FFT):  # of one token at a time
+            return self.fusion(word, position, token_type)
+        mask = None if attention_mask is None else _column(attention_mask, word)
+        if isinstance(self.fusion, Conv2d):
+            return self.fusion(word, position, token_type, mask)
+        mask = word.new_ones(*word.shape[:2], 1) if mask is None else mask
+        return self.fusion(*(table.expand_as(word) * mask for table in (word, position, token_type)), mask)
+
+
+def _column(attention_mask: Tensor, word: Tensor) -> Tensor:
+    if attention_mask.shape != word.shape[:2]:
+        raise InputError(
+            f"attention_mask of shape {list(attention_mask.shape)}: a fusion over neighbouring tokens needs "
+            f"[batch, tokens] = {list(word.shape[:2])}, which says which tokens are padding"
+        )
+    return attention_mask.bool().to(word.dtype).unsqueeze(-1)
+
+
+@contextmanager
+def own_stream() -> Iterator[None]:
+    """Draw from a stream that the global generator seeds but does not pay for.
+
+    The weights drawn after it are then the same whatever was drawn in here: arms that differ in their fusion alone
+    start from the same encoder. CPU only, where parameters are made.
+    """
+    with torch.random.fork_rng(devices=[]):
+        seed = int(torch.randint(2**62, (), device="cpu"))
+        torch.default_generator.manual_seed(seed)
+        yield

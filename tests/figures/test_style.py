@@ -1,0 +1,55 @@
+"""Colours that can be told apart, on paper and on a dark page."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
+
+from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, INK
+
+# Complete protanopia, deuteranopia and tritanopia in linear RGB: Machado et al. 2009, severity 1.
+DEFICIENCIES = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colour: str) -> NDArray[np.float64]:
+    rgb = np.array(to_rgb(colour))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    """CIE L*a*b* of linear RGB (D65)."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    x, y, z = np.cbrt(xyz / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of WCAG 2."""
+    dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#14181d"])
+@pytest.mark.parametrize("colour", ARM_COLOURS)
+def test_contrast_with_the_page(colour: str, page: str) -> None:
+    assert contrast(colour, page) >= 3.0
+
+
+def test_contrast_of_text() -> None:
+    assert contrast(INK, "#ffffff") >= 7.0
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_the_first_four_are_told_apart(deficiency: str) -> None:
+    seen = [lab(np.clip(np.array(DEFICIENCIES[deficiency]) @ linear(colour), 0, 1)) for colour in ARM_COLOURS[:4]]
+    assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) >= 10
+
+
+def test_as_many_markers_as_colours() -> None:
+    assert len(set(ARM_MARKERS)) == len(set(ARM_COLOURS)) == len(ARM_MARKERS)

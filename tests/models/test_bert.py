@@ -1,0 +1,224 @@
+"""The models as Hugging Face models: bits of BertModel, padding, causality, heads, folders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertModel,
+    DynamicCache,
+    pipeline,
+    set_seed,
+)
+
+from fusions import CONV2D, FFT, FUSIONS, batch, config, make
+from isoscope.corpora import tokens
+from isoscope.errors import InputError
+from isoscope.models import (
+    FusionBertConfig,
+    FusionBertForCausalLM,
+    FusionBertForMaskedLM,
+    FusionBertForSequenceClassification,
+    FusionBertModel,
+)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_additive_is_bert_bit_for_bit(attention: str) -> None:
+    ours = make(FusionBertModel, FUSIONS["additive"], attn_implementation=attention)
+    plain = {key: value for key, value in ours.config.to_dict().items() if key in BertConfig.__dataclass_fields__}
+    theirs = BertModel(BertConfig(**plain, attn_implementation=attention)).eval()
+    assert theirs.load_state_dict(ours.state_dict(), strict=True)
+    for inputs in (batch(), {"input_ids": batch()["input_ids"]}, batch((5, 5))):
+        with torch.no_grad():
+            a, b = ours(**inputs, output_hidden_states=True), theirs(**inputs, output_hidden_states=True)
+        assert len(a.hidden_states) == 3
+        for one, other in zip((*a.hidden_states, a.pooler_output), (*b.hidden_states, b.pooler_output), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_attention_is_sdpa_unless_asked() -> None:
+    model = make(FusionBertModel, FUSIONS["additive"])
+    assert model.config._attn_implementation == "sdpa"
+    model.set_attn_implementation("eager")
+    seen = model(**batch(), output_attentions=True).attentions
+    assert [tuple(one.shape) for one in seen] == [(3, 4, 9, 9)] * 2
+
+
+def test_there_is_no_cache() -> None:
+    model = make(FusionBertForCausalLM, CONV2D, is_decoder=True, use_cache=True)
+    assert model.config.use_cache is False
+    assert model.generation_config.use_cache is False
+    inputs = batch((4, 4))
+    assert model(**inputs).past_key_values is None
+    for asked in ({"use_cache": True}, {"past_key_values": DynamicCache(config=model.config)}):
+        with pytest.raises(InputError, match="keeps no cache") as caught:
+            model(**inputs, **asked)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="keeps no cache"):
+        model.generate(inputs["input_ids"], max_new_tokens=2, use_cache=True)
+
+
+def test_generation_takes_the_most_likely_token_each_time() -> None:
+    model = make(FusionBertForCausalLM, CONV2D, is_decoder=True)
+    text = batch((4, 4))["input_ids"]
+    generated = model.generate(text, attention_mask=torch.ones_like(text), max_new_tokens=5, do_sample=False)
+    for _ in range(5):
+        text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], 1)
+    assert torch.equal(generated, text)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("kind", [FusionBertForMaskedLM, FusionBertForCausalLM])
+def test_language_models_learn_with_tied_tables(name: str, kind: Any) -> None:
+    model = make(kind, FUSIONS[name], is_decoder=kind is FusionBertForCausalLM).train()
+    table = model.bert.embeddings.word_embeddings.weight
+    assert model.cls.predictions.decoder.weight is table
+    inputs = batch((6, 6))
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
+    set_seed(0)
+    for _ in range(15):
+        loss = model(**inputs, labels=inputs["input_ids"]).loss
+        loss.backward()
+        for part, value in model.bert.embeddings.fusion.named_parameters():
+            assert value.grad.abs().max() > 0, part
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.7 * losses[0]
+    assert model.cls.predictions.decoder.weight is table
+
+
+@pytest.mark.parametrize("kind, is_decoder", [(FusionBertForCausalLM, False), (FusionBertForMaskedLM, True)])
+def test_a_language_model_looks_where_it_should(kind: Any, is_decoder: bool) -> None:
+    with pytest.raises(InputError, match="is_decoder"):
+        kind(config(CONV2D, is_decoder=is_decoder))
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv2d-5x5-bias-gate", "fft", "fft-residual"])
+def test_autocast_stops_at_the_embeddings(name: str) -> None:
+    model, inputs = make(FusionBertForSequenceClassification, FUSIONS[name]).train(), batch()
+    for part in model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    seen: list[torch.Tensor] = []
+    model.bert.embeddings.LayerNorm.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    exact = model(**inputs).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(**inputs).logits
+    assert seen[1].dtype == torch.float32
+    assert torch.equal(*seen)
+    assert rounded.dtype == torch.bfloat16
+    torch.testing.assert_close(rounded.float(), exact, rtol=0.1, atol=0.1)
+    rounded.float().sum().backward()
+    assert all(value.grad.dtype == torch.float32 for value in model.bert.embeddings.fusion.parameters())
+
+
+def test_more_tokens_than_positions() -> None:
+    model = make(FusionBertModel, FUSIONS["additive"])
+    with pytest.raises(InputError, match="25 tokens, but the position table has 24 rows"):
+        model(torch.ones(1, 25, dtype=torch.long))
+    with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
+        model()
+
+
+def test_embedded_words_can_be_given() -> None:
+    model, inputs = make(FusionBertModel, CONV2D), batch()
+    words = model.get_input_embeddings()(inputs["input_ids"])
+    whole = model(**inputs).last_hidden_state
+    del inputs["input_ids"]
+    assert torch.equal(model(**inputs, inputs_embeds=words).last_hidden_state, whole)
+
+
+HEADS = {
+    FusionBertModel: AutoModel,
+    FusionBertForSequenceClassification: AutoModelForSequenceClassification,
+    FusionBertForMaskedLM: AutoModelForMaskedLM,
+    FusionBertForCausalLM: AutoModelForCausalLM,
+}
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_folder_gives_the_same_model_back(name: str, kind: Any, tmp_path: Path) -> None:
+    model, inputs = make(kind, FUSIONS[name], is_decoder=kind is FusionBertForCausalLM), batch()
+    model.save_pretrained(tmp_path)
+    assert "auto_map" not in (tmp_path / "config.json").read_text()
+    assert {file.name for file in tmp_path.glob("*.*")} <= {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+    }
+    read = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(read, FusionBertConfig)
+    assert (read.fusion, read.init_std, read.use_cache) == (FUSIONS[name], 0.5, False)
+    again = HEADS[kind].from_pretrained(tmp_path)
+    assert type(again) is kind
+    assert not again.training
+    assert again.state_dict().keys() == model.state_dict().keys()
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key]), key
+    assert torch.equal(again(**inputs)[0], model(**inputs)[0])
+
+
+@pytest.mark.parametrize("name", ["additive", "conv2d-residual", "fft"])
+def test_a_folder_classifies_text_by_name(name: str, tmp_path: Path) -> None:
+    texts = ["a fine film", "a dull film", "not a fine film but a long one"]
+    vocabulary = tokens.train_wordpiece(texts, tmp_path, vocab_size=60, lowercase=True).vocab_size
+    labels = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
+    model = make(FusionBertForSequenceClassification, FUSIONS[name], vocab_size=vocabulary, **labels)
+    model.save_pretrained(tmp_path)
+    classify = pipeline("text-classification", str(tmp_path), device="cpu")
+    assert isinstance(classify.model, FusionBertForSequenceClassification)
+    for text in texts:
+        inputs = classify.tokenizer(text, return_tensors="pt")
+        assert inputs["input_ids"].tolist()[0] == tokens.load(tmp_path).backend.encode(text).ids
+        scores = model(**inputs).logits.softmax(-1)[0].detach()
+        (answer,) = classify(text)
+        assert answer["label"] == labels["id2label"][int(scores.argmax())]
+        assert answer["score"] == pytest.approx(float(scores.max()), abs=1e-6)
+
+
+def test_each_weight_starts_as_the_config_says() -> None:
+    large = {"vocab_size": 2000, "hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 512}
+    model = FusionBertForSequenceClassification(
+        config(CONV2D | {"bias": True}, **large, init_std=0.5, initializer_range=0.05, pad_token_id=3)
+    )
+    matrices = 0
+    for name, value in model.named_parameters():
+        if ".fusion." in name:
+            assert value.detach().abs().max() <= 1 / 18**0.5
+        elif "LayerNorm" in name:
+            assert (value == (1 if name.endswith("weight") else 0)).all(), name
+        elif name.endswith("bias"):
+            assert (value == 0).all(), name
+        else:
+            expected = 0.5 if "_embeddings" in name else 0.05
+            assert float(value.detach().std()) == pytest.approx(expected, rel=0.15), name
+            matrices += 1
+    assert matrices == 3 + 2 * 6 + 2
+    assert (model.bert.embeddings.word_embeddings.weight[3] == 0).all()
+
+
+def test_a_zero_range_is_a_range() -> None:
+    model = FusionBertForSequenceClassification(config(FFT, initializer_range=0.0))
+    assert (model.classifier.weight == 0).all()  # the library would read 0 as "its own default"
+
+
+def test_one_seed_gives_the_same_encoder_whatever_the_fusion() -> None:
+    models = [make(FusionBertForSequenceClassification, fusion) for fusion in FUSIONS.values()]
+    first = models[0].state_dict()
+    for model in models[1:]:
+        for key, value in first.items():
+            assert torch.equal(model.state_dict()[key], value), key
+    kernels = [make(FusionBertForSequenceClassification, CONV2D).bert.embeddings.fusion.weight for _ in range(2)]
+    assert torch.equal(*kernels)
+    other = FusionBertForSequenceClassification(config(CONV2D)).bert.embeddings.fusion.weight  # the stream went on
+    assert not torch.equal(other, kernels[0])

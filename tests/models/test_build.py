@@ -1,0 +1,299 @@
+"""Models from scratch and from a plain BERT folder: seeds, new keys, refusals, freezing, how far a fusion moved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel
+
+from fusions import CONV2D, FFT, FUSIONS, batch, config
+from isoscope import plugins
+from isoscope.errors import InputError
+from isoscope.models import FusionBertForCausalLM, FusionBertForMaskedLM, FusionBertForSequenceClassification, build
+
+SCRATCH: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "layers": 2,
+    "heads": 4,
+    "intermediate_size": 32,
+    "max_positions": 24,
+    "dropout": 0.1,
+    "attention_dropout": 0.2,
+    "init_std": 0.5,
+    "initializer_range": 0.3,
+    "labels": ["bad", "fair", "good"],
+    "pad_id": 2,
+    "seed": 0,
+}
+PLAIN = BertConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=32,
+    max_position_embeddings=24,
+    initializer_range=0.3,
+)
+LABELS = ["bad", "good"]
+
+
+def same(one: nn.Module, other: nn.Module) -> set[str]:
+    """Names of the parameters and buffers that are equal to the last bit."""
+    others = other.state_dict()
+    return {name for name, value in one.state_dict().items() if torch.equal(value, others[name])}
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A folder as published: encoder and pooler of a BERT, no heads."""
+    torch.manual_seed(5)
+    BertModel(PLAIN).save_pretrained(tmp_path / "plain")
+    return tmp_path / "plain"
+
+
+def test_scratch_says_what_it_was_given() -> None:
+    model = build.from_scratch(fusion=CONV2D, **SCRATCH)
+    config = model.config
+    assert (config.vocab_size, config.hidden_size, config.num_hidden_layers) == (50, 16, 2)
+    assert (config.num_attention_heads, config.intermediate_size, config.max_position_embeddings) == (4, 32, 24)
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.2)
+    assert (config.init_std, config.initializer_range, config.pad_token_id) == (0.5, 0.3, 2)
+    assert config.fusion == CONV2D
+    assert config.id2label == {0: "bad", 1: "fair", 2: "good"}
+    assert config.label2id == {"bad": 0, "fair": 1, "good": 2}
+    assert model(**batch()).logits.shape == (3, 3)
+    assert config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("name", ["additive", "conv2d", "fft-residual"])
+def test_scratch_is_a_function_of_its_seed_alone(name: str) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = build.from_scratch(fusion=FUSIONS[name], **SCRATCH)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    again = build.from_scratch(fusion=FUSIONS[name], **SCRATCH)
+    assert same(one, again) == set(one.state_dict())
+    other = build.from_scratch(fusion=FUSIONS[name], **SCRATCH | {"seed": 1})
+    drawn = {key for key in one.state_dict() if not key.endswith(("bias", "gate")) and "LayerNorm" not in key}
+    assert same(one, other) == set(one.state_dict()) - drawn
+
+
+def test_arms_share_all_weights_but_the_fusions(plain: Path) -> None:
+    for make in (
+        lambda fusion: build.from_scratch(fusion=fusion, **SCRATCH),
+        lambda fusion: build.from_checkpoint(plain, fusion=fusion, labels=LABELS, seed=0),
+    ):
+        reference = make(FUSIONS["additive"])
+        for fusion in FUSIONS.values():
+            assert same(reference, make(fusion)) == set(reference.state_dict())
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_a_checkpoint_lacks_only_fusion_and_classifier(name: str, plain: Path) -> None:
+    model = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0)
+    held = load_file(plain / "model.safetensors")
+    new = {key for key in model.state_dict() if key.removeprefix("bert.") not in held}
+    assert new == {"classifier.weight", "classifier.bias"} | set(build.fusion_parameters(model))
+    for key, value in held.items():
+        assert torch.equal(model.state_dict()[f"bert.{key}"], value), key
+    again = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0)
+    assert same(model, again) == set(model.state_dict())
+    other = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=1)
+    assert "classifier.weight" not in same(model, other)
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    assert model.classifier.weight.detach().std() == pytest.approx(0.3, rel=0.5)
+    assert (model.config.use_cache, model.config.init_std, model.training) == (False, 0.3, False)
+
+
+@pytest.mark.parametrize("name", ["additive", "conv2d-identity", "conv2d-residual", "fft-residual"])
+def test_a_start_that_keeps_what_was_learned(name: str, plain: Path) -> None:
+    ours = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0).eval()
+    theirs = BertModel.from_pretrained(plain).eval()
+    with torch.no_grad():
+        a = ours.bert(**batch()).last_hidden_state * batch()["attention_mask"].unsqueeze(-1)
+        b = theirs(**batch()).last_hidden_state * batch()["attention_mask"].unsqueeze(-1)
+        destroyed = build.from_checkpoint(plain, fusion=CONV2D, labels=LABELS, seed=0).eval()
+        c = destroyed.bert(**batch()).last_hidden_state
+    assert torch.equal(a, b) if name != "conv2d-identity" else torch.allclose(a, b, rtol=0, atol=2e-6)
+    assert not torch.allclose(c, b, rtol=0, atol=0.1)
+
+
+def test_heads_of_pretraining_are_dropped_and_a_missing_pooler_is_new(tmp_path: Path) -> None:
+    BertForPreTraining(PLAIN).save_pretrained(tmp_path / "heads")
+    build.from_checkpoint(tmp_path / "heads", fusion=FFT, labels=LABELS, seed=0)
+    BertModel(PLAIN, add_pooling_layer=False).save_pretrained(tmp_path / "bare")
+    one, again = (build.from_checkpoint(tmp_path / "bare", fusion=FFT, labels=LABELS, seed=0) for _ in range(2))
+    assert same(one, again) == set(one.state_dict())
+    assert one.bert.pooler.dense.weight.detach().std() == pytest.approx(0.3, rel=0.2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_foreign_classifier_is_never_taken_over(classes: int, tmp_path: Path) -> None:
+    theirs = BertForSequenceClassification(BertConfig(**PLAIN.to_dict() | {"num_labels": classes}))
+    theirs.save_pretrained(tmp_path / "theirs")
+    one, again = (build.from_checkpoint(tmp_path / "theirs", fusion=FFT, labels=LABELS, seed=0) for _ in range(2))
+    assert same(one, again) == set(one.state_dict())
+    assert same(one.bert, theirs.bert) == set(theirs.bert.state_dict())
+    assert not torch.equal(one.classifier.weight, theirs.classifier.weight[:2])
+    assert one.classifier.weight.detach().std() == pytest.approx(0.3, rel=0.5)
+
+
+def test_half_precision_weights_are_read_as_single(plain: Path) -> None:
+    BertModel.from_pretrained(plain).half().save_pretrained(plain)
+    model = build.from_checkpoint(plain, fusion=CONV2D, labels=LABELS, seed=0)
+    assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
+
+
+def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) -> None:
+    def refused(expected: str, labels: list[str] = LABELS) -> None:
+        with pytest.raises(InputError, match=expected) as caught:
+            build.from_checkpoint(plain, fusion=CONV2D, labels=labels, seed=0)
+        assert "\n" not in str(caught.value)
+
+    refused("labels: .* should be two or more different names", ["only"])
+    refused("labels: .* should be two or more different names", ["same", "same"])
+    weights, file = load_file(plain / "model.safetensors"), plain / "model.safetensors"
+    lacking = {key: value for key, value in weights.items() if "layer.1.output.dense" not in key}
+    save_file(lacking, file, {"format": "pt"})
+    refused(r"lacks bert\.encoder\.layer.1.output.dense.bias, bert.encoder.layer.1.output.dense.weight")
+    save_file(weights | {"encoder.layer.2.output.dense.bias": torch.zeros(16)}, file, {"format": "pt"})
+    refused(r"has, and BERT has not, .*encoder.layer.2.output.dense.bias")
+    save_file(weights | {"embeddings.word_embeddings.weight": torch.zeros(49, 16)}, file, {"format": "pt"})
+    refused("has in another shape bert.embeddings.word_embeddings.weight")
+    file.unlink()
+    refused("model.safetensors")
+    settings = json.loads((plain / "config.json").read_text())
+    (plain / "config.json").write_text(json.dumps(settings | {"model_type": "roberta"}))
+    refused("model type 'roberta', expected 'bert'")
+    (plain / "config.json").unlink()
+    refused("no config.json in it")
+
+
+def test_loading_says_nothing(plain: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    build.from_checkpoint(plain, fusion=CONV2D, labels=LABELS, seed=0)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_freezing_concerns() -> None:
+    model = build.from_scratch(fusion=CONV2D, **SCRATCH)
+    names = {name for name, _ in model.named_parameters()}
+    assert build.freezable(model, embeddings=False, layers=0) == set()
+    tables = {name for name in names if "_embeddings." in name or "embeddings.LayerNorm." in name}
+    assert len(tables) == 5
+    assert build.freezable(model, embeddings=True, layers=0) == tables
+    first = {name for name in names if ".layer.0." in name}
+    assert len(first) == 16
+    assert build.freezable(model, embeddings=True, layers=1) == tables | first
+    left = names - build.freezable(model, embeddings=True, layers=2)
+    assert {name.split(".")[0] for name in left} == {"bert", "classifier"}
+    assert {name for name in left if name.startswith("bert.")} == {
+        "bert.embeddings.fusion.weight",
+        "bert.pooler.dense.weight",
+        "bert.pooler.dense.bias",
+    }
+    with pytest.raises(InputError, match=r"training\.freeze\.layers: 3, but the encoder has 2 layers"):
+        build.freezable(model, embeddings=False, layers=3)
+
+
+def test_how_far_a_fusion_moved() -> None:
+    def started(fusion: dict[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
+        model = build.from_scratch(fusion=fusion, **SCRATCH)
+        return model, {name: value.detach().clone() for name, value in build.fusion_parameters(model).items()}
+
+    model, start = started(CONV2D | {"gate": 0.5})
+    assert set(start) == {"bert.embeddings.fusion.weight", "bert.embeddings.fusion.gate"}
+    assert build.fusion_distance(model, start) == 0
+    with torch.no_grad():
+        for value in build.fusion_parameters(model).values():
+            value.mul_(1.25)
+    assert build.fusion_distance(model, start) == pytest.approx(0.25)
+    model, start = started(FFT | {"start": "residual"})
+    with torch.no_grad():
+        model.bert.embeddings.fusion.gate.fill_(-0.3)  # from 0: no length to compare with
+    assert build.fusion_distance(model, start) == pytest.approx(0.3)
+    model, start = started(FFT)
+    assert start == {}
+    assert build.fusion_distance(model, start) is None
+
+
+class Gated(nn.Module):
+    """A fusion of one's own with every kind of state: a matrix, a bare parameter, a buffer that is not saved."""
+
+    def __init__(self, size: int, scale: float) -> None:
+        super().__init__()
+        self.mix = nn.Linear(size, size)
+        self.scale = nn.Parameter(torch.full((size,), scale))
+        self.register_buffer("order", torch.arange(size).flip(0), persistent=False)
+        self.seen: list[Tensor] = []
+
+    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor) -> Tensor:
+        self.seen = [word, position, token_type, mask]
+        around = word + word.roll(1, 1) + word.roll(-1, 1)  # looks at neighbours
+        return self.scale * self.mix(around)[..., self.order] + position + token_type
+
+
+@pytest.fixture
+def gated() -> Any:
+    """The fusion `gated`, registered for one test."""
+
+    @plugins.fusion("gated")
+    def gated(hidden_size: int, scale: float) -> nn.Module:
+        return Gated(hidden_size, scale)
+
+    yield {"kind": "gated", "scale": 3.0}
+    del plugins.FUSIONS["gated"]
+
+
+def test_a_fusion_of_ones_own_starts_by_its_own_code_everywhere(
+    gated: dict[str, Any], plain: Path, tmp_path: Path
+) -> None:
+    scratch = build.from_scratch(fusion=gated, **SCRATCH)
+    loaded = build.from_checkpoint(plain, fusion=gated, labels=LABELS, seed=0)
+    direct = FusionBertForSequenceClassification.from_pretrained(plain, fusion=gated)
+    for model in (scratch, loaded, direct):
+        fusion = model.bert.embeddings.fusion
+        assert (fusion.scale == 3).all()
+        assert torch.equal(fusion.order, torch.arange(16).flip(0))
+        assert fusion.mix.weight.abs().max() <= 0.25  # torch's uniform ±1/√16, not our N(0, 0.3²)
+        assert fusion.mix.weight.std() > 0.1
+    assert same(loaded, build.from_checkpoint(plain, fusion=gated, labels=LABELS, seed=0)) == set(loaded.state_dict())
+    assert same(scratch, build.from_scratch(fusion=gated, **SCRATCH)) == set(scratch.state_dict())
+    additive = build.from_scratch(fusion=FUSIONS["additive"], **SCRATCH)
+    assert same(additive, scratch) == set(additive.state_dict())
+    loaded.save_pretrained(tmp_path / "own")
+    again = FusionBertForSequenceClassification.from_pretrained(tmp_path / "own").eval()
+    assert torch.equal(again(**batch()).logits, loaded.eval()(**batch()).logits)
+
+
+def test_a_fusion_of_ones_own_sees_zeros_at_padding(gated: dict[str, Any]) -> None:
+    model, inputs = build.from_scratch(fusion=gated, **SCRATCH).eval(), batch((6, 3))
+    together = model(**inputs).logits
+    word, position, token_type, mask = model.bert.embeddings.fusion.seen
+    assert torch.equal(mask, inputs["attention_mask"].unsqueeze(-1).float())
+    for table in (word, position, token_type):
+        assert table.shape == (2, 6, 16)
+        assert (table[1, 3:] == 0).all()
+        assert (table[1, :3] != 0).any()
+    del inputs["attention_mask"]
+    model(**inputs)
+    assert (model.bert.embeddings.fusion.seen[3] == 1).all()
+    assert together.shape == (2, 3)
+
+
+def test_a_fusion_of_ones_own_must_promise_to_be_causal(gated: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"'gated' does not say `causal = True`"):
+        FusionBertForCausalLM(config(gated, is_decoder=True))
+    Gated.causal = True
+    try:
+        FusionBertForCausalLM(config(gated, is_decoder=True))
+    finally:
+        del Gated.causal
+    FusionBertForMaskedLM(config(gated))
+    with pytest.raises(InputError, match=r"model\.fusion: kind 'gated' lacks scale"):
+        FusionBertForMaskedLM(config({"kind": "gated"}))

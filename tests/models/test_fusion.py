@@ -1,0 +1,224 @@
+"""Each fusion alone: against its formula, against a peer, and by its laws."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from scipy.linalg import circulant
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fusions import CONV2D, FFT, FUSIONS
+from isoscope.errors import InputError
+from isoscope.models.fusion import build_fusion
+
+B, L, D = 3, 6, 9
+
+
+@pytest.fixture
+def tables() -> tuple[Tensor, Tensor, Tensor]:
+    """Word, position and token-type vectors, in double precision."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = (B, L, D), (1, L, D), (B, L, D)
+    word, position, token_type = (torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes)
+    return word, position, token_type
+
+
+MASK = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2, [1.0] * 1 + [0.0] * 5], dtype=torch.float64).unsqueeze(-1)
+
+
+def make(fusion: dict[str, Any], *, causal: bool = False) -> nn.Module:
+    return build_fusion(fusion, hidden_size=D, causal=causal).double()
+
+
+def test_additive_sums_in_the_order_of_bert(tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = (table.float() for table in tables)
+    assert torch.equal(make({"kind": "additive"})(word, position, token_type), word + token_type + position)
+    assert not torch.equal(word + position + token_type, word + token_type + position)  # the order can be seen
+
+
+def expected_conv2d(module: nn.Module, options: dict[str, Any], tables: tuple[Tensor, ...]) -> Tensor:
+    """The formula of the class, with the library's convolution."""
+    word, position, token_type = tables
+    named = {"word": word, "token_type": token_type, "position": position.expand_as(word)}
+    sources = [named[name] for name in ("word", "token_type", "position") if name in options["sources"]]
+    seen = [s / s.norm(dim=-1, keepdim=True) for s in sources] if options["normalisation"] == "l2" else sources
+    h, w = options["kernel_size"]
+    y = F.conv2d(torch.stack(seen, 1) * MASK.unsqueeze(1), module.weight.unsqueeze(0), padding=(h // 2, w // 2))[:, 0]
+    y = y + module.bias if options["bias"] else y
+    y = F.gelu(y) if options["activation"] == "gelu" else y
+    if options["start"] == "residual":
+        return word + token_type + position + module.gate * y
+    if options["gate"] is not None:
+        y = (1 - module.gate) * sum(sources) + module.gate * y
+    return y + token_type if options["token_type"] == "add" else y
+
+
+@pytest.mark.parametrize("name", [name for name in FUSIONS if name.startswith("conv2d")])
+def test_conv2d_is_its_formula(name: str, tables: tuple[Tensor, ...]) -> None:
+    module = make(FUSIONS[name])
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(module(*tables, MASK), expected_conv2d(module, FUSIONS[name], tables))
+
+
+@pytest.mark.parametrize("sources", [["word", "position"], ["word", "position", "token_type"]], ids=len)
+@pytest.mark.parametrize("causal", [False, True], ids=["centred", "causal"])
+@pytest.mark.parametrize("kernel_size", [[1, 1], [3, 3], [5, 3]], ids=str)
+def test_an_identity_kernel_adds(
+    kernel_size: list[int], causal: bool, sources: list[str], tables: tuple[Tensor, ...]
+) -> None:
+    token_type = "ignore" if "token_type" in sources else "add"
+    options = {"start": "identity", "activation": "none", "kernel_size": kernel_size, "bias": True}
+    module = make(CONV2D | options | {"sources": sources, "token_type": token_type}, causal=causal)
+    added = make({"kind": "additive"})(*tables)
+    torch.testing.assert_close(module(*tables), added, rtol=0, atol=2e-15)  # the same terms in another order
+    with torch.no_grad():
+        module.weight[0, 0, 0] += 0.1
+    assert not torch.allclose(module(*tables), added)
+
+
+@pytest.mark.parametrize("name", ["conv2d-residual", "fft-residual"])
+def test_a_residual_start_is_additive_to_the_last_bit_and_learns(name: str, tables: tuple[Tensor, ...]) -> None:
+    tables = tuple(table.float() for table in tables)
+    module = make(FUSIONS[name]).float()
+    fused = module(*tables, MASK.float())
+    assert torch.equal(fused, make({"kind": "additive"})(*tables))
+    (fused * torch.linspace(-1, 1, D)).sum().backward()
+    assert module.gate.grad.abs() > 0.01
+    with torch.no_grad():
+        module.gate.fill_(0.1)
+    assert not torch.allclose(module(*tables, MASK.float()), make({"kind": "additive"})(*tables))
+
+
+def test_a_closed_gate_is_the_sum_and_an_open_one_the_kernel(tables: tuple[Tensor, ...]) -> None:
+    module, bare = make(CONV2D | {"gate": 0.5}), make(CONV2D)
+    with torch.no_grad():
+        bare.weight.copy_(module.weight)
+        assert module.gate == 0.5
+        for value, expected in ((0.0, tables[0] + tables[1]), (1.0, bare(*tables))):
+            module.gate.fill_(value)
+            torch.testing.assert_close(module(*tables), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("width", [8, 9])
+def test_fft_is_the_circulant_product_and_the_direct_sum(width: int, tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = (table[..., :width] for table in tables)
+    fused = make(FFT | {"token_type": "ignore"})(word, position, token_type)
+    for b in range(B):
+        for at in range(L):
+            a, p = word[b, at], position[0, at]
+            direct = [sum(a[k] * p[(j - k) % width] for k in range(width)) for j in range(width)]
+            torch.testing.assert_close(fused[b, at], torch.stack(direct))
+            torch.testing.assert_close(fused[b, at], torch.from_numpy(circulant(a.numpy())) @ p)
+
+
+def test_fft_commutes_and_the_delta_is_its_identity(tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    module = make(FFT | {"token_type": "ignore"})
+    position = position.expand_as(word)
+    torch.testing.assert_close(module(word, position, token_type), module(position, word, token_type))
+    delta = torch.zeros(1, L, D, dtype=torch.float64)
+    delta[..., 0] = 1
+    torch.testing.assert_close(module(word, delta, token_type), word)
+    assert not torch.allclose(module(word, delta.roll(1, -1), token_type), word)  # it only turns the vector round
+    torch.testing.assert_close(module(word, delta.roll(1, -1), token_type), word.roll(1, -1))
+
+
+def test_fft_of_three_sources_binds_all_and_adds_none(tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    pair = make(FFT | {"token_type": "ignore"})
+    three = make(FFT | {"token_type": "ignore", "sources": ["word", "position", "token_type"]})
+    torch.testing.assert_close(three(*tables), pair(pair(word, position, token_type), token_type, token_type))
+    torch.testing.assert_close(make(FFT)(*tables), pair(*tables) + token_type)
+
+
+def test_l2_makes_binding_blind_to_length(tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    for blind, normalisation in ((True, "l2"), (False, "none")):
+        module = make(FFT | {"token_type": "ignore", "normalisation": normalisation})
+        fused, scaled = module(*tables), module(3 * word, 0.2 * position, token_type)
+        assert torch.allclose(fused, scaled) == blind
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fft_transforms_half_precision_in_single(dtype: torch.dtype, tables: tuple[Tensor, ...]) -> None:
+    half = [table.to(dtype) for table in tables]
+    module = make(FFT)
+    fused = module(*half)
+    assert fused.dtype == dtype
+    assert torch.equal(fused, (module(*(h.float() for h in half[:2]), torch.zeros(1)).to(dtype) + half[2]))
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_the_number_of_parameters(name: str) -> None:
+    options = FUSIONS[name]
+    count = 0
+    if options["kind"] == "conv2d":
+        h, w = options["kernel_size"]
+        count = len(options["sources"]) * h * w + options["bias"] + (options["gate"] is not None)
+    count += options.get("start") == "residual"
+    assert sum(parameter.numel() for parameter in make(options).parameters()) == count
+    assert name != "conv2d" or count == 18  # as the source counts
+
+
+def test_a_random_kernel_is_uniform_within_one_over_the_root_of_its_inputs() -> None:
+    torch.manual_seed(0)
+    module = make(CONV2D | {"kernel_size": [9, 101], "bias": True})
+    bound = 1 / math.sqrt(2 * 9 * 101)
+    weight = module.weight.detach().flatten() / bound
+    assert weight.abs().max() <= 1
+    assert module.bias.abs() <= bound
+    assert float(weight.var()) == pytest.approx(1 / 3, abs=0.03)
+    assert float(weight.mean()) == pytest.approx(0, abs=0.05)
+    first = module.weight.detach().clone()
+    module.reset_parameters()
+    assert not torch.equal(module.weight, first)
+
+
+@pytest.mark.parametrize("at", [0, 2, 5])
+@pytest.mark.parametrize("kernel_size", [[3, 3], [7, 3]], ids=str)
+def test_a_causal_kernel_sees_no_later_token(kernel_size: list[int], at: int, tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    changed = word.clone()
+    changed[:, at] += 1
+    for causal in (True, False):
+        module = make(CONV2D | {"kernel_size": kernel_size, "activation": "none"}, causal=causal)
+        moved = (module(changed, position, token_type) - module(*tables)).abs().amax(dim=(0, 2))
+        assert moved[at] > 0.01
+        assert (moved[:at] == 0).all() == (causal or at == 0)  # without the causal border it does see it
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, conv2d, fft"),
+        ({}, "model.fusion.kind: None is none of"),
+        ({"kind": "additive", "bias": True}, "model.fusion: kind 'additive' has no option bias"),
+        ({"kind": "conv2d"}, "model.fusion: kind 'conv2d' lacks start, kernel_size, activation, bias"),
+        (CONV2D | {"causal": True}, "model.fusion: kind 'conv2d' has no option causal"),
+        (CONV2D | {"kernel_size": [2, 3]}, r"model.fusion.kernel_size: \[2, 3\] should be two odd numbers"),
+        (CONV2D | {"kernel_size": [3]}, "should be two odd numbers"),
+        (CONV2D | {"kernel_size": [-1, 3]}, "should be two odd numbers"),
+        (CONV2D | {"activation": "relu"}, "model.fusion.activation: 'relu' is none of gelu, none"),
+        (CONV2D | {"start": "zero"}, "model.fusion.start: 'zero' is none of random, identity, residual"),
+        (CONV2D | {"start": "identity"}, "'identity' needs activation 'none' and normalisation 'none'"),
+        (CONV2D | {"start": "identity", "activation": "none"}, "start 'identity' needs 'add', for it to equal adding"),
+        (CONV2D | {"start": "residual", "token_type": "add", "gate": 0.5}, "start 'residual' has its own gate"),
+        (CONV2D | {"start": "residual"}, "start 'residual' adds the token type: set 'add'"),
+        (CONV2D | {"sources": ["word"]}, "should name word and position"),
+        (CONV2D | {"sources": ["word", "position", "position"]}, "should name word and position"),
+        (CONV2D | {"sources": ["word", "position", "segment"]}, "should name word and position"),
+        (FFT | {"sources": ["word", "position", "token_type"]}, "'add' would count the token type twice"),
+        (FFT | {"token_type": "sum"}, "model.fusion.token_type: 'sum' is none of add, ignore"),
+        (FFT | {"normalisation": "l1"}, "model.fusion.normalisation: 'l1' is none of none, l2"),
+        (FFT | {"start": "identity"}, "model.fusion.start: 'identity' is none of random, residual"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_in_one_line(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=expected) as caught:
+        make(options)
+    assert "\n" not in str(caught.value)
