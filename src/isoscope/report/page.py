@@ -1,0 +1,74 @@
+"""The page: every table and figure in one HTML file that asks for nothing else."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from isoscope import __version__
+from isoscope.analysis.tables import Tables
+from isoscope.report import numbers
+from isoscope.report.manifests import task
+from isoscope.report.runs import plugins, run_row, server
+from isoscope.report.studies import show
+from isoscope.tracking.lines import RunRecord
+
+
+def build(
+    *,
+    title: str,
+    studies: Sequence[Tables],
+    manifests: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, RunRecord],
+    tracking_uri: str | None,
+    experiments: Mapping[str, str],
+) -> str:
+    """The report as HTML text: figures, tables and style inside, no script, nothing loaded from elsewhere.
+
+    `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
+    to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
+    experiment there; links need it. Raises `InputError` where a manifest lacks what the page shows.
+    """
+    rows = {
+        study.study: [
+            run_row(
+                run,
+                records.get(run.digest),
+                tracking_uri=tracking_uri,
+                experiment=experiments.get(study.study),
+            )
+            for run in study.runs
+        ]
+        for study in studies
+    }
+    every = [row for part in rows.values() for row in part]
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            version=__version__,
+            studies=[show(study, rows[study.study], position=i) for i, study in enumerate(studies, start=1)],
+            tasks=[task(name, manifest) for name, manifest in manifests.items()],
+            runs=every,
+            plugins=plugins(every),
+            server=server(tracking_uri),
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("isoscope.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    for function in (
+        *(numbers.count, numbers.duration, numbers.interval),
+        *(numbers.probability, numbers.score, numbers.signed, numbers.spread),
+    ):
+        environment.filters[function.__name__] = function
+    return environment

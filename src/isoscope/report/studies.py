@@ -1,0 +1,136 @@
+"""One study as the page shows it: figures with their origin, what was found, the table of arms."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from isoscope.analysis.comparison import Comparison
+from isoscope.analysis.tables import Tables
+from isoscope.figures.confusion import confusion_matrices
+from isoscope.figures.style import to_svg
+from isoscope.figures.training import training_curves
+from isoscope.report import numbers
+from isoscope.report.runs import RunRow
+from isoscope.report.svg import inline
+
+METRICS = {"accuracy": "Accuracy", "f1": "F1", "matthews": "Matthews correlation"}
+
+
+class Finding(NamedTuple):
+    """The verdict on one arm, one metric."""
+
+    word: str
+    text: str
+
+
+class Study(NamedTuple):
+    """What the template shows of one study."""
+
+    key: str
+    tables: Tables
+    rows: Sequence[RunRow]
+    arms: Sequence[str]
+    reference: str
+    items: int
+    training: Markup
+    confusion: Markup
+    findings: Sequence[Finding]
+    metrics: Mapping[str, Sequence[Comparison]]
+    commits: Sequence[str]
+    unknown_commit: bool
+    data: Mapping[str, str]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the matrices take more than one row of a page."""
+        return len(self.arms) > 2
+
+
+def show(tables: Tables, rows: Sequence[RunRow], *, position: int) -> Study:
+    """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique."""
+    key = f"study-{position}"
+    arms = list(dict.fromkeys(run.arm for run in tables.runs))
+    metrics = {METRICS.get(name, name): rows for name, rows in _by_metric(tables.comparison).items()}
+    return Study(
+        key=key,
+        tables=tables,
+        rows=rows,
+        arms=arms,
+        reference=arms[0] if arms else numbers.NOTHING,
+        items=max((row.items for row in tables.comparison), default=0),
+        training=inline(
+            to_svg(training_curves(tables.bands)),
+            key=f"{key}-training",
+            title=f"{tables.study}: accuracy and loss by epoch",
+            description=_last_epoch(tables),
+        ),
+        confusion=inline(
+            to_svg(confusion_matrices(tables.confusion)),
+            key=f"{key}-confusion",
+            title=f"{tables.study}: confusion matrix of each arm",
+            description=_hits(tables),
+        ),
+        findings=_findings(tables),
+        metrics=metrics,
+        commits=sorted({_commit(row) for row in rows if row.commit}),
+        unknown_commit=any(row.commit is None for row in rows),
+        data={path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
+    )
+
+
+def _by_metric(rows: Sequence[Comparison]) -> dict[str, list[Comparison]]:
+    found: dict[str, list[Comparison]] = {}
+    for row in rows:
+        found.setdefault(row.metric, []).append(row)
+    return found
+
+
+def _commit(row: RunRow) -> str:
+    return f"{(row.commit or '')[:10]}{' with changes' if row.dirty else ''}"
+
+
+def _findings(tables: Tables) -> list[Finding]:
+    """One sentence for each difference between arms on each metric."""
+    found = []
+    reference = {(row.metric): row for row in tables.comparison if row.kind == "reference"}
+    for row in tables.comparison:
+        if row.verdict is None:
+            continue
+        base = reference[row.metric]
+        numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
+        if row.paired and row.paired.interval:
+            numeral += f" {numbers.interval(row.paired.interval)}"
+        pairs = numbers.count(len(row.paired_seeds), "paired seed")
+        effect = f"; detectable {numbers.score(row.detectable)}" if row.detectable is not None else ""
+        text = (
+            f"{row.arm} against {base.arm}, {METRICS.get(row.metric, row.metric)}: {numeral}"
+            f" ({pairs}{effect}): {row.verdict.reason}."
+        )
+        found.append(Finding(row.verdict.word, text))
+    return found
+
+
+def _last_epoch(tables: Tables) -> str:
+    """What a listener should know of the curves: each arm's validation accuracy at its last epoch."""
+    rows = tables.bands[tables.bands["metric"] == "validation/accuracy"]
+    parts = []
+    for arm, points in rows.groupby("arm", sort=False):
+        last = points.loc[points["epoch"].idxmax()]
+        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
+    return f"Validation accuracy, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
+
+
+def _hits(tables: Tables) -> str:
+    """What a listener should know of the matrices: the share of right answers per arm and class."""
+    right = tables.confusion["actual"] == tables.confusion["predicted"]
+    parts = []
+    for arm, rows in tables.confusion.assign(hits=tables.confusion["count"].where(right, 0)).groupby("arm", sort=False):
+        sums = rows.groupby("actual", sort=False)[["hits", "count"]].sum()
+        shares = [
+            f"{name} {hits / total:.2f}"
+            for name, (hits, total) in zip(sums.index, sums.to_numpy(), strict=True)
+            if total
+        ]
+        parts.append(f"{arm}: {', '.join(shares)}")
+    return f"Share of each class that was recognised. {'; '.join(parts)}." if parts else "No predictions."

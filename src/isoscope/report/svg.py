@@ -1,0 +1,49 @@
+"""A figure's SVG made part of a page: its own ids, the page's ink, a name and a description."""
+
+import re
+from xml.etree import ElementTree
+
+from markupsafe import Markup
+
+from isoscope.figures.style import INK
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+
+
+def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
+    """`svg`, as `figures.style.to_svg` writes it, for a page that holds several.
+
+    Ids begin with `key`, so that none stands twice on the page; ink becomes the page's text colour; size is left to
+    the page; `title` and `description` are what a screen reader says. Raises `ValueError` for text that is no SVG.
+    """
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"not an SVG: {error}") from None
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+                parent.remove(child)  # the page has its own style, and one without the SVG's `*` rule
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, _own(name, value, key))
+    for name in ("width", "height"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{key}-title {key}-description")
+    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
+        spoken = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{'description' if tag == 'desc' else tag}"})
+        spoken.text = text
+        root.insert(position, spoken)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
+
+
+def _own(name: str, value: str, key: str) -> str:
+    """An attribute's value with ids made the figure's own and ink made the page's."""
+    if name == "id":
+        return f"{key}-{value}"
+    if name in ("href", f"{{{XLINK}}}href"):
+        return re.sub(r"^#", f"#{key}-", value)
+    return re.sub(r"url\(#", f"url(#{key}-", value).replace(INK, "currentColor")

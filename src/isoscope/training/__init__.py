@@ -1,0 +1,1 @@
+"""Optimise a model, watch it, keep it, and go on from where it stopped."""

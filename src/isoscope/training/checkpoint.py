@@ -1,0 +1,93 @@
+"""States to resume from: folders that count once their manifest stands, read back only if every byte is right."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from isoscope.sealing import fault, write_whole
+
+Tensors = dict[str, torch.Tensor]
+Names = dict[torch.Tensor, str]
+
+
+class State(NamedTuple):
+    """Everything a run needs to go on as if it had never stopped."""
+
+    model: Tensors
+    optimizer: Tensors
+    rng: Tensors
+    progress: dict[str, Any]
+
+
+def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
+    """Write `state` as `states/step-<step>` and drop all but the newest `keep`."""
+
+    def fill(folder: Path) -> None:
+        save_file(state.model, folder / "model.safetensors")
+        save_file(state.optimizer, folder / "optimizer.safetensors")
+        save_file(state.rng, folder / "rng.safetensors")
+        (folder / "progress.json").write_text(json.dumps(state.progress), "utf-8")
+
+    target = states / f"step-{step:09d}"
+    write_whole(target, fill)
+    for old in sorted(states.glob("step-*"))[:-keep]:
+        shutil.rmtree(old)
+    return target
+
+
+def load_state(states: Path) -> State | None:
+    """The newest state that is whole, or None where there is none; each damaged one is named in a warning."""
+    for folder in _newest_first(states):
+        wrong = fault(folder)
+        if wrong is None:
+            return State(
+                load_file(folder / "model.safetensors"),
+                load_file(folder / "optimizer.safetensors"),
+                load_file(folder / "rng.safetensors"),
+                json.loads((folder / "progress.json").read_text("utf-8")),
+            )
+        print(f"warning: {folder}: {wrong}; falling back to an older state", file=sys.stderr)
+    return None
+
+
+def _newest_first(states: Path) -> Iterator[Path]:
+    yield from sorted(states.glob("step-*"), reverse=True)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.nn.Parameter, str]) -> Tensors:
+    """An optimizer's state as flat tensors `<parameter>/<entry>`."""
+    return {
+        f"{names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]
+        for parameter, entries in optimizer.state.items()
+        for entry, value in entries.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, names: Names, tensors: Tensors) -> None:
+    """Put the tensors of `optimizer_tensors` back, each on its parameter's device."""
+    parameters = {name: parameter for parameter, name in names.items()}
+    for key, value in tensors.items():
+        name, _, entry = key.rpartition("/")
+        optimizer.state[parameters[name]][entry] = value.to(parameters[name].device)
+
+
+def rng_state() -> Tensors:
+    """The state of torch's random generators; data order and masking need none."""
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state |= {f"cuda:{index}": one for index, one in enumerate(torch.cuda.get_rng_state_all())}
+    return state
+
+
+def restore_rng(state: Tensors) -> None:
+    """Put the state of `rng_state` back."""
+    torch.set_rng_state(state["cpu"])
+    for key, value in state.items():
+        if key.startswith("cuda:") and torch.cuda.is_available():
+            torch.cuda.set_rng_state(value, int(key.removeprefix("cuda:")))

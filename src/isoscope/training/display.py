@@ -1,0 +1,48 @@
+"""What a person sees of a run: a bar with the time left on a terminal, a line per epoch in a log."""
+
+import sys
+import time
+
+from tqdm import tqdm
+
+
+class Progressbar:
+    """The loop's `Display`: one tqdm bar over all updates where stderr is a terminal, sparse lines elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.bar: tqdm | None = None
+
+    def begin(self, done: int, total: int) -> None:
+        """Start the clock at update `done` of `total`."""
+        self.start, self.began = done, time.monotonic()
+        if done:
+            print(f"{self.title}: going on from step {done}/{total}", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step", dynamic_ncols=True)
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None:
+        """Move the bar to `step`."""
+        if self.bar is not None:
+            self.bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()}, refresh=False)
+            self.bar.update(step - self.bar.n)
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None:
+        """Say how an epoch went, and how long the rest will take."""
+        train, validation = figures["train"], figures["validation"]
+        spent = time.monotonic() - self.began
+        left = spent / max(step - self.start, 1) * (total - step)
+        line = (
+            f"{self.title}: epoch {epoch}, step {step}/{total}: train loss {train['loss']:.3f}, "
+            f"validation loss {validation['loss']:.3f}, accuracy {validation['accuracy']:.3f} ({left:.0f} s left)"
+        )
+        if self.bar is not None:
+            self.bar.update(step - self.bar.n)
+            self.bar.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,68 @@
+"""Loss and confusion of a classifier on a split, as sums that can be added up and saved."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from isoscope.corpora.batches import Batch, collate, evaluation_batches
+from isoscope.corpora.tokens import Encoded
+from isoscope.metrics.classification import SCORES, confusion_matrix
+
+
+class Sums(NamedTuple):
+    """Summed loss and counts of (true class, predicted class); `+` joins two parts of a split."""
+
+    loss: float
+    confusion: np.ndarray
+
+    @classmethod
+    def zero(cls, classes: int) -> "Sums":
+        return cls(0.0, np.zeros((classes, classes), np.int64))
+
+    def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
+        return Sums(self.loss + other.loss, self.confusion + other.confusion)
+
+    def figures(self) -> dict[str, float]:
+        """Mean loss in nats, accuracy, F1 (of class 1 if there are two, else the classes' mean) and Matthews."""
+        loss = self.loss / int(self.confusion.sum())
+        return {"loss": loss, **{name: score(self.confusion) for name, score in SCORES.items()}}
+
+
+def sums(loss: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor, classes: int) -> Sums:
+    """What one batch adds: its summed loss, and the classes its scores `[B, C]` predict."""
+    predicted = scores.detach().argmax(-1)
+    return Sums(float(loss.detach()), confusion_matrix(labels.cpu(), predicted.cpu(), classes))
+
+
+def to_device(batch: Batch, device: torch.device) -> dict[str, torch.Tensor]:
+    """A batch's arrays as tensors on `device`, by the names a model's forward takes."""
+    return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch._asdict().items()}
+
+
+class Evaluation(NamedTuple):
+    """Sums over a split and its logits in the split's own order, float32 (rows, classes)."""
+
+    sums: Sums
+    logits: np.ndarray
+
+
+def evaluate(model: Any, split: Encoded, *, batch_size: int, pad_id: int, device: torch.device) -> Evaluation:
+    """Run a classifier over a whole split without dropout; nothing is dropped or seen twice."""
+    classes = int(model.config.num_labels)
+    lengths = split.lengths
+    logits = np.empty((len(lengths), classes), np.float32)
+    total = Sums.zero(classes)
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        for rows in evaluation_batches(lengths, batch_size=batch_size):
+            inputs = to_device(collate(split, rows, pad_id=pad_id), device)
+            labels = inputs.pop("labels")
+            scores = model(**inputs).logits.float()
+            loss = F.cross_entropy(scores, labels, reduction="sum")
+            total += sums(loss, scores, labels, classes)
+            logits[rows] = scores.cpu().numpy()
+    model.train(was_training)
+    return Evaluation(total, logits)

@@ -1,0 +1,97 @@
+"""How far a run has come: the counters a resumed run goes on from, and its points."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isoscope.training.evaluation import Sums
+
+HIGHER_IS_BETTER = {"loss": False, "accuracy": True, "f1": True, "matthews": True}
+
+
+@dataclass
+class Progress:
+    """Counters of one run. Epochs count from 1; `epoch` is the one under way, or the last one when it is complete."""
+
+    classes: int
+    step: int = 0
+    """Updates done."""
+    epochs_done: int = 0
+    best_epoch: int = 0
+    best_value: float | None = None
+    stale: int = 0
+    """Epochs since the best one."""
+    points: int = 0
+    """Lines of metrics.jsonl that belong to this state."""
+    loss: float = 0.0
+    """Summed training loss of the epoch under way."""
+    confusion: list[list[int]] = field(default_factory=list)
+    gradient_norm: float = 0.0
+    """Summed gradient norms of the epoch under way."""
+    updates: int = 0
+    """Updates of the epoch under way."""
+
+    def __post_init__(self) -> None:
+        self.confusion = self.confusion or [[0] * self.classes for _ in range(self.classes)]
+
+    @property
+    def sums(self) -> Sums:
+        return Sums(self.loss, np.array(self.confusion, np.int64))
+
+    def add(self, part: Sums, norm: float) -> None:
+        """Count one update's loss, predictions and gradient norm."""
+        total = self.sums + part
+        self.loss, self.confusion = total.loss, total.confusion.tolist()
+        self.gradient_norm += norm
+        self.updates += 1
+        self.step += 1
+
+    def close_epoch(self, value: float, select: str) -> bool:
+        """Note an epoch's validation figure, empty the sums; returns whether it is the best so far."""
+        self.epochs_done += 1
+        self.loss, self.confusion = 0.0, [[0] * self.classes for _ in range(self.classes)]
+        self.gradient_norm, self.updates = 0.0, 0
+        better = self.best_value is None or (
+            value > self.best_value if HIGHER_IS_BETTER[select] else value < self.best_value
+        )
+        if better:
+            self.best_epoch, self.best_value, self.stale = self.epochs_done, value, 0
+        else:
+            self.stale += 1
+        return better
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Points:
+    """The file metrics.jsonl under construction; it holds no times, so that equal runs give equal bytes."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        """Go on after the first `keep` lines; what a stopped run wrote beyond its last state is dropped and redone."""
+        self.path, self.count = path, keep
+        self._unwritten: list[str] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text("utf-8").splitlines(keepends=True)[:keep] if path.exists() else []
+        if len(lines) < keep:
+            raise ValueError(f"{path}: {len(lines)} points, but the state knows {keep}")
+        fresh = path.with_name(f".{path.name}.writing")
+        fresh.write_text("".join(lines), "utf-8")
+        fresh.rename(path)
+
+    def write(self, name: str, value: float, *, step: int, epoch: int | None) -> None:
+        """Add one point."""
+        self._unwritten.append(json.dumps({"name": name, "value": value, "step": step, "epoch": epoch}) + "\n")
+        self.count += 1
+
+    def flush(self) -> None:
+        """Append what was added; a state counts these lines, so this comes before it is saved."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(self._unwritten)
+            file.flush()
+            os.fsync(file.fileno())
+        self._unwritten.clear()

@@ -1,0 +1,164 @@
+"""The page as text: complete, self-contained, escaped, and the same for the same input."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from report_material import COMMIT, Material, make
+
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>')
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, and the text under them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, attribute: str) -> list[str]:
+        return [value for _, attrs in self.tags if (value := attrs.get(attribute)) is not None]
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+@pytest.fixture(scope="module")
+def outline(material: Material) -> Outline:
+    return Outline(material.page())
+
+
+def test_nothing_is_asked_for(outline: Outline, material: Material) -> None:
+    assert outline.all("src") == []
+    assert {tag for tag, _ in outline.tags} & {"script", "iframe", "object", "embed", "base"} == set()
+    assert all(target.startswith(("#", "data:")) for target in outline.all("href") + outline.all("xlink:href"))
+    assert "@import" not in material.page()
+    assert re.findall(r"url\((?!#)", material.page()) == []
+
+
+def test_ids_are_unique_and_references_lead_somewhere(outline: Outline) -> None:
+    ids = outline.all("id")
+    assert len(ids) == len(set(ids))
+    assert {target[1:] for target in outline.all("href") if target.startswith("#")} <= set(ids)
+    for names in outline.all("aria-labelledby"):
+        assert set(names.split()) <= set(ids)
+
+
+def test_headings_go_down_one_level_at_a_time(outline: Outline) -> None:
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+def test_every_figure_and_table_is_described(outline: Outline) -> None:
+    tags = [tag for tag, _ in outline.tags]
+    assert tags.count("figure") == tags.count("figcaption") == 2
+    assert tags.count("table") == tags.count("caption") == 4
+    assert tags.count("svg") == tags.count("desc") == 2
+    assert all("scope" in attrs for tag, attrs in outline.tags if tag == "th")
+
+
+def test_every_caption_of_a_study_names_its_origin(material: Material) -> None:
+    captions = re.findall(r"<figcaption>.*?</figcaption>", material.page(), re.DOTALL)
+    captions += re.findall(r"<caption><span><strong>Table.*?</caption>", material.page(), re.DOTALL)
+    assert len(captions) == 3
+    for caption in captions:
+        assert all(run.digest[:12] in caption for run in material.studies[0].runs)
+        assert "0123456789abcdef0123456789abcdef.dir" in caption
+        assert f"{COMMIT[:10]} with changes" in caption
+        assert "not recorded here" in caption  # the run without a record
+
+
+def test_the_table_holds_arms_and_baselines_with_n(outline: Outline, material: Material) -> None:
+    first = material.studies[0].comparison[0]
+    assert f"{first.mean:.3f} ± {first.sd:.3f} (3)" in outline.text
+    for name in ("majority class", "TF-IDF, unigrams", "TF-IDF, uni- and bigrams"):
+        assert name in outline.text
+    assert outline.text.count("(120 rows)") == 9
+    assert "n = 3, from epoch 8: 2" in outline.text
+
+
+def test_verdicts_stand_beside_what_was_detectable(outline: Outline) -> None:
+    assert re.search(
+        r"holds fft against additive, Accuracy: −0\.\d+ \[.+?\] \(3 paired seeds; detectable 0\.\d+\)", outline.text
+    )
+
+
+def test_sections(outline: Outline) -> None:
+    for words in (
+        "Study fusion",
+        "Data",
+        "Runs",
+        "Plugins",
+        "plugins/gated.py",
+        "CC0-1.0",
+        "word order",
+        "isoscope ui",
+    ):
+        assert words in outline.text
+
+
+def test_links_where_a_server_is_known(material: Material) -> None:
+    page = Outline(material.page(tracking_uri="http://127.0.0.1:5000", experiments={"fusion": "4"}))
+    links = [target for target in page.all("href") if target.startswith("http")]
+    assert len(links) == len(material.studies[0].runs)
+    assert all(link.startswith("http://127.0.0.1:5000/#/experiments/4/runs?searchFilter=") for link in links)
+    assert "start it with isoscope ui" in " ".join(page.text.split())
+
+
+def test_a_server_without_known_experiments_is_still_named(material: Material) -> None:
+    page = Outline(material.page(tracking_uri="https://mlflow.example"))
+    assert [target for target in page.all("href") if target.startswith("http")] == ["https://mlflow.example"]
+    assert "isoscope ui" not in page.text
+    assert "tags.`isoscope.digest` LIKE" in page.text
+
+
+def test_the_same_input_gives_the_same_page(material: Material) -> None:
+    assert material.page() == material.page()
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    made = make(
+        tmp_path, arms={"additive": 0.8}, seeds=1, labels=HOSTILE, source=HOSTILE[0], plugins={HOSTILE[1]: "a" * 64}
+    )
+    page = Outline(made.page(title=HOSTILE[0]))
+    assert {tag for tag, _ in page.tags} & {"script", "img"} == set()
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    assert all(name in page.text for name in HOSTILE)
+
+
+def test_one_arm_and_one_seed_compare_nothing(tmp_path: Path) -> None:
+    page = Outline(make(tmp_path, arms={"additive": 0.8}, seeds=1).page())
+    assert "One arm: nothing to compare." in page.text
+    assert "1 run" in page.text
+
+
+def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
+    page = Outline(make(tmp_path, arms={"additive": 0.8, "fft": 0.7}, seeds=2).page())
+    assert "2 paired seeds: no interval below 3" in page.text
+    assert not re.search(r"\[[+−]0", page.text)
+
+
+def test_a_study_without_seeds_says_so(material: Material) -> None:
+    study = material.studies[0]
+    empty = study._replace(study="later", bands=study.bands[:0], confusion=study.confusion[:0], comparison=[], runs=[])
+    page = Outline(material.page(studies=[study, empty]))
+    assert "No runs: this study has no seeds." in page.text
+    assert len(page.all("id")) == len(set(page.all("id")))
+
+
+def test_an_empty_project_has_a_page(material: Material) -> None:
+    assert "No task." in Outline(material.page(studies=[], manifests={}, records={})).text

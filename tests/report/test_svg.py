@@ -1,0 +1,72 @@
+"""An inlined figure keeps its drawing, and shares neither ids nor style with the page."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from finished_runs import write_run
+from isoscope.analysis.curves import bands, curves
+from isoscope.figures.style import INK, to_svg
+from isoscope.figures.training import training_curves
+from isoscope.report.svg import inline
+
+
+@pytest.fixture(scope="module")
+def drawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = write_run(tmp_path_factory.mktemp("runs"), "additive", 0)
+    return to_svg(training_curves(bands(curves([folder]))))
+
+
+def ids(svg: str) -> list[str]:
+    return re.findall(r' id="([^"]+)"', svg)
+
+
+def paths(svg: str) -> list[str | None]:
+    return [element.get("d") for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path")]
+
+
+def test_the_drawing_is_the_same(drawing: str) -> None:
+    assert paths(inline(drawing, key="a", title="t", description="d")) == paths(drawing)
+
+
+def test_two_on_one_page_share_no_id(drawing: str) -> None:
+    one, two = (inline(drawing, key=key, title="t", description="d") for key in "ab")
+    assert ids(drawing)
+    assert not set(ids(one)) & set(ids(two))
+    assert len(ids(one)) == len(set(ids(one)))
+
+
+def test_every_reference_is_to_an_id_of_its_own(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="t", description="d")
+    used = re.findall(r'(?:url\(#|href="#)([^")]+)', svg)
+    assert used
+    assert set(used) <= set(ids(svg))
+
+
+def test_ink_follows_the_page(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="t", description="d")
+    assert INK in drawing
+    assert INK not in svg
+    assert "currentColor" in svg
+
+
+def test_nothing_that_reaches_beyond_the_figure(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="t", description="d")
+    assert "<style" in drawing
+    assert not re.search(r"<style|<metadata|<\?xml|<!DOCTYPE|rdf", svg)
+
+
+def test_name_and_description_are_spoken_and_escaped(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="<b>1 & 2</b>", description='"said"')
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img"
+    by_id = {element.get("id"): element.text for element in root.iter()}
+    assert [by_id[name] for name in (root.get("aria-labelledby") or "").split()] == ["<b>1 & 2</b>", '"said"']
+    assert "<b>" not in svg
+
+
+def test_what_is_no_svg_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not an SVG"):
+        inline("<svg", key="a", title="t", description="d")

@@ -1,0 +1,212 @@
+"""The loop against its laws: resumed is uninterrupted, accumulated is whole, and a batch can be learned by heart."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isoscope.training.loop import DivergedError, InterruptedRunError
+from training_runs import make_loop
+
+CONV2D = {
+    "kind": "conv2d",
+    "start": "residual",
+    "sources": ["word", "position"],
+    "token_type": "add",
+    "normalisation": "none",
+    "kernel_size": [3, 3],
+    "activation": "gelu",
+    "bias": True,
+    "gate": None,
+}
+
+
+def stop_after(step: int):
+    """A stop signal that comes once, when the loop has done `step` updates since it began."""
+    calls = iter(range(1, 10_000))
+    return lambda: next(calls) == step
+
+
+def weights(loop) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in loop.raw_model.named_parameters()}
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("step", range(1, 13))
+def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, step: int) -> None:
+    settings = {"snapshots": {"steps": "powers", "epochs": True}, "keep": "all", "fusion": CONV2D}
+    whole = make_loop(tmp_path / "whole", **settings)
+    whole.fit()
+    with pytest.raises(InterruptedRunError):
+        make_loop(tmp_path / "parts", stop=stop_after(step), **settings).fit()
+    rest = make_loop(tmp_path / "parts", **settings)
+    assert rest.resumed_at == step
+    rest.fit()
+    assert equal(weights(whole), weights(rest))
+    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+
+
+def test_killed_between_two_states_loses_at_most_the_interval(tmp_path: Path) -> None:
+    whole = make_loop(tmp_path / "whole")
+    whole.fit()
+
+    class Killed(BaseException):
+        pass
+
+    def kill() -> bool:
+        if loop.progress.step == 5:
+            raise Killed
+        return False
+
+    loop = make_loop(tmp_path / "parts", stop=kill)
+    with pytest.raises(Killed):
+        loop.fit()
+    rest = make_loop(tmp_path / "parts")
+    assert rest.resumed_at == 3  # checkpoint_every
+    rest.fit()
+    assert equal(weights(whole), weights(rest))
+    lines = (tmp_path / "parts/work/metrics.jsonl").read_text().splitlines()
+    keys = [(point["name"], point["step"]) for point in map(json.loads, lines)]
+    assert len(keys) == len(set(keys))
+    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+
+
+@pytest.mark.parametrize("victim", ["model.safetensors", "optimizer.safetensors", "rng.safetensors", "progress.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_a_damaged_state_is_named_and_the_one_before_is_used(
+    tmp_path: Path, victim: str, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InterruptedRunError):
+        make_loop(tmp_path, stop=stop_after(5)).fit()
+    path = tmp_path / "states/step-000000005" / victim
+    data = bytearray(path.read_bytes())
+    match damage:
+        case "cut":
+            path.write_bytes(data[: len(data) // 2])
+        case "flip":
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+        case "gone":
+            path.unlink()
+    assert make_loop(tmp_path).resumed_at == 3
+    assert victim in capsys.readouterr().err
+
+
+def test_a_state_without_its_manifest_does_not_count(tmp_path: Path) -> None:
+    with pytest.raises(InterruptedRunError):
+        make_loop(tmp_path, stop=stop_after(5)).fit()
+    (tmp_path / "states/step-000000005/manifest.json").unlink()
+    assert make_loop(tmp_path).resumed_at == 3
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    one, other = make_loop(tmp_path / "one"), make_loop(tmp_path / "other", seed=1)
+    one.fit()
+    other.fit()
+    assert not equal(weights(one), weights(other))
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+def test_accumulation_is_the_whole_batch(tmp_path: Path, parts: int) -> None:
+    whole = make_loop(tmp_path / "whole", dropout=0.0, epochs=1)
+    split = make_loop(tmp_path / "split", dropout=0.0, epochs=1, accumulation=parts)
+    for loop in (whole, split):
+        loop.fit()
+    for name, value in weights(whole).items():
+        torch.testing.assert_close(weights(split)[name], value, atol=2e-5, rtol=0)
+    figures = [[point[1] for point in loop.log.points if point[0] == "step/loss"] for loop in (whole, split)]
+    np.testing.assert_allclose(*figures, atol=1e-5)
+
+
+def test_accumulation_with_dropout_differs(tmp_path: Path) -> None:
+    """The negative control: with dropout another number of draws is made."""
+    whole, split = make_loop(tmp_path / "whole", epochs=1), make_loop(tmp_path / "split", epochs=1, accumulation=2)
+    for loop in (whole, split):
+        loop.fit()
+    assert not equal(weights(whole), weights(split))
+
+
+def test_one_batch_is_learned_by_heart(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, rows=8, dropout=0.0, epochs=150, learning_rate=5e-3, weight_decay=0.0, log_every=150)
+    loop.fit()
+    losses = [value for name, value, *_ in loop.log.points if name == "train/loss"]
+    assert losses[0] > 0.5
+    assert losses[-1] < 0.01
+
+
+def test_the_training_loss_is_the_mean_over_examples(tmp_path: Path) -> None:
+    """44 rows in batches of 8 leave one of 4: the epoch's loss weighs examples, not batches."""
+    loop = make_loop(tmp_path, epochs=1, learning_rate=1e-12)
+    loop.fit()
+    steps = [value for name, value, *_ in loop.log.points if name == "step/loss"]
+    sizes = [len(rows) for rows in loop._batches(1)]
+    (epoch,) = [value for name, value, *_ in loop.log.points if name == "train/loss"]
+    assert sorted(sizes) == [4, 8, 8, 8, 8, 8]
+    assert epoch == pytest.approx(np.average(steps, weights=sizes), rel=1e-6)
+
+
+def test_frozen_parameters_stay_and_then_move(tmp_path: Path) -> None:
+    freeze = {"embeddings": True, "layers": 1, "epochs": 1}
+    loop = make_loop(tmp_path, freeze=freeze, keep="all", weight_decay=0.5)
+    start = weights(loop)
+    loop.fit()
+    loop.keeper.load(loop.raw_model, 1)
+    first = weights(loop)
+    loop.keeper.load(loop.raw_model, 2)
+    second = weights(loop)
+    assert loop.frozen
+    for name, value in start.items():
+        assert torch.equal(first[name], value) == (name in loop.frozen), name
+    moved = {name for name in loop.frozen if not torch.equal(second[name], first[name])}
+    assert any("embeddings" in name for name in moved)
+    assert any("layer.0" in name for name in moved)
+
+
+def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, epochs=40, patience=2, learning_rate=3e-2, select="loss", log_every=1000)
+    fitted = loop.fit()
+    losses = {epoch: value for name, value, _, epoch in loop.log.points if name == "validation/loss" and epoch}
+    assert len(losses) < 40
+    assert fitted.epoch == min(losses, key=losses.get) == len(losses) - 2
+    assert loop.evaluate(loop.validation).sums.figures()["loss"] == pytest.approx(losses[fitted.epoch], rel=1e-6)
+
+
+@pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])
+def test_kept_checkpoints(tmp_path: Path, keep: str, expected: set[int]) -> None:
+    loop = make_loop(tmp_path, epochs=3, keep=keep)
+    loop.fit()
+    assert {epoch for epoch, _ in loop.keeper.kept()} == expected
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, learning_rate=1e30, clip_norm=None, schedule={"kind": "linear", "warmup": 0.0})
+    with pytest.raises(DivergedError, match="lower learning rate"):
+        loop.fit()
+
+
+def test_the_first_losses_are_as_they_were(tmp_path: Path) -> None:
+    """Golden trace of eight steps: what changes a number by accident shows here. No tolerance beyond fp32's order."""
+    loop = make_loop(tmp_path, fusion=CONV2D)
+    loop.fit()
+    trace = [value for name, value, *_ in loop.log.points if name == "step/loss"][:8]
+    golden = json.loads((Path(__file__).parents[1] / "golden/loop_losses.json").read_text())
+    np.testing.assert_allclose(trace, golden, rtol=2e-6)
+
+
+def test_states_are_bounded(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, epochs=3, checkpoint_every=1)
+    loop.fit()
+    assert len(list((tmp_path / "states").glob("step-*"))) == 2
+    shutil.rmtree(tmp_path / "states")
