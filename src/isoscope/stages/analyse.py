@@ -1,0 +1,75 @@
+"""Stage `analyse-<study>`: curves, the comparison of arms, confusion matrices."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from isoscope import paths
+from isoscope.analysis.baselines import baselines_on_test
+from isoscope.analysis.tables import scores, tables, write_tables
+from isoscope.config.project import Analysis, Study
+from isoscope.errors import InputError
+from isoscope.figures.confusion import confusion_matrices
+from isoscope.figures.style import to_svg
+from isoscope.figures.training import training_curves
+from isoscope.guard import StopSignal
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.run import Identity, Run, tracked
+
+
+def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
+    """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg).
+
+    Raises `InputError` where a run of the study is missing.
+    """
+    outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
+    missing = [output for output in outputs if not (output / "config.yaml").is_file()]
+    if missing or not outputs:
+        lacking = ", ".join(path.relative_to(project.folder).as_posix() for path in missing) or "no seeds"
+        raise InputError(
+            f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
+        )
+    run = Run(project, _identity(analysis, study, name, outputs, project))
+    target = project.folder / paths.analysed(name)
+    with StopSignal() as stop, tracked(run, stop):
+        run.begin(device="cpu", threads=None, precision="fp64")
+        manifest = json.loads((project.folder / paths.processed(study.task) / "manifest.json").read_text("utf-8"))
+        made = tables(name, outputs, baselines_on_test(manifest), **analysis.model_dump())
+        write_tables(target, made)
+        found = scores(made.comparison)
+        figures = {
+            "training.svg": to_svg(training_curves(made.bands)),
+            "confusion.svg": to_svg(confusion_matrices(made.confusion)),
+        }
+        for file, text in {"metrics.json": json.dumps(found, indent=1, sort_keys=True) + "\n", **figures}.items():
+            fresh = target / f".{file}.writing"
+            fresh.write_text(text, "utf-8")
+            fresh.replace(target / file)
+        for metric, arms_found in found.items():
+            for arm, statistics in arms_found.items():
+                for statistic, value in statistics.items():
+                    run.record.metric(f"test/{metric}/{arm}/{statistic}", value, step=0)
+        for path in sorted(target.iterdir()):
+            if path.is_file() and not path.name.startswith("."):  # DVC puts a .gitignore there
+                run.record.artifact(path)
+        run.finished_as(target, dvc_md5(target))
+    return target
+
+
+def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], project: paths.Project) -> Identity:
+    read = [output / name for output in outputs for name in ("config.yaml", "metrics.jsonl", "predictions.parquet")]
+    runs = {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in read}
+    data = paths.processed(study.task)
+    inputs = {data.as_posix(): dvc_md5(project.folder / data), **runs}
+    return Identity(
+        stage="analyse",
+        study=name,
+        arm=None,
+        seed=None,
+        task=study.task,
+        axes={},
+        params={"analysis": analysis.model_dump(mode="json")},
+        inputs=inputs,
+        input_paths=inputs,
+        plugins={},
+    )

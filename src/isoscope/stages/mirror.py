@@ -1,0 +1,182 @@
+"""Records and restored outputs into MLflow: once, as they grow, or to look at."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.tracking.addresses import LOCAL, address
+from isoscope.tracking.run import FLUSH_SECONDS, FOLLOWED
+
+_DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
+
+
+def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
+    """Send MLflow what it lacks of every record, and of every output that has no record here; says what was new.
+
+    Raises `InputError` where MLflow cannot be reached or refuses something.
+    """
+    from isoscope.tracking.lines import RunRecord
+    from isoscope.tracking.mirror import mirror
+    from isoscope.tracking.record import read
+    from isoscope.tracking.restored import restored
+
+    there = _sizes(project)
+    records: list[RunRecord] = []
+    outputs = _outputs(project.folder)
+    for digest in there:
+        path = project.records / f"{digest}.jsonl"
+        record = read(path) if path.exists() else None
+        if record is not None and record.run is not None:
+            records.append(record)
+        elif digest in outputs:
+            records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
+    sent = mirror(project.state, uri=uri, records=records)
+    failed = [one for one in sent if one.error]
+    if failed:
+        raise InputError(f"MLflow has not taken {len(failed)} of {len(sent)} runs: {failed[0].error}")
+    _note_mirrored(project, uri, there)
+    return {
+        "uri": address(uri),
+        "runs": len(sent),
+        "points": sum(one.points for one in sent),
+        "models": sum(one.models for one in sent),
+    }
+
+
+def follow_records(project: Project, uri: str | None, digest: str | None) -> None:
+    """Mirror one record, or all, as they grow, until stdin closes; with all, bring the rest too.
+
+    MLflow takes seconds to import, so it is not touched before there is something to send.
+    """
+    parent = os.getppid()
+    before = _sizes(project)
+    ended = False
+    while digest is None and not ended and _sizes(project) == before:
+        ended = _told_to_end(parent, 0.2)
+    if not ended:
+        from isoscope.tracking.follow import follow
+
+        digests = None if digest is None else {digest}
+        follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
+    if digest is None and _sizes(project) != _mirrored(project, uri):
+        try:
+            mirror_all(project, uri)
+        except InputError as error:
+            print(f"isoscope mirror: {error}", file=sys.stderr)
+
+
+@contextmanager
+def following(project: Project) -> Iterator[dict[str, str]]:
+    """A process that mirrors all records while the pipeline runs; yields the variables that tell its stages so."""
+    command = [sys.executable, "-m", "isoscope", "mirror", "--follow", "all"]
+    process = subprocess.Popen(command, cwd=project.folder, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield {FOLLOWED: "1"}
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(6 * FLUSH_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            print("warning: MLflow has not taken everything yet; `isoscope mirror` sends the rest", file=sys.stderr)
+
+
+def serve(project: Project, port: int) -> int:
+    """Serve MLflow's pages for this project on 127.0.0.1 until stopped; returns the server's exit code."""
+    from isoscope.tracking.mlflow import connect, default_uri
+
+    uri = default_uri(project.state)
+    if uri.startswith("http"):
+        raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
+    uri = connect(uri, project.state).uri
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with subprocess.Popen([*command, "--backend-store-uri", uri], env=environment, start_new_session=True) as server:
+        try:
+            return server.wait()
+        finally:  # MLflow's server is a process below the one started here, and would outlive it
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGTERM)
+
+
+def _outputs(folder: Path) -> dict[str, Path]:
+    """Digest → published training output in the tree."""
+    found = {}
+    for path in sorted(folder.glob("models/*/*/seed-*/config.yaml")):
+        if match := _DIGEST.search(path.read_text("utf-8")):
+            found[match[1]] = path.parent
+    return found
+
+
+def _sizes(project: Project) -> dict[str, int]:
+    """Digest → bytes of its record, 0 where only an output is here: what a mirror would have to send."""
+    sizes = dict.fromkeys(_outputs(project.folder), 0)
+    for path in sorted(project.records.glob("*.jsonl")):
+        sizes[path.stem] = path.stat().st_size
+    return sizes
+
+
+def _note(project: Project) -> Path:
+    return project.state / ".isoscope" / "mirrored.json"
+
+
+def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
+    """What was sent to this address last time, as `_sizes`; nothing where the local database is gone."""
+    if address(uri) == LOCAL and not (project.state / LOCAL).exists():
+        return None
+    try:
+        return json.loads(_note(project).read_text("utf-8")).get(address(uri))
+    except (OSError, ValueError):
+        return None
+
+
+def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
+    path = _note(project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        notes = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        notes = {}
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(json.dumps(notes | {address(uri): sizes}), "utf-8")
+    fresh.replace(path)
+
+
+def _committed_at(folder: Path) -> int:
+    """When the outputs' hashes were committed, in Unix milliseconds; now, where they never were."""
+    command = ["git", "log", "-1", "--format=%ct", "--", "dvc.lock"]
+    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    text = shown.stdout.strip()
+    return int(text) * 1000 if text.isdigit() else time.time_ns() // 1_000_000
+
+
+def _told_to_end(parent: int, seconds: float) -> bool:
+    """Whether stdin has closed, waiting so long; ends this process where that is because its parent was killed.
+
+    What is unsent then waits in the records: nothing of a killed pipeline may run on.
+    """
+    if not _closed(sys.stdin.fileno(), seconds):
+        return False
+    if os.getppid() != parent:
+        raise SystemExit(0)
+    return True
+
+
+def _closed(descriptor: int, seconds: float) -> bool:
+    """Whether the other end of a pipe has closed, waiting for it at most so long."""
+    ready, _, _ = select.select([descriptor], [], [], seconds)
+    return bool(ready) and os.read(descriptor, 1024) == b""

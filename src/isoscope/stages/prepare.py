@@ -1,0 +1,76 @@
+"""Stage `prepare@<task>`: text from its source to parquet, a manifest and a tokenizer."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from isoscope import paths, plugins
+from isoscope.config.data import Data, Embedded, Hub, Local, Source
+from isoscope.corpora import embedded, hub, local, manifest, tokens
+from isoscope.corpora.assembly import Raw, build
+from isoscope.corpora.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
+from isoscope.errors import InputError
+
+_UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
+
+
+def prepare(data: Data, *, task: str, project: paths.Project) -> Path:
+    """Write `data/processed/<task>/`: a parquet file per split, `manifest.json` and the task's WordPiece `tokenizer/`.
+
+    The folder appears whole or not at all, and equal settings give equal bytes. Raises `InputError` on bad data.
+    """
+    corpus = _read(data, project.folder)
+    target = project.folder / paths.processed(task)
+    fresh = target.with_name(f".{task}.writing")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    sentences = [text for row in texts(corpus.splits["train"]) for text in row]
+    options = data.tokenizer
+    tokenizer = tokens.train_wordpiece(
+        sentences, fresh / "tokenizer", vocab_size=options.vocab_size, lowercase=options.lowercase
+    )
+    encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
+    manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    return target
+
+
+def _read(data: Data, folder: Path) -> Corpus:
+    match data.source:
+        case Embedded() as source:
+            return embedded.generate(source.generator, size=source.size, difficulty=source.difficulty, seed=source.seed)
+        case Local() as source:
+            return local.read(folder / source.path, **_shared(source))
+        case Hub() as source:
+            return hub.load(source.name, config=source.config, revision=source.revision, **_shared(source))
+        case source:
+            return _from_plugin(plugins.DATASETS[source.kind], source.model_dump(exclude={"kind"}))
+
+
+def _shared(source: Source) -> dict[str, Any]:
+    return {
+        "columns": source.columns.model_dump(exclude_none=True),
+        "splits": source.splits.model_dump(),
+        "held_out": source.held_out,
+        "seed": source.seed,
+        "licence": source.licence,
+    }
+
+
+def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:
+    """The corpus that a data set of one's own returns as rows per split."""
+    rows = plugin.factory(**options)
+    try:
+        raw = {name: Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS}
+    except (KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise InputError(
+            f"plugin {plugin.name!r}: expected {{'train': rows, 'validation': rows, 'test': rows}}, a row being a "
+            f"mapping such as {{'sentence': 'fine', 'label': 1}}: {error}"
+        ) from error
+    single_or_pair = PAIR if "sentence1" in raw["train"].table.column_names else SINGLE
+    columns = {name: name for name in (*single_or_pair, "label")}
+    corpus = build(raw, columns=columns, held_out=0.0, seed=0, source=f"plugin:{plugin.name}", licence="unknown")
+    return corpus._replace(facts={"options": options})

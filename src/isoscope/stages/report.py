@@ -1,0 +1,43 @@
+"""Stage `report`: every table and figure on one self-contained page."""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from isoscope import paths
+from isoscope.analysis.tables import read_tables
+from isoscope.config.project import Report, Study
+from isoscope.errors import InputError
+from isoscope.report import build, read_records
+from isoscope.tracking.addresses import known_experiments
+
+LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
+
+
+def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str], *, project: paths.Project) -> Path:
+    """Write `reports/index.html` from the studies' tables, the tasks' manifests and the runs' records.
+
+    A study without seeds is not shown. Raises `InputError` where tables or a manifest are missing.
+    """
+    shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
+    manifests = {}
+    for task in tasks:
+        path = project.folder / paths.processed(task) / "manifest.json"
+        if not path.is_file():
+            raise InputError(f"{path}: task {task!r} is not prepared; run: isoscope prepare {task}")
+        manifests[task] = json.loads(path.read_text("utf-8"))
+    page = build(
+        title=report.title,
+        studies=shown,
+        manifests=manifests,
+        records=read_records(project.records, shown),
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", LOCAL_PAGES),
+        experiments=known_experiments(project.state, None),
+    )
+    target = project.folder / paths.INDEX
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.writing")
+    fresh.write_text(page, "utf-8")
+    fresh.replace(target)
+    return target

@@ -1,0 +1,104 @@
+"""`isoscope repro`: DVC's pipeline with this installation on its path, mirrored into MLflow as it goes."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from isoscope import paths
+from isoscope.config.load import Configuration
+from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
+from isoscope.errors import InputError
+from isoscope.stages.mirror import following
+
+_PR_SET_PDEATHSIG = 1
+
+
+def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:
+    """Run `dvc repro` with `words`, or `dvc exp run -S …` where there are overrides; returns the exit code.
+
+    One process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and its stage stops with it.
+    """
+    binary = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "PATH": f"{binary}{os.pathsep}{os.environ.get('PATH', '')}",
+        "DVC_NO_ANALYTICS": "1",
+    }
+    dvc = shutil.which("dvc", path=environment["PATH"])
+    if dvc is None:
+        raise InputError(f"dvc: not found beside {sys.executable} or on PATH; install the project with: make install")
+    command = [dvc, "repro", *words]
+    if configuration.overrides:
+        settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
+        command = [dvc, "exp", "run", *settings, *words]
+    with following(project) as followed:
+        child = subprocess.Popen(command, cwd=project.folder, env=environment | followed, preexec_fn=_end_with_parent)
+        with _handed_on(child):
+            code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def located(texts: Sequence[str], configuration: Configuration) -> list[str]:
+    """Each `name=value` of `-S` with the file that DVC has to change, where that is not params.yaml.
+
+    It is the overlay, of those in use, in which the name stands. Raises `InputError` where several have it.
+    """
+    root, folder = configuration.root, configuration.folder
+    used = {paths.overlay("task", task) for task in root.tasks}
+    for study in root.studies.values():
+        used |= {paths.overlay(axis, value) for axis, values in study.axes.items() for value in values}
+    names = {file: flatten(read_yaml(folder, file)) for file in (paths.PARAMS, *sorted(used))}
+    return [_located(one, names) for text in texts for one in split_overrides(text)]
+
+
+def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
+    override = parse_override(text)
+    holders = [file for file, known in names.items() if override.name in known]
+    if override.file is not None or not holders or holders == [paths.PARAMS]:
+        return text
+    if len(holders) > 1:
+        choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
+        raise InputError(f"-S {override.name}: stands in several files; say which: {choices}")
+    return f"{holders[0].as_posix()}:{text}"
+
+
+def _for_dvc(override: Override) -> str:
+    """`[file:]name=value` as `dvc exp run -S` takes it."""
+    file = "" if override.file is None else f"{override.file}:"
+    return f"{file}{override.name}={_dvc_value(override.value)}"
+
+
+def _dvc_value(value: object) -> str:
+    """A value as DVC's `-S` reads it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_dvc_value(one) for one in value) + "]"
+    return str(value)
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def _handed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGTERM goes on to the child; Ctrl-C reaches it by itself, and this process waits for it to end well."""
+    before = {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

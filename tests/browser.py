@@ -1,0 +1,53 @@
+"""A headless Chromium without a network, for the tests that look at a page."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = (
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--no-sandbox", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+class Seen(NamedTuple):
+    """A page, what it asked for beside itself, and what it complained of."""
+
+    page: Page
+    requests: list[str]
+    complaints: list[str]
+
+
+def chromium() -> str:
+    """The first Chromium on PATH; skips the test, naming what it lacks, where there is none."""
+    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("Chromium: none on PATH (Debian: apt-get install chromium)")
+    return path
+
+
+@contextmanager
+def opened(place: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Generator[Seen]:
+    """Open a file, or an address on 127.0.0.1, in a window of `width` × `height` CSS pixels."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        scheme = "dark" if dark else "light"
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        seen = Seen(page, [], [])
+        url = place if isinstance(place, str) else place.resolve().as_uri()
+        page.on("request", lambda request: seen.requests.append(request.url) if request.url != url else None)
+        page.on("console", lambda message: seen.complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        page.goto(url)
+        try:
+            yield seen
+        finally:
+            browser.close()

@@ -1,0 +1,86 @@
+"""The strict harness: no network, no inherited settings, one thread, and, where asked, no skips.
+
+Everything that a library reads when it is imported is settled here, before any test module is.
+"""
+
+import os
+import tempfile
+from collections.abc import Generator
+
+import pytest
+
+# A shell inside an MLflow or DVC run, an `accelerate launch`, a git hook: none of it may reach a test
+# or a process that a test starts.
+INHERITED = ("ACCELERATE_", "DVC_", "GIT_", "HF_", "ISOSCOPE_", "MLFLOW_", "TRANSFORMERS_")
+LAUNCHER = (
+    "COLUMNS",
+    "FORCE_COLOR",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK",
+    "WORLD_SIZE",
+)
+KEPT = ("ISOSCOPE_REQUIRE_ALL",)
+
+SETTINGS = {
+    "DO_NOT_TRACK": "1",
+    "DVC_NO_ANALYTICS": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MPLBACKEND": "Agg",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    # One thread: sums come out in one order, and parallel test processes do not fight over the cores.
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # A repository that a test makes: an identity, and neither the user's hooks nor their signing key.
+    "GIT_AUTHOR_EMAIL": "tests@localhost",
+    "GIT_AUTHOR_NAME": "tests",
+    "GIT_COMMITTER_EMAIL": "tests@localhost",
+    "GIT_COMMITTER_NAME": "tests",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "init.defaultBranch",
+    "GIT_CONFIG_VALUE_0": "main",
+    "GIT_CONFIG_KEY_1": "safe.directory",
+    "GIT_CONFIG_VALUE_1": "*",
+}
+# Empty caches and settings of its own: nothing that a user has downloaded, computed or configured decides a test.
+FOLDERS = ("DVC_GLOBAL_CONFIG_DIR", "DVC_SITE_CACHE_DIR", "DVC_SYSTEM_CONFIG_DIR", "HF_HOME", "MPLCONFIGDIR")
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # such a worker inherits what its controller has settled
+    for name in [name for name in os.environ if name.startswith(INHERITED) or name in LAUNCHER]:
+        if name not in KEPT:
+            del os.environ[name]
+    folders = tempfile.TemporaryDirectory(prefix="isoscope-tests-", ignore_cleanup_errors=True)
+    os.environ.update(SETTINGS, **{name: f"{folders.name}/{name.lower()}" for name in FOLDERS})
+
+REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure that says why; an expected failure, which pytest counts as a skip, stays one."""
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: ISOSCOPE_REQUIRE_ALL allows no skip ({reason})"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report

@@ -1,0 +1,80 @@
+"""What the sources import, pyproject.toml declares, DECISIONS.md explains and requirements.lock pins are one list."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+# Used without being imported: dvc is run as a command.
+COMMANDS = {"dvc"}
+
+
+def declared(*extras: str) -> dict[str, Requirement]:
+    """Direct requirements by canonical name: the product's, or those of the extras."""
+    lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    requirements = map(Requirement, lines if extras else PROJECT["dependencies"])
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+def imported() -> set[str]:
+    """Distributions that the package's sources import, at any depth of the code."""
+    modules = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                modules.add(str(node.module).split(".")[0])
+    providers = packages_distributions()
+    names = set()
+    for module in modules - sys.stdlib_module_names - {"isoscope"}:
+        # mlflow's module comes from three distributions; the one that carries the module's name is meant
+        candidates = {canonicalize_name(name) for name in providers[module]}
+        names |= {canonicalize_name(module)} & candidates or candidates
+    return names
+
+
+def pins() -> dict[str, str]:
+    lines = [
+        line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")
+    ]
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+def test_what_is_imported_is_declared() -> None:
+    assert imported() - declared().keys() == set()
+
+
+def test_what_is_declared_is_used() -> None:
+    assert declared().keys() - imported() - COMMANDS == set()
+
+
+def test_each_dependency_has_its_reason() -> None:
+    tables = (ROOT / "DECISIONS.md").read_text().split("## Tools")[0]
+    reasons = {canonicalize_name(name) for name in re.findall(r"^\| ([\w.-]+) \|", tables, re.MULTILINE)} - {"package"}
+    assert reasons == (declared().keys() | declared("test", "dev", "postgresql").keys()) - {"isoscope"}
+
+
+@pytest.mark.parametrize("extras", [(), ("test",), ("dev",), ("postgresql",)], ids=str)
+def test_the_lock_pins_each_dependency_within_its_range(extras: tuple[str, ...]) -> None:
+    locked = pins()
+    for name, requirement in declared(*extras).items():
+        if name != "isoscope":
+            assert requirement.specifier.contains(locked[name], prereleases=True), f"{requirement} but {locked[name]}"
+
+
+def test_the_lock_holds_for_every_machine() -> None:
+    """No local builds (`+cpu`), no paths or addresses, and setuptools, which the build without isolation needs."""
+    locked = pins()
+    assert "setuptools" in locked
+    for name, version in locked.items():
+        assert re.fullmatch(r"[\w.]+", version), f"{name}=={version}"

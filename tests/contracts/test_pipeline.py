@@ -1,0 +1,91 @@
+"""dvc.yaml, the stages' code and the files they name say the same thing."""
+
+import importlib
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+from isoscope import code, paths
+from isoscope.config.base import Section
+from isoscope.config.load import CELL_SECTIONS
+from isoscope.config.project import Cell, Root
+from isoscope.config.schema import json_schema
+from isoscope.config.tree import read_yaml
+
+ROOT = Path(__file__).parents[2]
+STAGES = read_yaml(ROOT, Path("dvc.yaml"))["stages"]
+VERBS = {name: name.partition("-")[0] for name in STAGES}
+TYPES = {name: field.annotation for name, field in (Root.model_fields | Cell.model_fields).items()}
+
+
+def function(verb: str):
+    return getattr(importlib.import_module(f"isoscope.stages.{verb}"), verb)
+
+
+def declared(name: str) -> set[str]:
+    return {section.partition(".")[0] for section in STAGES[name]["params"]}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
+    """A section taken but not declared changes numbers unseen; one declared but not taken reruns for nothing."""
+    verb = VERBS[name]
+    taken = set()
+    for parameter in inspect.signature(function(verb), eval_str=True).parameters.values():
+        kind = parameter.annotation
+        sections = {section for section, annotation in TYPES.items() if kind == annotation or section == parameter.name}
+        if inspect.isclass(kind) and issubclass(kind, Section) and not sections:
+            sections = {"studies"}  # one study of the mapping
+        taken |= sections
+    plugins = {"plugins"} if declared(name) & set(CELL_SECTIONS) else set()
+    assert declared(name) == taken | plugins
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) -> None:
+    closure = {file.relative_to(ROOT).as_posix() for file in code.closure(VERBS[name])}
+    sources = [dependency for dependency in STAGES[name]["deps"] if dependency.startswith("src/")]
+    uncovered = {file for file in closure if not any(file == one or file.startswith(f"{one}/") for one in sources)}
+    assert not uncovered
+    idle = {one for one in sources if not any(file == one or file.startswith(f"{one}/") for file in closure)}
+    assert not idle, "a dependency that the stage cannot import"
+
+
+def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
+    assert code.INERT == ("config", "paths", "tracking", "cli", "errors", "plugins", "code", "guard", "sealing")
+    for name in code.INERT:
+        assert (code.PACKAGE / name).is_dir() or (code.PACKAGE / f"{name}.py").is_file()
+
+
+def test_a_comment_changes_no_code_version_and_a_number_does(tmp_path: Path) -> None:
+    plain = 'def f(x):\n    """Doc."""\n    return x + 1\n'
+    assert code.stripped(plain) == code.stripped("# why\ndef f(x):\n    return x + 1  # because\n")
+    assert code.stripped(plain) != code.stripped(plain.replace("1", "2"))
+
+
+def test_what_stages_write_stands_in_paths() -> None:
+    """The templates of dvc.yaml, filled in, are the paths that the code makes."""
+    outs = {
+        name: [next(iter(out)) if isinstance(out, dict) else out for out in STAGES[name]["outs"]] for name in STAGES
+    }
+    assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item.task}")]
+    (trained,) = outs["train-fusion"]
+    filled = trained.replace("${item.fusion}", "A").replace("${item.seed}", "7")
+    assert filled == paths.trained("fusion", "A", 7).as_posix()
+    assert all(Path(out).is_relative_to(paths.analysed("fusion")) for out in outs["analyse-fusion"])
+    assert outs["report"] == [paths.INDEX.as_posix()]
+
+
+def test_git_keeps_metrics_and_figures_and_dvc_the_rest() -> None:
+    for stage in STAGES.values():
+        for kind in ("metrics", "plots"):
+            assert all(options["cache"] is False for out in stage.get(kind, ()) for options in out.values())
+        assert all(isinstance(out, str) for out in stage["outs"]), (
+            "outs are cached: 'cache: false' disables the run cache"
+        )
+
+
+def test_the_committed_schema_is_the_configuration() -> None:
+    assert json.loads((ROOT / paths.SCHEMA).read_text()) == json_schema(), "run: isoscope schema > params.schema.json"

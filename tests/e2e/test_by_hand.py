@@ -1,0 +1,156 @@
+"""One run by hand: the pipeline's own, stopped, killed and gone on with; nobody else's meanwhile.
+
+The tests of this file are one story, told in order.
+"""
+
+import contextlib
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isoscope.tracking.lines import RunRecord
+from isoscope.tracking.provenance import file_md5s
+from pipeline_project import Finished, Project, wait_for, written
+
+ADDITIVE = ("train", "fusion", "additive", "--seed", "0")
+LONG = ("train", "fusion", "conv2d", "--seed", "0", "-S", "training.epochs=60")
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The data are prepared, nothing is trained."""
+    folder = tmp_path_factory.mktemp("by-hand") / "project"
+    return finished.project.copy(folder, without=(".isoscope", "models"))
+
+
+@pytest.fixture(scope="module")
+def elsewhere(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Another such place, where the long run is never disturbed."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "project"
+    return finished.project.copy(folder, without=(".isoscope", "models"))
+
+
+@contextlib.contextmanager
+def running(project: Project, *words: str) -> Iterator[subprocess.Popen[str]]:
+    process = project.start(*words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def long_run(project: Project) -> RunRecord:
+    """The record of the run of 60 epochs."""
+    found = [one for one in project.records().values() if one.run and one.run.params["training.epochs"] == 60]
+    return found[0] if found else RunRecord()
+
+
+def epochs(project: Project) -> int:
+    """Epochs that the long run has closed."""
+    return max((point.epoch or 0 for point in long_run(project).metrics), default=0)
+
+
+def stored(project: Project) -> Path:
+    run = long_run(project).run
+    assert run is not None
+    return project.folder / ".isoscope" / "runs" / run.digest / "output"
+
+
+def at_home(project: Project) -> list[str]:
+    """Command lines of living processes that work in the project."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if Path(process.cwd()).is_relative_to(project.folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline()))
+    return found
+
+
+def test_by_hand_is_the_pipelines_own_run_to_the_byte(project: Project, finished: Finished) -> None:
+    project.isoscope(*ADDITIVE)
+    assert project.digest("additive") == finished.project.digest("additive")
+    assert file_md5s(project.output("additive")) == file_md5s(finished.project.output("additive"))
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_a_run_under_way_is_nobody_elses(project: Project) -> None:
+    with running(project, *LONG) as holder:
+        wait_for(lambda: epochs(project) >= 2)
+        holder.send_signal(signal.SIGSTOP)
+        refused = project.isoscope(*LONG, code=2)
+        (line,) = refused.err.splitlines()
+        assert "under way" in line
+        assert f"process {holder.pid} " in line
+        holder.send_signal(signal.SIGCONT)
+        holder.send_signal(signal.SIGTERM)
+        _, err = holder.communicate(timeout=60)
+    assert holder.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("isoscope: conv2d seed 0: stopped at step ")
+    assert err.splitlines()[-1].endswith("; the same command goes on")
+    record = long_run(project)
+    assert (record.status, len(record.attempts)) == ("KILLED", 1)
+    project.isoscope("mirror")
+    assert record.run is not None
+    assert project.tracked()[record.run.digest].status == "KILLED"
+
+
+def test_it_goes_on_after_a_kill_and_is_bitwise_the_run_that_never_stopped(
+    project: Project, elsewhere: Project
+) -> None:
+    stopped_at = epochs(project)
+    with running(project, *LONG) as second:
+        wait_for(lambda: epochs(project) >= stopped_at + 3)
+        second.kill()
+    killed_at = epochs(project)
+    assert killed_at < 60, "killed within the run"
+    assert (long_run(project).status, len(long_run(project).attempts)) == ("RUNNING", 2)
+    third = project.isoscope(*LONG)
+    went_on = re.search(r"going on from step (\d+)/480$", third.err, re.MULTILINE)
+    assert went_on is not None
+    assert int(went_on[1]) >= 8 * (killed_at - 1)
+    assert (long_run(project).status, len(long_run(project).attempts)) == ("FINISHED", 3)
+    elsewhere.isoscope(*LONG)
+    assert len(long_run(elsewhere).attempts) == 1
+    assert stored(project).parent.name == stored(elsewhere).parent.name
+    assert file_md5s(stored(project)) == file_md5s(stored(elsewhere))
+
+
+def test_mlflow_shows_the_interrupted_run_as_one(project: Project, elsewhere: Project) -> None:
+    project.isoscope("mirror")
+    run = long_run(project).run
+    assert run is not None
+    shown = project.tracked()[run.digest]
+    assert shown.status == "FINISHED"
+    assert shown.tags["isoscope.attempts"] == "3"
+    wall_clock = {name for name in shown.points if name.startswith("speed/")}
+    assert {name: shown.points[name] for name in shown.points.keys() - wall_clock} == written(stored(elsewhere))
+
+
+def test_settings_of_ones_own_leave_the_pipelines_place_alone(project: Project) -> None:
+    assert not project.output("conv2d").exists()
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_a_killed_pipeline_leaves_nothing_running_and_goes_on(project: Project) -> None:
+    project.edit("params.yaml", "epochs: 4", "epochs: 61")
+    before = project.records().keys()
+
+    def fresh() -> RunRecord:
+        return next((one for digest, one in project.records().items() if digest not in before), RunRecord())
+
+    with running(project, "repro", "train-fusion@additive-0") as pipeline:
+        wait_for(lambda: any(point.epoch == 2 for point in fresh().metrics))
+        assert any("train fusion additive" in line for line in at_home(project))
+        pipeline.kill()
+        wait_for(lambda: not at_home(project), seconds=5)
+    assert fresh().status == "KILLED"
+    assert not project.output("additive").exists()
+    assert project.isoscope("repro", "train-fusion@additive-0").ran == ["train-fusion@additive-0"]
+    assert (fresh().status, len(fresh().attempts)) == ("FINISHED", 2)

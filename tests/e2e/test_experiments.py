@@ -1,0 +1,118 @@
+"""DVC experiments: one number changed for one run, in the workspace or in a copy of the tree; compared, drawn, undone.
+
+The tests of this file are one story, told in order.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoscope.config.tree import parse_yaml, read_yaml
+from pipeline_project import Finished, Project
+
+ADDITIVE, CONV2D, ANALYSE = "train-fusion@additive-0", "train-fusion@conv2d-0", "analyse-fusion"
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return finished.project.copy(tmp_path_factory.mktemp("experiments") / "project")
+
+
+def code_version(project: Project) -> str:
+    command = (sys.executable, "-c", "from isoscope.code import code_version; print(code_version('train'))")
+    return project.run(*command).out.strip()
+
+
+def stored(project: Project, name: str) -> str:
+    """The commit of an experiment, which git finds among its refs only by the whole name."""
+    refs = project.git("for-each-ref", "--format=%(refname)", "refs/exps").split()
+    (found,) = [ref for ref in refs if ref.endswith(f"/{name}")]
+    return found
+
+
+def test_an_experiment_trains_with_its_number(project: Project) -> None:
+    done = project.dvc("exp", "run", "-S", "training.epochs=1", "--name", "short", ANALYSE)
+    assert done.ran == [ADDITIVE, CONV2D, ANALYSE]
+    project.isoscope("mirror")  # what a loaded machine may have left
+    runs = project.tracked()
+    for arm in ("additive", "conv2d"):
+        run = runs[project.digest(arm)]
+        assert (run.status, run.params["training.epochs"]) == ("FINISHED", "1")
+    before, after = (
+        parse_yaml(project.git("show", f"{revision}:params.yaml"), revision)
+        for revision in ("main", stored(project, "short"))
+    )
+    before["training"]["epochs"] = 1
+    assert after == before
+
+
+def test_metrics_diff_shows_what_it_did(project: Project) -> None:
+    (changes,) = json.loads(project.dvc("metrics", "diff", "--json", "main", "short").out).values()
+    found = changes["accuracy.conv2d.mean"]
+    revisions = ("main", stored(project, "short"))
+    trained = [json.loads(project.git("show", f"{one}:reports/fusion/metrics.json")) for one in revisions]
+    assert [found["old"], found["new"]] == [one["accuracy"]["conv2d"]["mean"] for one in trained]
+    assert found["diff"] < 0, "one epoch is too few"
+
+
+def test_plots_are_drawn_from_the_page_alone(project: Project, tmp_path: Path) -> None:
+    project.dvc("plots", "diff", "main", "short", "--out", str(tmp_path))
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page), "loads from another place"
+    assert len(page) > 500_000, "vega itself is in it"
+    for name in ("curves.csv", "confusion.csv", "training.svg"):
+        assert name in page
+    assert '"main"' in page
+    assert '"short"' in page
+
+
+def test_a_bare_name_goes_to_the_overlay_in_use_that_has_it(project: Project) -> None:
+    """`-S model.fusion.kernel_size=…`: conv2d.yaml is meant; conv2d_unit.yaml has one too, but no arm uses it."""
+    project.git("checkout", "--", ".")
+    project.dvc("checkout")
+    done = project.isoscope("repro", "-S", "model.fusion.kernel_size=[1,3]", "--name", "flat", CONV2D)
+    assert "Reproducing experiment 'flat'" in done.out
+    assert done.ran == [CONV2D]
+    assert read_yaml(project.folder, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"]["kernel_size"] == [1, 3]
+    assert project.git("diff", "--name-only", "HEAD").split() == ["dvc.lock", "variants/fusion/conv2d.yaml"]
+    run = project.tracked()[project.digest("conv2d")]
+    assert (run.status, run.params["model.fusion.kernel_size"]) == ("FINISHED", "[1, 3]")
+
+
+def test_a_bare_name_of_several_overlays_must_say_which(project: Project) -> None:
+    axes = "studies.fusion.axes.fusion=[additive, conv2d, conv2d_identity]"
+    refused = project.isoscope("repro", "-S", axes, "-S", "model.fusion.kernel_size=[5,5]", code=2)
+    (line,) = refused.err.splitlines()
+    assert line.startswith("isoscope: -S model.fusion.kernel_size: stands in several ")
+    for name in ("conv2d", "conv2d_identity"):
+        assert f"-S variants/fusion/{name}.yaml:model.fusion.kernel_size=" in line
+
+
+def test_a_copy_of_the_tree_runs_its_own_sources_and_records_at_home(project: Project, finished: Finished) -> None:
+    """DVC copies the tree with its changes; the installed sources are another tree's."""
+    project.git("checkout", "--", ".")
+    project.dvc("checkout")
+    path = project.folder / "src/isoscope/training/optim.py"
+    path.write_text(path.read_text("utf-8") + "\nREMARK = 1\n", "utf-8")
+    changed = code_version(project)
+    installed = Project(project.folder, sources=finished.project.sources)
+    assert changed != code_version(installed)
+    before, published = project.records(), project.digest("additive")
+    done = installed.dvc("exp", "run", "--temp", "-S", "training.epochs=2", "--name", "copy", ADDITIVE)
+    assert done.ran == [ADDITIVE]
+    (digest,) = project.records().keys() - before.keys()
+    record = project.records()[digest]
+    assert record.status == "FINISHED"
+    assert record.run is not None
+    assert record.run.code == changed
+    project.isoscope("mirror")
+    assert project.tracked()[digest].status == "FINISHED"
+    # The workspace is as it was; the experiment's commit holds the result.
+    assert project.digest("additive") == published
+    assert project.git("status", "--porcelain").split() == ["M", "src/isoscope/training/optim.py"]
+    assert str(record.end.output_md5 if record.end else None) in project.git(
+        "show", f"{stored(project, 'copy')}:dvc.lock"
+    )

@@ -1,0 +1,68 @@
+"""Results given to somebody else: push, clone, pull; nothing is to do there, and an empty MLflow can be filled."""
+
+import json
+
+import pytest
+
+from isoscope.tracking.plan import RESTORED, TIMESTAMPS
+from pipeline_project import ARMS, Finished, Project
+
+
+@pytest.fixture(scope="module")
+def origin(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose results lie in a DVC remote, which is a folder."""
+    folder = tmp_path_factory.mktemp("sharing")
+    project = finished.project.copy(folder / "origin")
+    project.dvc("remote", "add", "--default", "store", str(folder / "store"))
+    project.commit("A remote")
+    project.dvc("push")
+    return project
+
+
+@pytest.fixture(scope="module")
+def clone(origin: Project) -> Project:
+    folder = origin.folder.with_name("clone")
+    origin.git("clone", "--quiet", str(origin.folder), str(folder))
+    return Project(folder)
+
+
+def test_a_clone_lacks_what_dvc_keeps(clone: Project) -> None:
+    lacking = json.loads(clone.dvc("status", "--json").out)
+    assert "train-fusion@additive-0" in lacking
+    assert not (clone.folder / "models").exists()
+
+
+def test_with_the_data_pulled_nothing_is_run(clone: Project, origin: Project) -> None:
+    clone.dvc("pull")
+    assert [clone.digest(arm) for arm in ARMS] == [origin.digest(arm) for arm in ARMS]
+    done = clone.dvc("repro")
+    assert (done.ran, done.restored) == ([], [])
+    assert clone.git("status", "--porcelain") == ""
+    assert not (clone.folder / ".isoscope").exists()
+
+
+def test_an_empty_mlflow_is_filled_once(clone: Project, origin: Project) -> None:
+    assert clone.isoscope("mirror").out.startswith("mirrored 2 runs to mlflow.db: ")
+    theirs, ours = clone.tracked(), origin.tracked()
+    assert theirs.keys() == {origin.digest(arm) for arm in ARMS}
+    for digest, run in theirs.items():
+        original = ours[digest]
+        assert (run.name, run.status) == (original.name, "FINISHED")
+        assert run.params == original.params
+        assert run.points == {name: at for name, at in original.points.items() if not name.startswith("speed/")}
+        assert run.datasets == original.datasets
+        assert run.models == original.models
+        assert run.tags[TIMESTAMPS] == RESTORED
+        assert TIMESTAMPS not in original.tags
+        same = [name for name in original.tags if name.startswith(("isoscope.dep", "isoscope.output"))]
+        assert {name: run.tags[name] for name in same} == {name: original.tags[name] for name in same}
+    again = clone.isoscope("mirror")
+    assert again.out.endswith(": 0 points and 0 models were new\n")
+    assert clone.tracked() == theirs
+
+
+def test_a_pipeline_run_in_the_clone_finds_all_done(clone: Project) -> None:
+    before = clone.tracked()
+    done = clone.isoscope("repro")
+    assert (done.ran, done.restored) == ([], [])
+    assert clone.tracked() == before

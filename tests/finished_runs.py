@@ -1,0 +1,109 @@
+"""Finished training runs as they lie on disk, with curves and predictions that agree with each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from ruamel.yaml import YAML
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+
+def digest(study: str, arm: str, seed: int) -> str:
+    """A stand-in for a run's digest: 64 hexadecimal digits, different for each run."""
+    return np.random.default_rng([*f"{study}/{arm}/{seed}".encode()]).bytes(32).hex()
+
+
+def labels_of(items: int, classes: int) -> NDArray[np.int64]:
+    """Labels of a test split: the same for every run of one size, classes nearly balanced."""
+    return np.random.default_rng(items).permutation(np.arange(items) % classes)
+
+
+def predictions(label: NDArray[np.int64], right: NDArray[np.bool_], classes: int) -> NDArray[np.int64]:
+    """What a classifier says that is right exactly where `right` holds."""
+    return np.where(right, label, (label + 1) % classes)
+
+
+def write_run(
+    root: Path,
+    arm: str,
+    seed: int,
+    *,
+    study: str = "fusion",
+    task: str = "order",
+    right: NDArray[np.bool_] | None = None,
+    accuracy: float = 0.8,
+    items: int = 120,
+    epochs: int = 4,
+    labels: tuple[str, ...] = ("negative", "positive"),
+    plugins: dict[str, str] | None = None,
+) -> Path:
+    """Write a run below `root` and return its folder.
+
+    `right`: which test items it gets right; without it, items are right at random with probability `accuracy`.
+    """
+    folder = root / study / arm / f"seed-{seed}"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng([seed, *arm.encode()])
+    label = labels_of(items, len(labels))
+    right = rng.random(items) < accuracy if right is None else right
+    predicted = predictions(label, right, len(labels))
+    config: dict[str, Any] = {
+        "study": study,
+        "arm": arm,
+        "seed": seed,
+        "task": task,
+        "axes": {"fusion": arm},
+        "digest": digest(study, arm, seed),
+        "code": "c" * 64,
+        "plugins": plugins or {},
+        "inputs": {f"data/processed/{task}": "0123456789abcdef0123456789abcdef.dir"},
+        "params": {"model": {"fusion": {"kind": arm}}, "training": {"epochs": epochs}},
+        "labels": list(labels),
+    }
+    with (folder / "config.yaml").open("w", encoding="utf-8") as file:
+        YAML(typ="safe").dump(config, file)
+    write_metrics(folder, points(rng, accuracy, epochs) + scores_on_test(label, predicted, epochs))
+    logits = rng.normal(size=(items, len(labels))).astype(np.float32)
+    columns = {"row": np.arange(items), "label": label, "predicted": predicted}
+    columns |= {f"logit_{index}": logits[:, index] for index in range(len(labels))}
+    pq.write_table(pa.table(columns), folder / "predictions.parquet")
+    return folder
+
+
+def write_metrics(folder: Path, lines: list[dict[str, Any]]) -> None:
+    """Write (or replace) a run's metrics."""
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def points(rng: np.random.Generator, accuracy: float, epochs: int) -> list[dict[str, Any]]:
+    """Learning curves: training goes on, validation levels off at `accuracy` and its loss rises again."""
+    lines = []
+    for epoch in range(epochs + 1):
+        learned = 1 - np.exp(-epoch / 2)
+        noise = rng.normal(scale=0.01, size=4)
+        values = {
+            "train/loss": 0.69 - 0.6 * learned + noise[0],
+            "train/accuracy": min(0.5 + 0.5 * learned + noise[1], 1.0),
+            "validation/loss": 0.69 - 0.3 * learned + 0.02 * max(epoch - 3, 0) + noise[2],
+            "validation/accuracy": min(0.5 + (accuracy - 0.5) * learned + noise[3], 1.0),
+        }
+        for name, value in values.items():
+            if epoch or name.startswith("validation"):
+                lines.append({"name": name, "value": float(value), "step": 50 * epoch, "epoch": epoch})
+    return lines
+
+
+def scores_on_test(label: NDArray[np.int64], predicted: NDArray[np.int64], epoch: int) -> list[dict[str, Any]]:
+    """The scores on the test split, by another library than the one under test."""
+    average = "binary" if label.max() == 1 else "macro"
+    values = {
+        "test/loss": 0.5,
+        "test/accuracy": accuracy_score(label, predicted),
+        "test/f1": f1_score(label, predicted, average=average, zero_division=0.0),
+        "test/matthews": matthews_corrcoef(label, predicted),
+    }
+    return [{"name": name, "value": float(value), "step": 50 * epoch, "epoch": epoch} for name, value in values.items()]

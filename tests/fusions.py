@@ -1,0 +1,79 @@
+"""Fusion options, tiny models and batches with padding, for the tests of models."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isoscope.models import FusionBertConfig
+
+CONV2D: dict[str, Any] = {
+    "kind": "conv2d",
+    "start": "random",
+    "kernel_size": [3, 3],
+    "activation": "gelu",
+    "bias": False,
+    "gate": None,
+    "sources": ["word", "position"],
+    "token_type": "ignore",
+    "normalisation": "none",
+}
+FFT: dict[str, Any] = {
+    "kind": "fft",
+    "start": "random",
+    "sources": ["word", "position"],
+    "token_type": "add",
+    "normalisation": "none",
+}
+THREE = ["word", "position", "token_type"]
+FUSIONS: dict[str, dict[str, Any]] = {
+    "additive": {"kind": "additive"},
+    "conv2d": CONV2D,
+    "conv2d-5x5-bias-gate": CONV2D | {"kernel_size": [5, 5], "bias": True, "gate": 0.5, "token_type": "add"},
+    "conv2d-three-l2": CONV2D | {"sources": THREE, "normalisation": "l2"},
+    "conv2d-identity": CONV2D | {"start": "identity", "activation": "none", "token_type": "add"},
+    "conv2d-residual": CONV2D | {"start": "residual", "token_type": "add"},
+    "fft": FFT,
+    "fft-three-l2": FFT
+    | {"sources": ["word", "position", "token_type"], "token_type": "ignore", "normalisation": "l2"},
+    "fft-residual": FFT | {"start": "residual"},
+}
+VOCABULARY, WIDTH, POSITIONS = 50, 16, 24
+
+
+def config(fusion: dict[str, Any], **changes: Any) -> FusionBertConfig:
+    """A tiny encoder whose weights are large enough that no effect hides below a tolerance."""
+    settings: dict[str, Any] = {
+        "fusion": fusion,
+        "vocab_size": VOCABULARY,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 32,
+        "max_position_embeddings": POSITIONS,
+        "init_std": 0.5,
+        "initializer_range": 0.3,
+    }
+    return FusionBertConfig(**settings | changes)
+
+
+def batch(lengths: tuple[int, ...] = (9, 4, 6), seed: int = 0) -> dict[str, Tensor]:
+    """Token ids, segment ids and mask, padded on the right to the longest; padding holds arbitrary tokens."""
+    draw = torch.Generator().manual_seed(seed)
+    shape = len(lengths), max(lengths)
+    mask = (torch.arange(shape[1]) < torch.tensor(lengths)[:, None]).long()
+    return {
+        "input_ids": torch.randint(1, VOCABULARY, shape, generator=draw),
+        "token_type_ids": torch.randint(0, 2, shape, generator=draw),
+        "attention_mask": mask,
+    }
+
+
+def make(kind: Callable[[FusionBertConfig], Any], fusion: dict[str, Any], **changes: Any) -> Any:
+    torch.manual_seed(0)
+    model = kind(config(fusion, **changes)).eval()
+    gate = getattr(model.base_model.embeddings.fusion, "gate", None)
+    if gate is not None:
+        torch.nn.init.constant_(gate, 0.7)  # a residual start would hide its own function
+    return model

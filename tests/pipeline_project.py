@@ -1,0 +1,268 @@
+"""A git and DVC repository made of the checkout's files, whose study takes seconds, and commands in it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope.config.tree import read_yaml
+from isoscope.tracking.lines import RunRecord
+from isoscope.tracking.record import read
+
+ROOT = Path(__file__).parents[1]
+BINARIES = Path(sys.executable).parent
+ARMS = ("additive", "conv2d")
+
+# Two classes told apart by the order of two words; 200 sentences of 3 to 7 tokens.
+TASK = """\
+data:
+  source:
+    kind: local
+    path: texts/order.jsonl
+    columns: {sentence: text, label: class}
+    splits: {train: train, validation: null, test: null}
+    held_out: 0.2
+    seed: 0
+    licence: CC0-1.0
+"""
+PROFILE = """\
+tasks: [tiny]
+studies:
+  fusion:
+    task: tiny
+    axes:
+      fusion: [additive, conv2d]
+    seeds: [0]
+data:
+  tokenizer:
+    vocab_size: 100
+model:
+  encoder:
+    layers: 1
+    hidden_size: 16
+    heads: 2
+    intermediate_size: 32
+    max_positions: 16
+    init_std: 0.1
+  max_length: 16
+training:
+  epochs: 4
+  batch_size: 16
+  learning_rate: 3e-2
+  threads: 1
+  snapshots:
+    steps: none
+    epochs: false
+  log_every: 5
+report:
+  title: Order of two words
+"""
+
+
+def sentences() -> str:
+    """The task as JSON lines."""
+    first, second = ("ash", "birch", "cedar", "elm", "fir"), ("gold", "iron", "lead", "tin", "zinc")
+    lines = []
+    for number, (a, b) in enumerate((a, b) for a in first for b in second):
+        for filler in ("", "the ", "near the ", "far from the "):
+            for label, (x, y) in enumerate([(a, b), (b, a)]):
+                ending = " now" * (number % 3)
+                lines.append(f'{{"text": "{filler}{x} before {y}{ending}", "class": {label}}}\n')
+    return "".join(lines)
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def ran(self) -> list[str]:
+        """Stages that DVC ran, in order."""
+        return re.findall(r"^Running stage '([^']+)':", self.out, re.MULTILINE)
+
+    @property
+    def restored(self) -> list[str]:
+        """Stages that DVC put back from its run cache."""
+        return re.findall(r"^Stage '([^']+)' is cached - skipping run", self.out, re.MULTILINE)
+
+
+class Tracked(NamedTuple):
+    """A run as MLflow holds it; `points` by metric as (step, value), `models` as their parameters."""
+
+    name: str
+    status: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    points: dict[str, list[tuple[int, float]]]
+    datasets: dict[str, str]
+    models: list[dict[str, str]]
+
+
+class Project:
+    """A project's folder. Commands run with the sources of `sources`, its own tree's unless another is given."""
+
+    def __init__(self, folder: Path, *, sources: Path | None = None) -> None:
+        self.folder = folder
+        self.sources = sources or folder / "src"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.sources), **more}
+
+    def run(self, *command: str, code: int = 0, stdin: str = "", **environment: str) -> Done:
+        """Run a command to its end; `code` is the exit code it must have."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment(**environment),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def isoscope(self, *words: str, code: int = 0, **environment: str) -> Done:
+        return self.run(str(BINARIES / "isoscope"), *words, code=code, **environment)
+
+    def dvc(self, *words: str, code: int = 0, **environment: str) -> Done:
+        return self.run(str(BINARIES / "dvc"), *words, code=code, **environment)
+
+    def git(self, *words: str) -> str:
+        return self.run("git", *words).out
+
+    def commit(self, message: str) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `isoscope …`; its output goes to pipes."""
+        return subprocess.Popen(
+            [str(BINARIES / "isoscope"), *words],
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def text(self, file: str) -> str:
+        return (self.folder / file).read_text("utf-8")
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Replace the one place where `old` stands."""
+        text = self.text(file)
+        assert text.count(old) == 1, f"{file}: {old!r} stands in {text.count(old)} places"
+        (self.folder / file).write_text(text.replace(old, new), "utf-8")
+
+    def lock(self) -> dict[str, dict[str, Any]]:
+        """Every stage's entry of dvc.lock."""
+        return read_yaml(self.folder, Path("dvc.lock"))["stages"]
+
+    def output(self, arm: str) -> Path:
+        return self.folder / "models" / "fusion" / arm / "seed-0"
+
+    def digest(self, arm: str) -> str:
+        """The digest of the published run of an arm."""
+        return str(read_yaml(self.output(arm), Path("config.yaml"))["digest"])
+
+    def records(self) -> dict[str, RunRecord]:
+        """Every record by its digest."""
+        return {path.stem: read(path) for path in sorted((self.folder / ".isoscope" / "records").glob("*.jsonl"))}
+
+    def tracked(self) -> dict[str, Tracked]:
+        """Every run in the project's MLflow database, by its digest."""
+        from isoscope.tracking.mlflow import connect
+
+        client = connect(None, self.folder).client
+        found = {}
+        for experiment in client.search_experiments():
+            models = client.search_logged_models([experiment.experiment_id])
+            for run in client.search_runs([experiment.experiment_id]):
+                digest = run.data.tags["isoscope.digest"]
+                assert digest not in found, "one run per digest"
+                histories = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
+                found[digest] = Tracked(
+                    run.info.run_name,
+                    run.info.status,
+                    run.data.params,
+                    run.data.tags,
+                    {name: [(point.step, point.value) for point in points] for name, points in histories.items()},
+                    {item.dataset.name: item.dataset.digest for item in run.inputs.dataset_inputs},
+                    [model.params for model in models if model.source_run_id == run.info.run_id],
+                )
+        client._tracking_client.store.engine.dispose()
+        return found
+
+    def copy(self, folder: Path, *, without: tuple[str, ...] = ()) -> "Project":
+        """The same project elsewhere, less the names at its top given in `without`."""
+        shutil.copytree(self.folder, folder, symlinks=True, ignore=_at(self.folder, without))
+        return Project(folder)
+
+
+class Finished(NamedTuple):
+    """A project after its first `isoscope repro`, committed; `first` is how that run ended."""
+
+    project: Project
+    first: Done
+
+
+def _at(top: Path, names: tuple[str, ...]) -> Callable[[str, list[str]], set[str]]:
+    return lambda folder, _: set(names) if Path(folder) == top else set()
+
+
+def make(folder: Path) -> Project:
+    """The checkout as its working tree is (new files too, tests left out), on the task and the profile `tiny`."""
+    listed = subprocess.run(
+        ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if not name.startswith(("tests/", "benchmarks/")) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    for name, text in {
+        "texts/order.jsonl": sentences(),
+        "variants/task/tiny.yaml": TASK,
+        "profiles/tiny.yaml": PROFILE,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    project = Project(folder)
+    project.git("init", "--quiet")
+    project.commit("A task of two words")
+    project.isoscope("profile", "tiny")
+    project.commit("The profile tiny")
+    return project
+
+
+def written(output: Path) -> dict[str, list[tuple[int, float]]]:
+    """The points of a training output by metric, as (step, value)."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for line in (output / "metrics.jsonl").read_text("utf-8").splitlines():
+        point = json.loads(line)
+        points.setdefault(point["name"], []).append((point["step"], point["value"]))
+    return points
+
+
+def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
+    """Return as soon as `what()` is true; fail where it is not within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,88 @@
+"""What a report is built from: a study, its task and its records, made by the parts that make the real ones."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from finished_runs import write_run
+from isoscope.analysis.baselines import baselines_on_test
+from isoscope.analysis.tables import Tables, tables
+from isoscope.corpora import manifest
+from isoscope.corpora.corpus import Corpus
+from isoscope.report import build, read_records
+from isoscope.tracking.lines import RunRecord
+from isoscope.tracking.provenance import Git
+from isoscope.tracking.record import Record
+
+LABELS = ("negative", "positive")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Material(NamedTuple):
+    """What a report is built from."""
+
+    studies: list[Tables]
+    manifests: Mapping[str, Mapping[str, Any]]
+    records: dict[str, RunRecord]
+
+    def page(self, **changed: Any) -> str:
+        """The report of it."""
+        settings = {"title": "A study of order", "tracking_uri": None, "experiments": {}, **self._asdict()}
+        return build(**{**settings, **changed})
+
+
+def make_manifest(folder: Path, labels: tuple[str, ...] = LABELS, source: str = "made") -> dict[str, Any]:
+    """The manifest of a small task."""
+    rng = np.random.default_rng(0)
+    splits = {}
+    for split, rows in {"train": 400, "validation": 100, "test": 120}.items():
+        label = np.arange(rows) % len(labels)
+        words = [f"{'abcdef'[y]} {' '.join(map(str, rng.integers(50, size=rng.integers(3, 12))))}" for y in label]
+        splits[split] = pa.table({"sentence": words, "label": label})
+    facts = {"bayes_ceiling": 1.0, "difficulty": 3, "needs": "word order"}
+    return manifest.write(Corpus(splits, labels, source, "CC0-1.0", "v1", facts), folder)
+
+
+def make(
+    root: Path,
+    *,
+    arms: Mapping[str, float],
+    seeds: int = 3,
+    study: str = "fusion",
+    labels: tuple[str, ...] = LABELS,
+    plugins: dict[str, str] | None = None,
+    source: str = "generated: negation, although, than",
+    epochs: int = 8,
+) -> Material:
+    """A study with arms of a given accuracy, with a record for each run but the last."""
+    described = make_manifest(root / "processed", labels, source)
+    folders = [
+        write_run(
+            root / "models",
+            *(arm, seed),
+            study=study,
+            accuracy=accuracy,
+            labels=labels,
+            plugins=plugins,
+            epochs=epochs - (seed == 1),
+        )
+        for arm, accuracy in arms.items()
+        for seed in range(seeds)
+    ]
+    made = tables(study, folders, baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
+    for index, run in enumerate(made.runs[:-1]):
+        write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
+    return Material([made], {"order": described}, read_records(root / "records", [made]))
+
+
+def write_record(path: Path, digest: str, *, dirty: bool) -> None:
+    """The record of a run that was finished at once."""
+    with Record(path) as record:
+        record.run(digest=digest, stage="train", study="fusion", arm="additive", seed=0)
+        git = Git(COMMIT, "+changed\n" if dirty else "")
+        record.attempt(git=git, environment={"device": "cpu", "torch": "2.13.0"})
+        record.metric("train/loss", 0.5, step=1, epoch=1)
+        record.end("FINISHED")

@@ -1,0 +1,80 @@
+"""`make` installs once, in the right order, and says so when it cannot."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The files that the Makefile looks at, older than what it will make."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+        os.utime(tmp_path / name, (1, 1))
+    return tmp_path
+
+
+def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *words], cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def stamp(folder: Path, *names: str) -> None:
+    (folder / ".venv").mkdir(exist_ok=True)
+    for age, name in enumerate(names):
+        (folder / ".venv" / name).touch()
+        os.utime(folder / ".venv" / name, (100 + age, 100 + age))
+
+
+def test_a_fresh_machine_gets_torch_first_then_the_lock_then_the_project(project: Path) -> None:
+    plan = make(project, "-n", "test").stdout
+    steps = ["-m venv .venv", "grep '^torch=='", "--requirement requirements.lock", "--no-deps", "-m pytest"]
+    places = [plan.index(step) for step in steps]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("goal, job", [("run", ".venv/bin/isoscope repro"), ("ui", ".venv/bin/isoscope ui")])
+def test_a_second_call_installs_nothing(project: Path, goal: str, job: str) -> None:
+    stamp(project, ".locked", ".project")
+    assert make(project, "-n", goal).stdout.strip() == job
+
+
+def test_a_changed_lock_is_installed(project: Path) -> None:
+    stamp(project, ".locked", ".project")
+    os.utime(project / "requirements.lock", (200, 200))
+    assert "--requirement requirements.lock" in make(project, "-n", "run").stdout
+
+
+def test_a_changed_pyproject_reinstalls_the_project_only(project: Path) -> None:
+    stamp(project, ".locked", ".project")
+    os.utime(project / "pyproject.toml", (200, 200))
+    plan = make(project, "-n", "run").stdout
+    assert "--editable ." in plan
+    assert "requirements.lock" not in plan
+
+
+def test_an_old_python_gets_one_line(project: Path) -> None:
+    old = project / "python2"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = make(project, "run", f"PYTHON={old}")
+    assert done.returncode != 0
+    assert done.stdout == f"isoscope needs Python 3.11 or newer, and {old} is not: make PYTHON=python3.12 run\n"
+    assert not (project / ".venv").exists()
+
+
+def test_help_is_what_a_bare_make_prints_and_names_every_goal(project: Path) -> None:
+    bare = make(project)
+    assert bare.returncode == 0
+    goals = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY")).split()[1:]
+    inner = {"help", "lint", "types", "floors", "contracts"}
+    assert {line.split()[1] for line in bare.stdout.splitlines()} - {"help"} == set(goals) - inner

@@ -1,0 +1,153 @@
+"""Records as a run writes them, and all that MLflow shows of a run, to compare."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from isoscope.tracking.provenance import Git
+from isoscope.tracking.record import Record
+
+DIGEST = "5e" * 32
+ENVIRONMENT = {"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 1, "precision": "fp32"}
+RUN: dict[str, Any] = {
+    "stage": "train",
+    "study": "fusion",
+    "arm": "additive",
+    "seed": 0,
+    "task": "order",
+    "axes": {"fusion": "additive"},
+    "params": {"training.learning_rate": 2e-5, "model.fusion.kind": "additive", "model.fusion.gate": None},
+    "inputs": {"data/processed/order": "0" * 32 + ".dir"},
+    "code": "c0" * 32,
+}
+
+
+def start(root: Path, *, digest: str = DIGEST, git: Git | None = None, **fields: Any) -> Record:
+    """A record opened, with its run and an attempt."""
+    record = Record(root / ".isoscope" / "records" / f"{digest}.jsonl")
+    record.run(digest=digest, **{**RUN, **fields})
+    record.attempt(git=git or Git("1" * 40), environment=ENVIRONMENT, parent_run=None)
+    return record
+
+
+def log_epochs(record: Record, epochs: range, *, steps: int = 5) -> None:
+    """Training steps and, at the end of each epoch, validation and a kept checkpoint."""
+    for epoch in epochs:
+        for step in range((epoch - 1) * steps + 1, epoch * steps + 1):
+            record.metric("train/loss", 1 / step, step=step)
+        figures = {"validation/loss": 2 / epoch, "validation/accuracy": 1 - 0.5 / epoch}
+        record.metrics(figures, step=epoch * steps, epoch=epoch)
+        record.checkpoint(
+            f"epoch-{epoch}",
+            epoch=epoch,
+            step=epoch * steps,
+            path=f"models/fusion/additive/seed-0/checkpoints/epoch-{epoch}",
+            md5=f"{epoch:032x}.dir",
+            metrics=figures,
+        )
+
+
+def write_record(root: Path, *, digest: str = DIGEST, epochs: int = 2, git: Git | None = None, **fields: Any) -> Path:
+    """A finished run with something of every kind."""
+    with start(root, digest=digest, git=git, **fields) as record:
+        for split, context in (("train", "training"), ("validation", "validation")):
+            path = f"data/processed/order/{split}.parquet"
+            record.dataset(f"order/{split}", context=context, digest=split[0] * 32, path=path, rows=10)
+        log_epochs(record, range(1, epochs + 1))
+        config = root / "output" / "config.yaml"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text("study: fusion\n")
+        record.artifact(config)
+        record.end("FINISHED", output="models/fusion/additive/seed-0", output_md5="f" * 32 + ".dir")
+    return record.path
+
+
+def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, Any]]:
+    """Everything MLflow holds of the runs of a digest but the ids that it gives out itself."""
+    client = server.client
+    present = client.get_experiment_by_name(experiment)
+    if present is None:
+        return []
+    runs = client.search_runs([present.experiment_id], f"tags.`isoscope.digest` = '{digest}'")
+    found = []
+    for run in runs:
+        run_id = run.info.run_id
+        models = {
+            model.model_id: {
+                "name": model.name,
+                "status": str(model.status),
+                "type": model.model_type,
+                "params": model.params,
+                "tags": model.tags,
+                "metrics": sorted((m.key, m.step, m.timestamp, m.value) for m in model.metrics or []),
+            }
+            for model in server.models(present.experiment_id, run_id).values()
+        }
+        history = {name: client.get_metric_history(run_id, name) for name in sorted(run.data.metrics)}
+        found.append(
+            {
+                "name": run.info.run_name,
+                "status": run.info.status,
+                "start": run.info.start_time,
+                "end": run.info.end_time,
+                "params": run.data.params,
+                "tags": run.data.tags,
+                "metrics": {
+                    name: sorted((m.step, m.timestamp, repr(m.value)) for m in points)
+                    for name, points in history.items()
+                },
+                "inputs": sorted(
+                    (i.dataset.name, i.dataset.digest, i.dataset.source, i.dataset.profile, *(t.value for t in i.tags))
+                    for i in run.inputs.dataset_inputs
+                ),
+                "outputs": sorted((o.step, models[o.model_id]["name"]) for o in run.outputs.model_outputs),
+                "models": sorted(models.values(), key=lambda model: model["name"]),
+                "artifacts": sorted((a.path, a.file_size) for a in client.list_artifacts(run_id)),
+            }
+        )
+    return found
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a record as strict JSON, which knows no NaN."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in path.read_text("utf-8").splitlines()]
+
+
+class Following:
+    """`follow` in a thread, until it is told to stop."""
+
+    def __init__(self, root: Path, uri: str | None = None, **options: Any) -> None:
+        self.stop = threading.Event()
+        self.unsent: dict[str, int] | None = None
+        self.seconds = 0.0
+
+        def work() -> None:
+            from isoscope.tracking.follow import follow
+
+            self.unsent = follow(
+                root / ".isoscope" / "records", root, uri, until=self.stop.is_set, interval=0.1, **options
+            )
+
+        self.thread = threading.Thread(target=work)
+        self.thread.start()
+
+    def end(self) -> dict[str, int] | None:
+        began = time.monotonic()
+        self.stop.set()
+        self.thread.join(60)
+        self.seconds = time.monotonic() - began
+        return self.unsent
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)

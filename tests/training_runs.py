@@ -1,0 +1,112 @@
+"""A tiny classification task and a loop over it, for the tests of training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from accelerate import Accelerator
+
+from isoscope.config.training import Training
+from isoscope.corpora import tokens
+from isoscope.models import build
+from isoscope.training.keeping import Keeper
+from isoscope.training.loop import Loop
+
+WORDS = ("good", "bad", "film", "plot", "very", "not", "and", "slow", "fine", "dull")
+SETTINGS: dict[str, Any] = {
+    "epochs": 2,
+    "batch_size": 8,
+    "accumulation": 1,
+    "bucket": 2,
+    "learning_rate": 1e-3,
+    "fusion_lr": None,
+    "weight_decay": 0.01,
+    "adam_betas": [0.9, 0.999],
+    "adam_epsilon": 1e-8,
+    "clip_norm": 1.0,
+    "schedule": {"kind": "linear", "warmup": 0.1},
+    "select": "loss",
+    "patience": None,
+    "freeze": {"embeddings": False, "layers": 0, "epochs": 0},
+    "precision": "fp32",
+    "device": "cpu",
+    "threads": 1,
+    "keep": "best",
+    "snapshots": {"steps": "none", "epochs": False},
+    "log_every": 1,
+    "checkpoint_every": 3,
+}
+
+
+class Silent:
+    """A display and a log that only remember."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, float, int, int | None]] = []
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
+        self.points.append((name, value, step, epoch))
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
+
+
+def texts(rows: int, seed: int) -> pa.Table:
+    """Sentences of two to six words, positive where 'good' stands before 'bad' or stands alone."""
+    draw = np.random.default_rng(seed)
+    sentences = [list(draw.choice(WORDS, draw.integers(2, 7))) for _ in range(rows)]
+    where = [(s.index("good") if "good" in s else 99, s.index("bad") if "bad" in s else 99) for s in sentences]
+    return pa.table({"sentence": [" ".join(s) for s in sentences], "label": [int(good < bad) for good, bad in where]})
+
+
+def make_loop(
+    folder: Path,
+    *,
+    fusion: dict[str, Any] | None = None,
+    seed: int = 0,
+    rows: int = 44,
+    dropout: float = 0.1,
+    stop: Any = lambda: False,
+    **settings: Any,
+) -> Loop:
+    """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
+    tokenizer = tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
+    train, validation = (tokens.encode(tokenizer, texts(n, s), max_length=12) for n, s in ((rows, 1), (30, 2)))
+    model = build.from_scratch(
+        fusion=fusion or {"kind": "additive"},
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=16,
+        layers=2,
+        heads=2,
+        intermediate_size=32,
+        max_positions=12,
+        dropout=dropout,
+        attention_dropout=dropout,
+        init_std=0.02,
+        initializer_range=0.02,
+        labels=["negative", "positive"],
+        pad_id=tokenizer.pad_id,
+        seed=seed,
+    )
+    torch.manual_seed(seed)
+    typed = Training.model_validate(SETTINGS | settings)
+    silent = Silent()
+    work = folder / "work"
+    return Loop(
+        model,
+        train=train,
+        validation=validation,
+        settings=typed,
+        seed=seed,
+        pad_id=tokenizer.pad_id,
+        accelerator=Accelerator(cpu=True),
+        work=work,
+        states=folder / "states",
+        keeper=Keeper(work, keep=typed.keep, tokenizer=folder / "tokenizer", max_length=12),
+        log=silent,
+        display=silent,
+        stop=stop,
+    )
