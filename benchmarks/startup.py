@@ -1,0 +1,100 @@
+"""How long a command takes before it works: `isoscope --help`, the imports of each stage, `repro` with nothing to do.
+
+python benchmarks/startup.py [commands|imports|repro …] [--rounds 7]   prints Markdown; run it with the virtual
+environment's python.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from timing import Timing, interleave, table
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+ENVIRONMENT = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "DVC_NO_ANALYTICS": "1"}
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+
+
+def python(code: str) -> None:
+    run(sys.executable, "-c", code)
+
+
+def up_to_date() -> bool:
+    """Whether `dvc repro` has nothing to do."""
+    done = subprocess.run([BIN / "dvc", "status", "--quiet"], cwd=ROOT, env=ENVIRONMENT, check=False)
+    return done.returncode == 0
+
+
+def milliseconds(timing: Timing, base: Timing | None = None) -> tuple[str, ...]:
+    """Least and median, and the least beyond that of `base`."""
+    beyond = () if base is None else (f"{1000 * (timing.least - base.least):.0f}",)
+    return (f"{1000 * timing.least:.0f}", f"{1000 * timing.middle:.0f}", *beyond)
+
+
+def commands(rounds: int) -> str:
+    """`isoscope --help` beside an interpreter that does nothing and another tool of this environment."""
+    timings = interleave(
+        {
+            "python -c pass": lambda: python("pass"),
+            "dvc --version": lambda: run("dvc", "--version"),
+            "isoscope --help": lambda: run("isoscope", "--help"),
+        },
+        rounds,
+    )
+    base = timings["python -c pass"]
+    rows = [(f"`{name}`", *milliseconds(timing, base)) for name, timing in timings.items()]
+    return table("Commands (ms)", ("command", "least", "median", "beyond python"), rows)
+
+
+def imports(rounds: int) -> str:
+    """What each stage imports, beside what transformers' Trainer alone does."""
+    stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
+    modules = {f"isoscope.stages.{stage}": f"import isoscope.stages.{stage}" for stage in stages}
+    modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
+    timings = interleave(
+        {name: lambda code=code: python(code) for name, code in ({"(nothing)": "pass"} | modules).items()}, rounds
+    )
+    rows = [(f"`{name}`", *milliseconds(timing, timings["(nothing)"])) for name, timing in timings.items()]
+    return table("Imports, each in a process of its own (ms)", ("module", "least", "median", "beyond python"), rows)
+
+
+def repro(rounds: int) -> str:
+    """`repro` of a pipeline that is up to date: DVC's own, and isoscope's around it."""
+    if not up_to_date():
+        return "### Nothing to do\n\nNot measured: the pipeline is not up to date, `make run` first.\n"
+    timings = interleave(
+        {
+            "dvc --version": lambda: run("dvc", "--version"),
+            "dvc repro": lambda: run("dvc", "repro"),
+            "isoscope repro": lambda: run("isoscope", "repro"),
+        },
+        rounds,
+    )
+    start, plain, ours = timings["dvc --version"], timings["dvc repro"], timings["isoscope repro"]
+    rows = [(f"`{name}`", *milliseconds(timing, start)) for name, timing in timings.items()]
+    shares = f"isoscope's share around `dvc repro`: {1000 * (ours.least - plain.least):.0f} ms.\n"
+    return f"{table('Nothing to do (ms)', ('command', 'least', 'median', 'beyond DVC start'), rows)}\n{shares}"
+
+
+MEASURES = {"commands": commands, "imports": imports, "repro": repro}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measures", nargs="*", help=f"which of {', '.join(MEASURES)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each command runs (default: 7)")
+    options = parser.parse_args()
+    if unknown := set(options.measures) - MEASURES.keys():
+        parser.error(f"no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
+    for name in options.measures or MEASURES:
+        print(MEASURES[name](options.rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""Training speed: our loop beside transformers' Trainer, and what a fusion costs beside the plain sum.
+
+python benchmarks/training.py [--rounds 3] [--steps 24]   prints Markdown; run it with the virtual environment's python.
+
+Measured is the embedded profile (the task `sentiment`, the model of params.yaml) and, where ISOSCOPE_HUB names a folder
+with `sst2_sentence/` and `sentence-transformers/all-MiniLM-L6-v2/`, that model on that data. All in one process, turn
+by turn, on equal weights and equal sentences; tokens are those of the sentences, without padding.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from accelerate import Accelerator
+from timing import Timing, interleave, table
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    DataCollatorWithPadding,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+from isoscope.config.load import Configuration
+from isoscope.config.training import Training
+from isoscope.corpora import tokens
+from isoscope.corpora.batches import collate, epoch_batches
+from isoscope.corpora.tokens import Encoded
+from isoscope.models import build
+from isoscope.paths import Project
+from isoscope.stages.prepare import prepare
+from isoscope.training.keeping import Keeper
+from isoscope.training.loop import Loop
+
+ROOT = Path(__file__).parents[1]
+CHECKPOINT, DATA = "sentence-transformers/all-MiniLM-L6-v2", "sst2_sentence"
+LABELS = ["negative", "positive"]
+
+
+class Setting(NamedTuple):
+    """What is trained on what: encoded sentences, their tokenizer, and a model for a fusion's name."""
+
+    title: str
+    train: Encoded
+    tokenizer: Path
+    pad_id: int
+    longest: int
+    model: Callable[[str], Any]
+
+
+class Meter:
+    """The loop's log and display: keeps the speed it reports."""
+
+    speed = 0.0
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
+        if name == "speed/tokens_per_second":
+            self.speed = value
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+
+class Clock(TrainerCallback):
+    """Seconds between the start and the end of the Trainer's own loop."""
+
+    seconds = 0.0
+
+    def on_train_begin(self, *_: object, **__: object) -> None:
+        self.began = time.perf_counter()
+
+    def on_train_end(self, *_: object, **__: object) -> None:
+        self.seconds = time.perf_counter() - self.began
+
+
+def settings(configuration: Configuration, folder: Path, sentences: int) -> list[Setting]:
+    """The embedded profile, and MiniLM where it is at hand."""
+    model, fusions = configuration.cell("fusion", "additive").cell.model, {}
+    for arm in configuration.study("fusion").axes["fusion"]:
+        fusions[arm] = configuration.cell("fusion", arm).cell.model.fusion.model_dump(mode="json")
+
+    task = prepare(configuration.data("sentiment"), task="sentiment", project=Project(folder, folder))
+    pieces = tokens.load(task / "tokenizer")
+    scratch = partial(
+        build.from_scratch,
+        vocab_size=pieces.vocab_size,
+        labels=LABELS,
+        pad_id=pieces.pad_id,
+        seed=0,
+        **model.encoder.model_dump(exclude={"kind", "tokenizer"}),
+    )
+    rows = _first(pq.read_table(task / "train.parquet"), sentences)
+    train = tokens.encode(pieces, rows, max_length=model.max_length)
+    found = [
+        Setting(
+            f"embedded: sentiment, {model.encoder.layers} layers of {model.encoder.hidden_size}",
+            train,
+            task / "tokenizer",
+            pieces.pad_id,
+            model.max_length,
+            lambda arm: scratch(fusion=fusions[arm]),
+        )
+    ]
+    for hub in os.environ.get("ISOSCOPE_HUB", "").split(os.pathsep):
+        checkpoint, data = Path(hub) / CHECKPOINT, Path(hub) / DATA
+        if hub and checkpoint.is_dir() and data.is_dir():
+            pieces = tokens.load(checkpoint)
+            rows = _first(pq.read_table(data / "train.parquet"), sentences)
+            train = tokens.encode(pieces, rows, max_length=128)
+            pretrained = partial(build.from_checkpoint, checkpoint, labels=LABELS, seed=0)
+            found.append(
+                Setting(
+                    "MiniLM (6 layers of 384) on SST-2's sentences",
+                    train,
+                    checkpoint,
+                    pieces.pad_id,
+                    128,
+                    lambda arm, pretrained=pretrained: pretrained(fusion=fusions[arm]),
+                )
+            )
+    return found
+
+
+def _first(rows: pa.Table, count: int) -> pa.Table:
+    return rows.select(["sentence", "label"]).slice(0, count)
+
+
+def ours(setting: Setting, training: Training, arm: str) -> float:
+    """Tokens per second of one epoch of our loop, as a user's run reports them."""
+    with tempfile.TemporaryDirectory() as work:
+        meter = Meter()
+        torch.use_deterministic_algorithms(True)  # as the stage does
+        loop = Loop(
+            setting.model(arm),
+            train=setting.train,
+            validation=Encoded(setting.train.ids[:32], setting.train.type_ids[:32], setting.train.labels[:32], 0),
+            settings=training,
+            seed=0,
+            pad_id=setting.pad_id,
+            accelerator=Accelerator(cpu=True),
+            work=Path(work) / "work",
+            states=Path(work) / "states",
+            keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),
+            log=meter,
+            display=meter,
+            stop=lambda: False,
+        )
+        loop.fit()
+        torch.use_deterministic_algorithms(False)
+        return meter.speed
+
+
+def plain_bert(setting: Setting) -> BertForSequenceClassification:
+    """transformers' own BERT with the weights of our additive one; refuses to go on unless the two agree."""
+    model = setting.model("additive").eval()
+    config = {name: value for name, value in model.config.to_dict().items() if name not in ("model_type", "fusion")}
+    peer = BertForSequenceClassification(BertConfig(**config)).eval()
+    peer.load_state_dict(model.state_dict(), strict=False)
+    batch = collate(setting.train, range(8), pad_id=setting.pad_id)
+    inputs = {name: torch.from_numpy(array) for name, array in batch._asdict().items() if name != "labels"}
+    with torch.inference_mode():
+        torch.testing.assert_close(peer(**inputs).logits, model(**inputs).logits, rtol=0, atol=1e-5)
+    return peer
+
+
+def trainer(setting: Setting, training: Training, padding: str) -> float:
+    """Tokens per second of one epoch of transformers' Trainer: `padding` "longest" (of a batch) or "max_length"."""
+    tokenizer = AutoTokenizer.from_pretrained(setting.tokenizer)
+    train, clock = setting.train, Clock()
+    rows = [
+        {"input_ids": ids.tolist(), "token_type_ids": types.tolist(), "labels": int(label)}
+        for ids, types, label in zip(train.ids, train.type_ids, train.labels, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        peer = Trainer(
+            model=plain_bert(setting),
+            args=TrainingArguments(
+                output_dir=folder,
+                num_train_epochs=1,
+                per_device_train_batch_size=training.batch_size,
+                learning_rate=training.learning_rate,
+                warmup_steps=training.schedule.warmup,
+                max_grad_norm=training.clip_norm,
+                logging_steps=training.log_every,
+                save_strategy="no",
+                report_to="none",
+                use_cpu=True,
+                dataloader_pin_memory=False,
+                disable_tqdm=True,
+                log_level="error",
+                seed=0,
+            ),
+            train_dataset=rows,
+            data_collator=DataCollatorWithPadding(tokenizer, padding=padding, max_length=setting.longest),
+            callbacks=[clock],
+        )
+        peer.remove_callback(PrinterCallback)
+        peer.train()
+    return int(train.lengths.sum()) / clock.seconds
+
+
+def speeds(setting: Setting, training: Training, rounds: int) -> str:
+    """Best and median tokens per second of each way to train, turn by turn."""
+    runs = {
+        "isoscope, additive": lambda: ours(setting, training, "additive"),
+        "Trainer, dynamic padding": lambda: trainer(setting, training, "longest"),
+        f"Trainer, padded to {setting.longest}": lambda: trainer(setting, training, "max_length"),
+    }
+    seen: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            seen[name].append(run())
+    best = {name: max(values) for name, values in seen.items()}
+    rows = [
+        (
+            name,
+            f"{best[name]:,.0f}",
+            f"{sorted(values)[len(values) // 2]:,.0f}",
+            f"{max(seen['isoscope, additive']) / best[name]:.2f} ×",
+        )
+        for name, values in seen.items()
+    ]
+    return table(setting.title, ("loop", "best tokens/s", "median", "isoscope is faster by"), rows)
+
+
+def fusions(setting: Setting, training: Training, steps: int) -> str:
+    """Seconds of one update with each fusion on one batch of middling length, turn by turn."""
+    lengths = setting.train.lengths
+    batches = epoch_batches(lengths, batch_size=training.batch_size, seed=0, epoch=1, bucket=training.bucket)
+    rows = sorted(batches, key=lambda rows: int(lengths[rows].sum()))[len(batches) // 2]
+    batch = collate(setting.train, rows, pad_id=setting.pad_id)
+    inputs = {name: torch.from_numpy(array) for name, array in batch._asdict().items()}
+
+    def update(model: Any, optimizer: torch.optim.Optimizer) -> None:
+        model(**inputs).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    cases = {}
+    for arm in ("additive", "conv2d", "fft"):
+        model = setting.model(arm).train()
+        cases[arm] = partial(update, model, torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True))
+    timings: dict[str, Timing] = interleave(cases, steps, warm_up=3)
+    base = timings["additive"].least
+    lines = [
+        (name, f"{1000 * timing.least:.1f}", f"{1000 * timing.middle:.1f}", f"{timing.least / base - 1:+.1%}")
+        for name, timing in timings.items()
+    ]
+    width = inputs["input_ids"].shape
+    title = f"{setting.title}: one update, {width[0]} × {width[1]} tokens (ms, of {steps})"
+    return table(title, ("fusion", "least", "median", "beyond additive"), lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="epochs of each loop (default: 3)")
+    parser.add_argument("--steps", type=int, default=24, help="updates of an epoch, and of each fusion (default: 24)")
+    options = parser.parse_args()
+    configuration = Configuration(ROOT)
+    training = configuration.cell("fusion", "additive").cell.training
+    snapshots = training.snapshots.model_copy(update={"steps": "none", "epochs": False})
+    changes = {"epochs": 1, "keep": "last", "snapshots": snapshots, "checkpoint_every": 10**9}
+    training = training.model_copy(update=changes)
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for setting in settings(configuration, Path(folder), options.steps * training.batch_size):
+            print(speeds(setting, training, options.rounds), flush=True)
+            print(fusions(setting, training, options.steps), flush=True)
+
+
+if __name__ == "__main__":
+    main()
