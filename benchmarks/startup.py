@@ -53,13 +53,13 @@ def commands(rounds: int) -> str:
 
 
 def imports(rounds: int) -> str:
-    """What each stage imports, beside what transformers' Trainer alone does."""
+    """What each stage imports, as the command line does it (without collecting garbage), beside transformers' Trainer."""
     stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
-    modules = {f"isoscope.stages.{stage}": f"import isoscope.stages.{stage}" for stage in stages}
+    modules = {"(nothing)": "pass"}
+    modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
     modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
-    timings = interleave(
-        {name: lambda code=code: python(code) for name, code in ({"(nothing)": "pass"} | modules).items()}, rounds
-    )
+    code = "import gc, os; {}; os._exit(0)"  # without the interpreter's own clearing up
+    timings = interleave({name: lambda line=line: python(code.format(line)) for name, line in modules.items()}, rounds)
     rows = [(f"`{name}`", *milliseconds(timing, timings["(nothing)"])) for name, timing in timings.items()]
     return table("Imports, each in a process of its own (ms)", ("module", "least", "median", "beyond python"), rows)
 

@@ -103,8 +103,10 @@ class Loop:
             groups, lr=settings.learning_rate, betas=settings.adam_betas, eps=settings.adam_epsilon, fused=True
         )
         self.names = {parameter: name for name, parameter in model.named_parameters()}
-        self.raw_model, self.raw_optimizer = model, optimizer
-        self.model, self.optimizer = accelerator.prepare(model, optimizer)
+        self.raw_model, self.optimizer = model, optimizer
+        # The optimiser stays as it is: Accelerate's wrapper is for loss scaling and for its own accumulation, and costs
+        # a tiny model's update several per cent.
+        self.model = accelerator.prepare(model)
         self.lengths = train.lengths
         self.per_epoch = len(self._batches(1))
         self.total = self.per_epoch * settings.epochs
@@ -158,7 +160,7 @@ class Loop:
             if step % self.settings.log_every == 0:
                 self.point("step/loss", loss, None)
                 self.point("step/gradient_norm", norm, None)
-                self.point("step/learning_rate", self.raw_optimizer.param_groups[0]["lr"], None)
+                self.point("step/learning_rate", self.optimizer.param_groups[0]["lr"], None)
                 self.display.update(step, self.total, {"loss": loss})
             if step & (step - 1) == 0:
                 self._keep_snapshot()
@@ -176,7 +178,7 @@ class Loop:
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
         factor = schedule_factor(schedule.kind, progress.step, total=self.total, warmup=schedule.warmup)
-        for group in self.raw_optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
         part = Sums.zero(progress.classes)
         for micro in np.array_split(rows, settings.accumulation) if settings.accumulation > 1 else [rows]:
@@ -193,7 +195,7 @@ class Loop:
                 f"loss is {part.loss / len(rows)} at step {progress.step + 1}: try a lower learning rate"
             )
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.raw_model.parameters(), bound, foreach=True))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.names.keys(), bound, foreach=True))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add(part, norm)
@@ -241,11 +243,11 @@ class Loop:
         self.points.flush()
         self.progress.points = self.points.count
         model = self.raw_model.state_dict()  # buffers too: a fusion of one's own may have some
-        optimizer = optimizer_tensors(self.raw_optimizer, self.names)
+        optimizer = optimizer_tensors(self.optimizer, self.names)
         save_state(self.states, self.progress.step, State(model, optimizer, rng_state(), self.progress.as_dict()))
 
     def _restore(self, state: State) -> None:
         self.raw_model.load_state_dict(state.model)
-        restore_optimizer(self.raw_optimizer, self.names, state.optimizer)
+        restore_optimizer(self.optimizer, self.names, state.optimizer)
         restore_rng(state.rng)
         self.progress = Progress(**state.progress)

@@ -1,0 +1,53 @@
+"""The command line: every stage of the pipeline and what surrounds it."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from isoscope.cli import stages, tools
+from isoscope.cli.options import app
+from isoscope.errors import InputError, RunError
+
+__all__ = ["app", "main", "stages", "tools"]
+
+
+def main() -> None:
+    """Run the command line: 0 well, 1 failed, 2 wrong input, 128 + n stopped by signal n."""
+    from isoscope.guard import StoppedError, run_own_tree
+
+    run_own_tree()
+    # An inherited active run would otherwise swallow every run of ours; it becomes their parent.
+    if run := os.environ.pop("MLFLOW_RUN_ID", None):
+        os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error), 2)
+    except RunError as error:
+        _fail(str(error), 1)
+    except StoppedError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _fail(line: str, code: int) -> None:
+    print(f"isoscope: {line}", file=sys.stderr)
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    """Tracked experiments on the geometry of transformer representations."""
+    if version:
+        from isoscope import __version__
+
+        print(__version__)
+        raise typer.Exit

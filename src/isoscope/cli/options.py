@@ -1,0 +1,68 @@
+"""What the commands share: the application, its options, and how a command begins and ends."""
+
+import contextlib
+import gc
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="isoscope",
+    help="Tracked experiments on the geometry of transformer representations.",
+    epilog="Start with: isoscope repro",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich alone would double the time of --help
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "-S",
+        "--set",
+        metavar="[FILE:]NAME=VALUE",
+        help="Set one number for this command; may be repeated.",
+    ),
+]
+Plugins = Annotated[
+    list[Path], typer.Option("--plugin", metavar="FILE", help="A file with fusions or data sets of one's own.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+
+
+def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
+    """The project around the working folder and its configuration, checked whole before anything heavy is imported."""
+    from isoscope.config.load import Configuration
+    from isoscope.paths import find_project
+
+    project = find_project()
+    return project, Configuration(project.folder, overrides, plugins or [])
+
+
+def as_stage() -> None:
+    """Inside the pipeline: end when DVC ends."""
+    if "DVC_STAGE" in os.environ:
+        from isoscope.guard import die_with, starter
+
+        die_with(starter())
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Import heavy libraries without collecting garbage among the millions of objects they make to stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def say(values: dict[str, Any], as_json: bool, line: str) -> None:
+    print(json.dumps(values) if as_json else line)

@@ -1,0 +1,136 @@
+"""The stages of the pipeline, and all of them at once."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, importing, say
+from isoscope.errors import InputError
+
+
+def _replaceable(out: Path) -> Path:
+    """`out`, absolute, if it is free or holds an earlier result: publishing replaces the whole folder."""
+    if out.exists():
+        held = {path.name for path in out.iterdir()} if out.is_dir() else {out.name}
+        if held and not held >= {"config.yaml", "metrics.jsonl", "predictions.parquet"}:
+            raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
+    return out.resolve()
+
+
+@app.command()
+def prepare(
+    task: Annotated[str, typer.Argument(help="A task of params.yaml.")],
+    overrides: Set = [],  # noqa: B006 - typer copies it
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Write a task's parquet files, manifest and tokenizer.
+
+    Example: isoscope prepare sentiment
+    """
+    project, configuration = configure(overrides, plugin)
+    data = configuration.data(task)
+    as_stage()
+    with importing():
+        from isoscope.stages.prepare import prepare as stage
+
+    folder = stage(data, task=task, project=project)
+    say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
+
+
+@app.command()
+def train(
+    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    arm: Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")],
+    seed: Annotated[int, typer.Option(help="Seed of weights, batches and dropout.", min=0, max=2**31 - 1)],
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train one arm of a study with one seed, or go on where it was stopped.
+
+    The result goes to the pipeline's place, models/STUDY/ARM/seed-N. With -S, --plugin or a seed that is not the
+    study's it is another experiment: it stays in .isoscope/runs/ and goes nowhere else unless --out says so.
+
+    Example: isoscope train fusion additive --seed 0 -S training.epochs=2
+    """
+    project, configuration = configure(overrides, plugin)
+    resolved = configuration.cell(study, arm)
+    output = _replaceable(out) if out else None
+    as_stage()
+    with importing():
+        from isoscope import paths
+        from isoscope.stages.train import Cell
+        from isoscope.stages.train import train as stage
+
+    settings = configuration.study(study)
+    if output is None and not (configuration.overrides or plugin) and seed in settings.seeds:
+        output = project.folder / paths.trained(study, arm, seed)
+    cell = Cell(
+        study, arm, resolved.axes, seed, settings.task, resolved.tree, configuration.plugin_digests(resolved.cell)
+    )
+    folder = stage(resolved.cell.model, resolved.cell.training, cell=cell, project=project, output=output)
+    shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
+    say({"folder": str(folder)}, as_json, f"trained {study} {arm} seed {seed}: {shown}")
+
+
+@app.command()
+def analyse(
+    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    overrides: Set = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Write a study's curves, table of arms and confusion matrices.
+
+    Example: isoscope analyse fusion
+    """
+    project, configuration = configure(overrides)
+    arms = configuration.cells(study)
+    as_stage()
+    with importing():
+        from isoscope.stages.analyse import analyse as stage
+
+    folder = stage(configuration.root.analysis, configuration.study(study), name=study, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"analysed {study}: {folder.relative_to(project.folder)}")
+
+
+@app.command()
+def report(
+    overrides: Set = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Write reports/index.html: every figure on one self-contained page.
+
+    Example: isoscope report -S 'report.title=Fusion on SST-2'
+    """
+    project, configuration = configure(overrides)
+    root = configuration.root
+    as_stage()
+    with importing():
+        from isoscope.stages.report import report as stage
+
+    page = stage(root.report, root.studies, root.tasks, project=project)
+    say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def repro(
+    context: typer.Context,
+    overrides: Set = [],  # noqa: B006
+) -> None:
+    """Run the pipeline: `dvc repro`, mirrored into MLflow as it goes. Further words are DVC's.
+
+    With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone.
+
+    Example: isoscope repro train-fusion@additive-0
+    """
+    from isoscope.stages.repro import located
+    from isoscope.stages.repro import repro as run
+
+    project, configuration = configure(overrides)
+    _, configuration = configure(located(overrides, configuration))
+    configuration.check()
+    sys.exit(run(project, configuration, context.args))

@@ -1,0 +1,104 @@
+"""What surrounds the pipeline: MLflow's mirror and pages, the configuration, its profiles and its schema."""
+
+import contextlib
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from isoscope.cli.options import AsJson, Plugins, Set, app, configure, say
+from isoscope.errors import InputError
+
+
+@app.command()
+def mirror(
+    uri: Annotated[
+        str | None, typer.Option(help="An MLflow server; MLFLOW_TRACKING_URI or mlflow.db if absent.")
+    ] = None,
+    follow: Annotated[str | None, typer.Option(hidden=True)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send to MLflow what it lacks: every record, and outputs restored from DVC's cache. Repeating changes nothing.
+
+    Example: isoscope mirror --uri http://127.0.0.1:5000
+    """
+    from isoscope.paths import find_project
+
+    project = find_project()
+    from isoscope.stages.mirror import follow_records, mirror_all
+
+    if follow is not None:
+        follow_records(project, uri, None if follow == "all" else follow)
+        return
+    sent = mirror_all(project, uri)
+    line = (
+        f"mirrored {sent['runs']} runs to {sent['uri']}: {sent['points']} points and {sent['models']} models were new"
+    )
+    say(sent, as_json, line)
+
+
+@app.command()
+def check(
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Say whether params.yaml, overlays, profiles, dvc.yaml and MLproject agree.
+
+    Example: isoscope check -S training.epochs=20
+    """
+    from isoscope.config.agreement import check_agreement
+
+    project, configuration = configure(overrides, plugin)
+    resolved = configuration.check()
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    profiles = check_agreement(project.folder, configuration, commands)
+    line = f"{resolved} tasks and arms, {profiles} profiles, dvc.yaml and MLproject agree"
+    say({"cells": resolved, "profiles": profiles}, as_json, line)
+
+
+@app.command()
+def profile(
+    name: Annotated[
+        str | None, typer.Argument(help="A file of profiles/, or 'embedded' for the committed one.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Restore the committed params.yaml.")] = False,
+) -> None:
+    """Lay a profile over params.yaml, comments kept, and show what changed.
+
+    Example: isoscope profile minilm
+    """
+    from isoscope.config.profiles import apply, restore
+    from isoscope.paths import find_project
+
+    folder = find_project().folder
+    if reset == (name is not None):
+        raise InputError("profile: give a name or --reset; see: isoscope profile --help")
+    print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of params.yaml and overlays, for editors.
+
+    Example: isoscope schema > params.schema.json
+    """
+    from isoscope.config.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=1, sort_keys=True))
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 5000,
+) -> None:
+    """Browse the runs in MLflow on 127.0.0.1.
+
+    Example: isoscope ui --port 5001
+    """
+    from isoscope.paths import find_project
+    from isoscope.stages.mirror import serve
+
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(serve(find_project(), port))
