@@ -53,7 +53,7 @@ def commands(rounds: int) -> str:
 
 
 def imports(rounds: int) -> str:
-    """What each stage imports, as the command line does it (without collecting garbage), beside transformers' Trainer."""
+    """What each stage imports, collecting no garbage as the command line does, beside transformers' Trainer."""
     stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
     modules = {"(nothing)": "pass"}
     modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
