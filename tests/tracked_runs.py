@@ -39,7 +39,8 @@ def log_epochs(record: Record, epochs: range, *, steps: int = 5) -> None:
         for step in range((epoch - 1) * steps + 1, epoch * steps + 1):
             record.metric("train/loss", 1 / step, step=step)
         figures = {"validation/loss": 2 / epoch, "validation/accuracy": 1 - 0.5 / epoch}
-        record.metrics(figures, step=epoch * steps, epoch=epoch)
+        for name, value in figures.items():
+            record.metric(name, value, step=epoch * steps, epoch=epoch)
         record.checkpoint(
             f"epoch-{epoch}",
             epoch=epoch,

@@ -52,7 +52,7 @@ class Training(Section):
     fusion_lr: Positive | None
     """Peak learning rate of the fusion's own parameters; null for learning_rate."""
     weight_decay: NonNegative
-    """Decoupled weight decay of matrices (not of biases and normalisations)."""
+    """Decoupled weight decay of matrices (not of biases, normalisations and the fusion)."""
     adam_betas: Annotated[tuple[float, float], Field(strict=False)]
     """Decay rates of AdamW's two moments."""
     adam_epsilon: Positive

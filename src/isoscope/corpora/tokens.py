@@ -52,13 +52,11 @@ class Encoded(NamedTuple):
         return np.fromiter((len(ids) for ids in self.ids), np.int64, len(self.ids))
 
 
-def train_wordpiece(
-    texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool, max_length: int | None = None
-) -> WordPieces:
+def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included; its characters are the most frequent 1,000 at most and
-    take up half of it at most. `max_length` becomes `model_max_length`. The same texts give the same bytes.
+    take up half of it at most. The same texts give the same bytes.
     Raises InputError when there is no text.
     """
     texts = list(texts)
@@ -84,8 +82,6 @@ def train_wordpiece(
     trained.train_from_iterator(texts, trainer)
     tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
     options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, **SPECIAL}
-    if max_length is not None:
-        options["model_max_length"] = max_length
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     _write_json(folder / CONFIG, options)

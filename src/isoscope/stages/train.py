@@ -146,6 +146,9 @@ def _train(
         display=(display := Progressbar(run.identity.title)),
         stop=lambda: stop.received is not None,
     )
+    for name, encoded in splits.items():
+        if encoded.truncated:
+            display.note(f"{name}: {encoded.truncated} of {len(encoded.ids)} texts cut to {model.max_length} tokens")
     display.begin(loop.progress.step, loop.total)
     try:
         fitted = loop.fit()

@@ -82,11 +82,6 @@ class Record:
             self._append("metric", {"name": name, "value": float(value), "step": int(step), "epoch": epoch})
             steps.add(step)
 
-    def metrics(self, values: Mapping[str, float], *, step: int, epoch: int | None = None) -> None:
-        """Log several values of one step."""
-        for name, value in values.items():
-            self.metric(name, value, step=step, epoch=epoch)
-
     def dataset(self, name: str, *, context: str, digest: str, path: str, rows: int | None = None) -> None:
         """Say which split was read; `context`: training, validation or test."""
         self._append("dataset", {"name": name, "context": context, "digest": digest, "path": path, "rows": rows})

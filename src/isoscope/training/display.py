@@ -13,11 +13,15 @@ class Progressbar:
         self.title = title
         self.bar: tqdm | None = None
 
+    def note(self, line: str) -> None:
+        """Say something before the first update."""
+        print(f"{self.title}: {line}", file=sys.stderr, flush=True)
+
     def begin(self, done: int, total: int) -> None:
         """Start the clock at update `done` of `total`."""
         self.start, self.began = done, time.monotonic()
         if done:
-            print(f"{self.title}: going on from step {done}/{total}", file=sys.stderr, flush=True)
+            self.note(f"going on from step {done}/{total}")
         if sys.stderr.isatty():
             self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step", dynamic_ncols=True)
 
