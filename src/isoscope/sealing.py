@@ -1,13 +1,76 @@
-"""Folders that count only once their manifest stands: written whole, and known to be whole when read back."""
+"""Writes that survive: new file, then rename; folders that count once their manifest stands.
+
+Every durable write announces itself to Python's audit hooks as the event `isoscope.durable` with its point, one of
+`POINTS`, and its path: once before its first byte, once before it counts. That costs nothing where nobody listens.
+"""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, get_args
 
 MANIFEST = "manifest.json"
+EVENT = "isoscope.durable"
+Point = Literal[
+    "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
+    "data", "table", "report", "params", "note",
+]  # fmt: skip
+POINTS: tuple[Point, ...] = get_args(Point)
+
+
+def announce(point: Point, path: Path) -> None:
+    """Say that a durable write of the kind `point` is about to happen."""
+    sys.audit(EVENT, point, os.fspath(path))
+
+
+def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> None:
+    """Put a new file in the place of `path`, whole and on the disk; the old one is never opened for writing.
+
+    The old one may be a link into DVC's cache. `shared`: other processes may write the same file at the same time.
+    """
+    announce(point, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}" if shared else f".{path.name}.writing")
+    with fresh.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    announce(point, path)
+    fresh.replace(path)
+
+
+@contextmanager
+def replacing(target: Path, point: Point) -> Iterator[Path]:
+    """A fresh folder to fill, which then takes the place of `target`: the old one or the new one stands, whole."""
+    fresh, old = (target.with_name(f".{target.name}.{state}") for state in ("writing", "old"))
+    announce(point, target)
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    yield fresh
+    announce(point, target)
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    elif target.exists():
+        target.rename(old)
+    fresh.rename(target)
+    sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> None:
+    """Build the folder `target` beside itself, on the disk and sealed, and let it take the place of an existing one."""
+    with replacing(target, point) as fresh:
+        fill(fresh)
+        for path in fresh.iterdir():
+            if path.is_file():
+                sync(path)
+        seal(fresh)
 
 
 def seal(folder: Path) -> None:
@@ -17,60 +80,36 @@ def seal(folder: Path) -> None:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != MANIFEST
     }
-    _write_durably(folder / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True))
+    write_text(folder / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True), "manifest")
 
 
 def fault(folder: Path) -> str | None:
     """What is wrong with a sealed folder, naming the file; None if every byte is as it was written."""
     try:
         files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+        expected = {str(name): (entry["size"], entry["sha256"]) for name, entry in files.items()}
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
-    except (ValueError, KeyError, OSError) as error:
-        return f"{MANIFEST} cannot be read ({error})"
-    for name, expected in files.items():
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        return f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
+    for name, (size, sha256) in expected.items():
         path = folder / name
         if not path.is_file():
             return f"{name} is missing"
-        if path.stat().st_size != expected["size"] or _sha256(path) != expected["sha256"]:
+        if path.stat().st_size != size or _sha256(path) != sha256:
             return f"{name} has changed since it was written"
     return None
 
 
-def write_whole(target: Path, fill: Callable[[Path], None]) -> None:
-    """Build the folder `target` beside itself, seal it and rename it into place; an existing one is replaced."""
-    fresh = target.with_name(f".{target.name}.writing")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    fill(fresh)
-    for path in fresh.iterdir():
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-    seal(fresh)
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
-    sync_folder(target.parent)
+def sync(path: Path) -> None:
+    """Force a file's bytes, or a folder's entries, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _write_durably(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.writing")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a folder's entries to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

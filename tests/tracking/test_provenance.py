@@ -100,6 +100,19 @@ def test_commit_and_diff_give_the_sources_back(
     assert _files(copy) == _files(repository)
 
 
+def test_a_change_within_the_tick_of_the_commit_is_seen(repository: Path) -> None:
+    """Of a file with the size and the times of the committed one, git rereads the bytes if the index is as young."""
+    file = repository / "src" / "package" / "table.bin"
+    _git(repository, "config", "core.trustctime", "false")
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    _git(repository, "update-index", "--refresh")
+    times = file.stat()
+    file.write_bytes(file.read_bytes()[::-1])
+    for path in (file, repository / ".git" / "index"):
+        os.utime(path, ns=(times.st_mtime_ns, times.st_mtime_ns))
+    assert git_state(repository).dirty
+
+
 def _files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 

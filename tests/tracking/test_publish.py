@@ -42,7 +42,7 @@ def test_a_link_in_the_place_of_the_output_is_replaced_not_followed(source: Path
 
 def test_a_seal_notices_every_flipped_bit_and_every_lost_file(tmp_path: Path) -> None:
     folder = tmp_path / "sealed"
-    write_whole(folder, lambda where: [(where / name).write_bytes(b"0123456789") for name in "ab"] and None)
+    write_whole(folder, lambda where: [(where / name).write_bytes(b"0123456789") for name in "ab"] and None, "output")
     assert fault(folder) is None
     for position in range(10):
         data = bytearray(b"0123456789")

@@ -14,6 +14,7 @@ from isoscope.analysis.outputs import Trained, read_output
 from isoscope.analysis.statistics import Interval, Paired
 from isoscope.analysis.verdicts import Verdict
 from isoscope.errors import InputError
+from isoscope.sealing import write_text
 
 CURVES, CONFUSION, COMPARISON = "curves.csv", "confusion.csv", "comparison.json"
 
@@ -54,10 +55,11 @@ def tables(
 def write_tables(folder: Path, made: Tables) -> None:
     """Write curves.csv, confusion.csv and comparison.json into `folder`; equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / CURVES, made.bands.to_csv(index=False, lineterminator="\n"))
-    _replace(folder / CONFUSION, made.confusion.to_csv(index=False, lineterminator="\n"))
+    write_text(folder / CURVES, made.bands.to_csv(index=False, lineterminator="\n"), "table")
+    write_text(folder / CONFUSION, made.confusion.to_csv(index=False, lineterminator="\n"), "table")
     rest = {name: value for name, value in made._asdict().items() if name not in ("bands", "confusion")}
-    _replace(folder / COMPARISON, json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / COMPARISON, text, "table")
 
 
 def read_tables(folder: Path) -> Tables:
@@ -108,10 +110,3 @@ def _comparison(row: dict[str, Any]) -> Comparison:
     row["two_way"] = None if row["two_way"] is None else Interval(**row["two_way"])
     row["verdict"] = None if row["verdict"] is None else Verdict(**row["verdict"])
     return Comparison(**row)
-
-
-def _replace(path: Path, text: str) -> None:
-    """A new file in the place of the old one, which may be a link into DVC's cache and is never opened for writing."""
-    fresh = path.with_name(f".{path.name}.writing")
-    fresh.write_text(text, "utf-8", newline="\n")
-    fresh.replace(path)

@@ -14,6 +14,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import Tree, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
+from isoscope.sealing import write_text
 
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
@@ -28,11 +29,11 @@ def apply(folder: Path, name: str) -> str:
     if before != _committed(folder):
         raise InputError(f"{PARAMS}: has changes that are not committed; commit them or run: isoscope profile --reset")
     after = laid_over(before, overlay)
-    _write(folder / PARAMS, after)
+    write_text(folder / PARAMS, after, "params")
     try:
         Configuration(folder).check()
     except InputError:
-        _write(folder / PARAMS, before)
+        write_text(folder / PARAMS, before, "params")
         raise
     return _difference(before, after)
 
@@ -43,8 +44,8 @@ def restore(folder: Path) -> str:
     if before == after:
         return ""
     (folder / _KEPT).parent.mkdir(exist_ok=True)
-    _write(folder / _KEPT, before)
-    _write(folder / PARAMS, after)
+    write_text(folder / _KEPT, before, "params")
+    write_text(folder / PARAMS, after, "params")
     return _difference(before, after)
 
 
@@ -94,12 +95,6 @@ def _committed(folder: Path) -> str:
             f"{PARAMS}: no committed state in git to compare with ({shown.stderr.strip().splitlines()[0]})"
         )
     return shown.stdout
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.writing")
-    fresh.write_text(text, "utf-8")
-    fresh.rename(path)
 
 
 def _difference(before: str, after: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from isoscope.corpora.corpus import SPLITS, Corpus, check, text_columns, texts
+from isoscope.sealing import write_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -31,11 +32,8 @@ def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] 
         pq.write_table(bare, fresh, compression="zstd")
         fresh.replace(path)
     manifest = describe(corpus, lengths=lengths, files=files)
-    fresh = folder / "manifest.writing"
-    fresh.write_text(
-        json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
-    )
-    fresh.replace(folder / "manifest.json")
+    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / "manifest.json", text, "data")
     return manifest
 
 

@@ -13,6 +13,7 @@ from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
 from isoscope.figures.training import training_curves
 from isoscope.guard import StopSignal
+from isoscope.sealing import write_text
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
@@ -42,9 +43,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
             "confusion.svg": to_svg(confusion_matrices(made.confusion)),
         }
         for file, text in {"metrics.json": json.dumps(found, indent=1, sort_keys=True) + "\n", **figures}.items():
-            fresh = target / f".{file}.writing"
-            fresh.write_text(text, "utf-8")
-            fresh.replace(target / file)
+            write_text(target / file, text, "table")
         for metric, arms_found in found.items():
             for arm, statistics in arms_found.items():
                 for statistic, value in statistics.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.paths import Project
+from isoscope.sealing import write_text
 from isoscope.tracking.addresses import LOCAL, address
 from isoscope.tracking.run import FLUSH_SECONDS, FOLLOWED
 
@@ -146,14 +147,11 @@ def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
 
 def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
     path = _note(project)
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         notes = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         notes = {}
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(notes | {address(uri): sizes}), "utf-8")
-    fresh.replace(path)
+    write_text(path, json.dumps(notes | {address(uri): sizes}), "note", shared=True)
 
 
 def _committed_at(folder: Path) -> int:

@@ -1,6 +1,5 @@
 """Stage `prepare@<task>`: text from its source to parquet, a manifest and a tokenizer."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from isoscope.corpora import embedded, hub, local, manifest, tokens
 from isoscope.corpora.assembly import Raw, build
 from isoscope.corpora.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
 from isoscope.errors import InputError
+from isoscope.sealing import replacing
 
 _UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
 
@@ -23,18 +23,14 @@ def prepare(data: Data, *, task: str, project: paths.Project) -> Path:
     """
     corpus = _read(data, project.folder)
     target = project.folder / paths.processed(task)
-    fresh = target.with_name(f".{task}.writing")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
     sentences = [text for row in texts(corpus.splits["train"]) for text in row]
     options = data.tokenizer
-    tokenizer = tokens.train_wordpiece(
-        sentences, fresh / "tokenizer", vocab_size=options.vocab_size, lowercase=options.lowercase
-    )
-    encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
-    manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
+    with replacing(target, "data") as fresh:
+        tokenizer = tokens.train_wordpiece(
+            sentences, fresh / "tokenizer", vocab_size=options.vocab_size, lowercase=options.lowercase
+        )
+        encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
+        manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
     return target
 
 

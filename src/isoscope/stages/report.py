@@ -10,6 +10,7 @@ from isoscope.analysis.tables import read_tables
 from isoscope.config.project import Report, Study
 from isoscope.errors import InputError
 from isoscope.report import build, read_records
+from isoscope.sealing import write_text
 from isoscope.tracking.addresses import known_experiments
 
 LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
@@ -36,8 +37,5 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
         experiments=known_experiments(project.state, None),
     )
     target = project.folder / paths.INDEX
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.writing")
-    fresh.write_text(page, "utf-8")
-    fresh.replace(target)
+    write_text(target, page, "report")
     return target

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from isoscope.sealing import write_text
+
 LOCAL = "mlflow.db"
 
 
@@ -25,11 +27,7 @@ def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:
     here = notes.setdefault(address(uri), {})
     if here.get(name) != known:
         here[name] = known
-        path = _path(root)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(notes), "utf-8")
-        fresh.replace(path)
+        write_text(_path(root), json.dumps(notes), "note", shared=True)
 
 
 def _path(root: Path) -> Path:

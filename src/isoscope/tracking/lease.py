@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from isoscope.errors import InputError
+from isoscope.sealing import announce
 
 
 class Lease:
@@ -29,6 +30,7 @@ class Lease:
             text = self._file.read()
             self._file.close()
             raise InputError(f"{folder.name}: this run is under way already: {_holder(text)}") from None
+        announce("lease", self.path)
         self._file.truncate(0)
         self._file.write(
             json.dumps({"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()})

@@ -94,7 +94,8 @@ def git_state(root: Path, *, paths_that_count: Iterable[str] = SOURCES) -> Git:
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects.resolve()),
             }
             if index.exists():
-                shutil.copyfile(index, private["GIT_INDEX_FILE"])
+                # With its time: by it git knows which files may have changed since within the same tick of the clock.
+                shutil.copy2(index, private["GIT_INDEX_FILE"])
             if new:
                 listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
                 _git(root, "--literal-pathspecs", "add", "--intent-to-add", *listed, private=private, stdin=new)

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from isoscope.sealing import replacing
+
 _FICLONE = 0x40049409  # Linux: share a file's blocks, copy on write
 
 
@@ -16,21 +18,14 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: 
     may turn the files into read-only links to its cache: they are never written to again. `extra` are further text
     files (name → text); files called as in `leave_out` stay behind.
     """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = output.with_name(f".{output.name}.publishing")
-    shutil.rmtree(fresh, ignore_errors=True)
-    for folder, _, files in os.walk(source):
-        target = fresh / Path(folder).relative_to(source)
-        target.mkdir(parents=True)
-        for name in set(files) - set(leave_out):
-            duplicate(Path(folder) / name, target / name)
-    for name, text in extra.items():
-        (fresh / name).write_text(text, "utf-8")
-    if output.is_dir() and not output.is_symlink():
-        shutil.rmtree(output)
-    else:
-        output.unlink(missing_ok=True)
-    fresh.rename(output)
+    with replacing(output, "publish") as fresh:
+        for folder, _, files in os.walk(source):
+            target = fresh / Path(folder).relative_to(source)
+            target.mkdir(exist_ok=True)
+            for name in set(files) - set(leave_out):
+                duplicate(Path(folder) / name, target / name)
+        for name, text in extra.items():
+            (fresh / name).write_text(text, "utf-8")
 
 
 def duplicate(source: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from isoscope.errors import InputError
-from isoscope.sealing import sync_folder
+from isoscope.sealing import announce, sync, write_text
 from isoscope.tracking.lines import DIFF, ENDS, RunRecord, plain
 from isoscope.tracking.provenance import Git
 
@@ -43,7 +43,7 @@ class Record:
         self._begun = self.before.run is not None
         size = os.fstat(self._fd).st_size
         if size == 0:
-            sync_folder(path.parent)
+            sync(path.parent)
         elif os.pread(self._fd, 1, size - 1) != b"\n":
             self._unwritten += b"\n"
 
@@ -135,6 +135,7 @@ class Record:
         with self._lock:
             self._unwritten += text.encode() + b"\n"
             try:
+                announce("record", self.path)
                 self._write(force)
             except OSError as error:
                 if force:
@@ -205,11 +206,5 @@ def _parses(line: bytes) -> bool:
 def _store(path: Path, text: str) -> Path:
     """Write a file named by its content, whole or not at all."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        with part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_text(path, text, "diff", shared=True)
     return path

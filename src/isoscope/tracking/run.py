@@ -15,7 +15,7 @@ from isoscope.code import code_version
 from isoscope.config.digest import run_digest
 from isoscope.config.tree import Tree, dump_yaml, flatten
 from isoscope.guard import StopSignal
-from isoscope.sealing import fault, seal
+from isoscope.sealing import announce, fault, seal
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.provenance import dvc_md5, environment, git_state
 from isoscope.tracking.publish import publish
@@ -125,6 +125,7 @@ class Run:
     def complete(self) -> None:
         """Seal the work and make it the run's output; the states to resume from are no longer needed."""
         seal(self.work)
+        announce("output", self.output)
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged one, which this work replaces
         self.work.rename(self.output)
         self.record.end("FINISHED")  # also where nothing is published

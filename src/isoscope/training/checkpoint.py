@@ -35,7 +35,7 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
         (folder / "progress.json").write_text(json.dumps(state.progress), "utf-8")
 
     target = states / f"step-{step:09d}"
-    write_whole(target, fill)
+    write_whole(target, fill, "state")
     for old in sorted(states.glob("step-*"))[:-keep]:
         shutil.rmtree(old)
     return target

@@ -31,7 +31,7 @@ class Keeper:
             _save(model, folder)
             tokens.copy(self.tokenizer, folder, max_length=self.max_length)
 
-        write_whole(target, fill)
+        write_whole(target, fill, "checkpoint")
         if self.keep != "all":
             for other in self.checkpoints.glob("epoch-*"):
                 if other != target:
@@ -39,7 +39,7 @@ class Keeper:
 
     def snapshot(self, model: Any, step: int) -> None:
         """Keep the weights after update `step`."""
-        write_whole(self.snapshots / f"step-{step}", lambda folder: _save(model, folder))
+        write_whole(self.snapshots / f"step-{step}", lambda folder: _save(model, folder), "snapshot")
 
     def chosen(self, *, best: int, last: int) -> int:
         """The epoch that is scored on the test split: the best one, or the last where only that is kept."""

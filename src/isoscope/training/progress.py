@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope.sealing import announce, write_text
 from isoscope.training.evaluation import Sums
 
 HIGHER_IS_BETTER = {"loss": False, "accuracy": True, "f1": True, "matthews": True}
@@ -75,13 +76,10 @@ class Points:
         """Go on after the first `keep` lines; what a stopped run wrote beyond its last state is dropped and redone."""
         self.path, self.count = path, keep
         self._unwritten: list[str] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text("utf-8").splitlines(keepends=True)[:keep] if path.exists() else []
         if len(lines) < keep:
             raise ValueError(f"{path}: {len(lines)} points, but the state knows {keep}")
-        fresh = path.with_name(f".{path.name}.writing")
-        fresh.write_text("".join(lines), "utf-8")
-        fresh.rename(path)
+        write_text(path, "".join(lines), "points")
 
     def write(self, name: str, value: float, *, step: int, epoch: int | None) -> None:
         """Add one point."""
@@ -90,6 +88,7 @@ class Points:
 
     def flush(self) -> None:
         """Append what was added; a state counts these lines, so this comes before it is saved."""
+        announce("points", self.path)
         with self.path.open("a", encoding="utf-8") as file:
             file.writelines(self._unwritten)
             file.flush()
