@@ -64,6 +64,12 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # such a worker inherits what its c
 REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--exhaustive", action="store_true", help="faults at every durable write, not at a few of each kind"
+    )
+
+
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn a skip into a failure that says why; an expected failure, which pytest counts as a skip, stays one."""
     if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):

@@ -8,7 +8,7 @@ import typer
 
 from isoscope.cli import stages, tools
 from isoscope.cli.options import app
-from isoscope.errors import InputError, RunError
+from isoscope.errors import InputError, RunError, disk_trouble
 
 __all__ = ["app", "main", "stages", "tools"]
 
@@ -34,6 +34,10 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except Exception as error:
+        if line := disk_trouble(error):
+            _fail(line, 1)
+        raise
 
 
 def _fail(line: str, code: int) -> None:

@@ -1,0 +1,101 @@
+"""A command of isoscope in a process of its own, in which one durable write goes wrong.
+
+The product announces each durable write to Python's audit hooks (`isoscope.sealing.announce`); the hook of this kit
+counts them and, at the chosen one, kills the process, asks it to stop, or makes the write fail as a disk would.
+"""
+
+import errno
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from isoscope.sealing import EVENT
+
+Action = Literal["kill", "terminate", "full", "broken"]
+_ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
+# Forked from a process that has the libraries: an attempt costs its work, not the imports.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    ["isoscope.stages.train", "isoscope.stages.prepare", "isoscope.stages.report", __name__]
+)
+
+
+class Fault(NamedTuple):
+    """What happens at the durable write number `at` (from 0); `lasting`: at every later one too."""
+
+    action: Action
+    at: int
+    lasting: bool = False
+
+
+class Ended(NamedTuple):
+    """How an attempt ended: exit code (negative: signal), what it wrote to stderr, and its durable writes in order."""
+
+    code: int
+    err: str
+    points: list[tuple[str, str]]
+
+
+def start(folder: Path, words: tuple[str, ...], fault: Fault | None = None) -> BaseProcess:
+    """Begin `isoscope words…` in `folder`."""
+    process = _CONTEXT.Process(target=_attempt, args=(folder, words, fault))
+    process.start()
+    return process
+
+
+def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: float | None = None) -> Ended:
+    """Run `isoscope words…` in `folder` to its end, or kill it after `seconds`."""
+    process = start(folder, words, fault)
+    process.join(120 if seconds is None else seconds)
+    if seconds is not None and process.is_alive():
+        process.kill()
+        process.join()
+    assert process.exitcode is not None, f"isoscope {' '.join(words)} hangs"
+    seen = _log(folder, ".points").read_text("utf-8").splitlines()
+    points = [(point, path) for point, _, path in (line.partition(" ") for line in seen)]
+    return Ended(process.exitcode, _log(folder, ".err").read_text("utf-8"), points)
+
+
+def _log(folder: Path, suffix: str) -> Path:
+    return folder.with_name(folder.name + suffix)
+
+
+def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
+    with _log(folder, ".err").open("w") as err:
+        os.dup2(err.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+    sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+    os.chdir(folder)
+    os.environ["ISOSCOPE_FOLLOWED"] = "1"  # MLflow has tests of its own
+    descriptor = os.open(_log(folder, ".points"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    count = 0
+
+    def hook(event: str, arguments: tuple[str, ...]) -> None:
+        nonlocal count
+        if event != EVENT:
+            return
+        os.write(descriptor, f"{arguments[0]} {arguments[1]}\n".encode())
+        here, count = count, count + 1
+        if fault is not None and (here == fault.at or (fault.lasting and here > fault.at)):
+            _strike(fault.action, arguments[1])
+
+    sys.addaudithook(hook)
+    sys.argv = ["isoscope", *words]
+    from isoscope.cli import main
+
+    main()
+
+
+def _strike(action: Action, path: str) -> None:
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)  # the signal comes when it comes
+    elif action == "terminate":
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
+        raise OSError(_ERRORS[action], os.strerror(_ERRORS[action]), path)

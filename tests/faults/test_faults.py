@@ -1,0 +1,151 @@
+"""At each durable write of a command: killed, asked to stop, the disk full or broken; and the same command again."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import kit
+import pytest
+from kit import Action, Ended, Fault
+
+from isoscope.sealing import fault as damage
+from isoscope.tracking.provenance import file_md5s
+from pipeline_project import Project
+
+TRAIN = ("train", "fusion", "conv2d", "--seed", "0")
+PREPARE = ("prepare", "tiny")
+
+
+@pytest.fixture(scope="session")
+def whole(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Ended]:
+    """The run that nothing happened to."""
+    project = prepared.copy(tmp_path_factory.mktemp("whole") / "project")
+    return project, kit.attempt(project.folder, *TRAIN)
+
+
+def chosen(ended: Ended, exhaustive: bool) -> list[int]:
+    """Numbers of durable writes: all, or of each kind the first, one in the middle and the last."""
+    if exhaustive:
+        return list(range(len(ended.points)))
+    kinds: dict[str, list[int]] = {}
+    for number, (point, _) in enumerate(ended.points):
+        kinds.setdefault(point, []).append(number)
+    return sorted(
+        {number for numbers in kinds.values() for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1])}
+    )
+
+
+@pytest.fixture
+def fresh(prepared: Project, tmp_path: Path) -> Iterator[Callable[[], Project]]:
+    """Copies of the prepared project, one after the other."""
+    count = iter(range(1_000_000))
+    yield lambda: prepared.copy(tmp_path / f"project-{next(count)}")
+
+
+def equal(project: Project, whole: Project) -> None:
+    """The output is bitwise that of the run nothing happened to, and the record holds each point once and its end."""
+    assert file_md5s(project.output("conv2d")) == file_md5s(whole.output("conv2d"))
+    (record,) = project.records().values()
+    assert record.status == "FINISHED"
+    assert record.damaged <= 1, "a line cut by the kill at most"
+    pairs = Counter((point.name, point.step) for point in record.metrics)
+    assert max(pairs.values()) == 1
+    (other,) = whole.records().values()
+    known = {(point.name, point.step): point.value for point in other.metrics if not point.name.startswith("speed/")}
+    assert {key: record_value(record, key) for key in known} == known
+
+
+def record_value(record: object, key: tuple[str, int]) -> float:
+    return next(point.value for point in record.metrics if (point.name, point.step) == key)  # type: ignore[attr-defined]
+
+
+def nothing_half_done(project: Project) -> None:
+    """What stands counts: sealed folders are whole, an output in the pipeline's place is complete."""
+    for folder in project.folder.glob(".isoscope/runs/*/output"):
+        assert damage(folder) is None
+    output = project.output("conv2d")
+    if output.exists():
+        assert {"config.yaml", "metrics.jsonl", "predictions.parquet"} <= {path.name for path in output.iterdir()}
+
+
+def survives(project: Project, whole: tuple[Project, Ended], fault: Fault) -> Ended:
+    """One attempt with a fault, then the same command without; returns how the first ended."""
+    struck = kit.attempt(project.folder, *TRAIN, fault=fault)
+    nothing_half_done(project)
+    again = kit.attempt(project.folder, *TRAIN)
+    assert again.code == 0, again.err
+    assert "Traceback" not in struck.err + again.err
+    equal(project, whole[0])
+    return struck
+
+
+def test_killed_at_a_durable_write(
+    fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool
+) -> None:
+    for at in chosen(whole[1], exhaustive):
+        struck = survives(fresh(), whole, Fault("kill", at))
+        assert struck.code == -9
+        assert len(struck.points) == at + 1
+
+
+def test_asked_to_stop_at_a_durable_write(
+    fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool
+) -> None:
+    for at in chosen(whole[1], exhaustive):
+        struck = survives(fresh(), whole, Fault("terminate", at))
+        assert struck.code in (143, 0, -15), "stopped well; ended first; or struck before training listens"
+
+
+@pytest.mark.parametrize(("action", "said"), [("full", "free space"), ("broken", "look at it")])
+@pytest.mark.parametrize("lasting", [False, True])
+def test_the_disk_refuses_a_durable_write(
+    fresh: Callable[[], Project],
+    whole: tuple[Project, Ended],
+    exhaustive: bool,
+    action: Action,
+    said: str,
+    lasting: bool,
+) -> None:
+    for at in chosen(whole[1], exhaustive):
+        point, _ = whole[1].points[at]
+        struck = survives(fresh(), whole, Fault(action, at, lasting))
+        if struck.code == 0:
+            assert point == "record", "only a point of a metric may wait in memory"
+            assert not lasting
+        else:
+            assert struck.code == 1
+            assert said in struck.err.splitlines()[-1]
+            assert "same command again" in struck.err.splitlines()[-1]
+
+
+def test_killed_at_any_time(fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool) -> None:
+    dice = random.Random(0)
+    began = time.monotonic()
+    kit.attempt(fresh().folder, *TRAIN)
+    seconds = time.monotonic() - began
+    for _ in range(100 if exhaustive else 3):
+        project = fresh()
+        while kit.attempt(project.folder, *TRAIN, seconds=dice.uniform(0.1, seconds)).code != 0:
+            nothing_half_done(project)
+        equal(project, whole[0])
+
+
+def test_data_is_prepared_whole_or_not_at_all(
+    prepared: Project, fresh: Callable[[], Project], exhaustive: bool
+) -> None:
+    right = file_md5s(prepared.folder / "data/processed/tiny")
+    count = len(kit.attempt(fresh().folder, *PREPARE).points)
+    for at in range(count):
+        for action in ("kill", "full") if exhaustive or at in (0, count - 1) else ("kill",):
+            project = fresh()
+            (project.folder / "params.yaml").touch()
+            struck = kit.attempt(project.folder, *PREPARE, fault=Fault(action, at))  # type: ignore[arg-type]
+            assert struck.code == (-9 if action == "kill" else 1)
+            data = project.folder / "data/processed/tiny"
+            assert not data.exists() or file_md5s(data) == right
+            assert kit.attempt(project.folder, *PREPARE).code == 0
+            assert file_md5s(data) == right
+            assert json.loads((data / "manifest.json").read_text("utf-8"))["source"]
