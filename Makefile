@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui test check lint types floors contracts bench minilm lock clean
+.PHONY: help install run ui test faults check lint types floors contracts bench minilm lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -20,6 +20,9 @@ ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 
 test: .venv/.project  ## run the tests; the summary names what was skipped
 	$(PYTEST)
+
+faults: .venv/.project  ## strike at every durable write and at a hundred random moments (about an hour)
+	$(PYTEST) tests/faults --exhaustive --timeout 7200
 
 check: lint types floors contracts  ## style, types, floors, contracts
 

@@ -65,9 +65,7 @@ REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--exhaustive", action="store_true", help="faults at every durable write, not at a few of each kind"
-    )
+    parser.addoption("--exhaustive", action="store_true", help="faults at every durable write")
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

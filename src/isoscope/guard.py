@@ -47,13 +47,13 @@ class StopSignal:
 
 
 def run_own_tree() -> None:
-    """Inside a stage: go on with the sources of the working tree, if they are not the installed ones.
+    """In a checkout of isoscope: go on with its own sources, if they are not the installed ones.
 
-    DVC runs experiments in copies of the tree, and an installation points at one tree only: the code that is hashed
-    must be the code that runs.
+    DVC runs experiments in copies of the tree, and an installation points at one tree only: the code that is hashed,
+    and whose commit is noted, must be the code that runs.
     """
     package = Path.cwd() / "src" / "isoscope"
-    if "DVC_STAGE" not in os.environ or _OWN_TREE in os.environ or not (package / "__main__.py").is_file():
+    if _OWN_TREE in os.environ or not (package / "__main__.py").is_file():
         return
     if package.resolve() != Path(__file__).resolve().parent:
         before = os.environ.get("PYTHONPATH")

@@ -1,5 +1,6 @@
 """Profiles are laid into params.yaml with its comments, and taken back without losing anything."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from isoscope.config.agreement import check_agreement
 from isoscope.config.load import Configuration
 from isoscope.config.profiles import apply, laid_over, restore
+from isoscope.config.tree import parse_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,15 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
     kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
     assert all(line in after for line in kept)
     assert "batch_size: 32                # examples per update" in after
+
+
+def test_a_profile_fits_lists_as_dvc_writes_them(project: Path) -> None:
+    """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
+    text = (project / "params.yaml").read_text("utf-8")
+    as_dvc = re.sub(r"^tasks: \[sentiment\]( +#.*\n)", r"tasks: \1\n- sentiment\n", text, flags=re.MULTILINE)
+    assert as_dvc != text
+    overlay = {"tasks": ["sst2"]}
+    assert parse_yaml(laid_over(as_dvc, overlay), "after") == parse_yaml(laid_over(text, overlay), "before")
 
 
 def test_a_changed_params_file_is_not_overwritten(project: Path) -> None:
@@ -87,6 +98,7 @@ def test_the_committed_files_agree(project: Path) -> None:
         ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
         ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: laid over params.yaml"),
         ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
+        ("profiles/minilm.yaml", "    task: sst2", "    task: sst3", "studies.fusion.task: 'sst3' is not in tasks"),
         ("variants/fusion/fft_unit.yaml", "model:", "modell:", "did you mean 'model'"),
     ],
 )
@@ -98,3 +110,18 @@ def test_any_disagreement_is_named(project: Path, name: str, old: str, new: str,
         check(project)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_local_text_stands_where_its_changes_are_seen(project: Path) -> None:
+    task = project / "variants/task/sentiment.yaml"
+    columns = "columns: {sentence: text, label: class}, splits: {train: train, validation: null, test: null}"
+    source = f"{columns}, held_out: 0.1, seed: 0, licence: unknown"
+    task.write_text(f"data: {{source: {{kind: local, path: texts/a.csv, {source}}}}}\n")
+    check(project)
+    task.write_text(f"data: {{source: {{kind: local, path: elsewhere/a.csv, {source}}}}}\n")
+    with pytest.raises(InputError, match=r"^variants/task/sentiment.yaml: data.source.path: .* is outside texts/"):
+        check(project)
+
+
+def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
+    assert Configuration(project, ["studies.fusion.task=absent", "studies.fusion.seeds=[]"]).check() == 1

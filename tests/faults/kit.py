@@ -72,6 +72,7 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
     sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     os.chdir(folder)
     os.environ["ISOSCOPE_FOLLOWED"] = "1"  # MLflow has tests of its own
+    os.environ["ISOSCOPE_OWN_TREE"] = "1"  # the sources imported here, not the project's copy of them
     descriptor = os.open(_log(folder, ".points"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     count = 0
 

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import kit
@@ -17,6 +17,13 @@ from pipeline_project import Project
 
 TRAIN = ("train", "fusion", "conv2d", "--seed", "0")
 PREPARE = ("prepare", "tiny")
+REFUSALS: list[tuple[Action, str, bool, int]] = [
+    ("full", "free space", False, 0),
+    ("full", "free space", True, 1),
+    ("broken", "look at it", False, 2),
+    ("broken", "look at it", True, 3),
+]
+Fresh = Callable[[], Project]
 
 
 @pytest.fixture(scope="session")
@@ -26,23 +33,23 @@ def whole(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return project, kit.attempt(project.folder, *TRAIN)
 
 
-def chosen(ended: Ended, exhaustive: bool) -> list[int]:
-    """Numbers of durable writes: all, or of each kind the first, one in the middle and the last."""
+def chosen(ended: Ended, exhaustive: bool, *, turn: int | None = None) -> list[int]:
+    """Numbers of durable writes: all; or of each kind the first and the last, or the one whose `turn` it is."""
     if exhaustive:
         return list(range(len(ended.points)))
     kinds: dict[str, list[int]] = {}
     for number, (point, _) in enumerate(ended.points):
         kinds.setdefault(point, []).append(number)
-    return sorted(
-        {number for numbers in kinds.values() for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1])}
-    )
+    if turn is None:
+        return sorted({number for numbers in kinds.values() for number in (numbers[0], numbers[-1])})
+    return sorted(numbers[7 * turn % len(numbers)] for numbers in kinds.values())
 
 
 @pytest.fixture
-def fresh(prepared: Project, tmp_path: Path) -> Iterator[Callable[[], Project]]:
+def fresh(prepared: Project, tmp_path: Path) -> Fresh:
     """Copies of the prepared project, one after the other."""
     count = iter(range(1_000_000))
-    yield lambda: prepared.copy(tmp_path / f"project-{next(count)}")
+    return lambda: prepared.copy(tmp_path / f"project-{next(count)}")
 
 
 def equal(project: Project, whole: Project) -> None:
@@ -82,34 +89,24 @@ def survives(project: Project, whole: tuple[Project, Ended], fault: Fault) -> En
     return struck
 
 
-def test_killed_at_a_durable_write(
-    fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool
-) -> None:
+def test_killed_at_a_durable_write(fresh: Fresh, whole: tuple[Project, Ended], exhaustive: bool) -> None:
     for at in chosen(whole[1], exhaustive):
         struck = survives(fresh(), whole, Fault("kill", at))
         assert struck.code == -9
         assert len(struck.points) == at + 1
 
 
-def test_asked_to_stop_at_a_durable_write(
-    fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool
-) -> None:
-    for at in chosen(whole[1], exhaustive):
+def test_asked_to_stop_at_a_durable_write(fresh: Fresh, whole: tuple[Project, Ended], exhaustive: bool) -> None:
+    for at in chosen(whole[1], exhaustive, turn=4):
         struck = survives(fresh(), whole, Fault("terminate", at))
         assert struck.code in (143, 0, -15), "stopped well; ended first; or struck before training listens"
 
 
-@pytest.mark.parametrize(("action", "said"), [("full", "free space"), ("broken", "look at it")])
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("action, said, lasting, turn", REFUSALS)
 def test_the_disk_refuses_a_durable_write(
-    fresh: Callable[[], Project],
-    whole: tuple[Project, Ended],
-    exhaustive: bool,
-    action: Action,
-    said: str,
-    lasting: bool,
+    fresh: Fresh, whole: tuple[Project, Ended], exhaustive: bool, action: Action, said: str, lasting: bool, turn: int
 ) -> None:
-    for at in chosen(whole[1], exhaustive):
+    for at in chosen(whole[1], exhaustive, turn=turn):
         point, _ = whole[1].points[at]
         struck = survives(fresh(), whole, Fault(action, at, lasting))
         if struck.code == 0:
@@ -121,7 +118,7 @@ def test_the_disk_refuses_a_durable_write(
             assert "same command again" in struck.err.splitlines()[-1]
 
 
-def test_killed_at_any_time(fresh: Callable[[], Project], whole: tuple[Project, Ended], exhaustive: bool) -> None:
+def test_killed_at_any_time(fresh: Fresh, whole: tuple[Project, Ended], exhaustive: bool) -> None:
     dice = random.Random(0)
     began = time.monotonic()
     kit.attempt(fresh().folder, *TRAIN)
@@ -133,9 +130,7 @@ def test_killed_at_any_time(fresh: Callable[[], Project], whole: tuple[Project, 
         equal(project, whole[0])
 
 
-def test_data_is_prepared_whole_or_not_at_all(
-    prepared: Project, fresh: Callable[[], Project], exhaustive: bool
-) -> None:
+def test_data_is_prepared_whole_or_not_at_all(prepared: Project, fresh: Fresh, exhaustive: bool) -> None:
     right = file_md5s(prepared.folder / "data/processed/tiny")
     count = len(kit.attempt(fresh().folder, *PREPARE).points)
     for at in range(count):

@@ -42,7 +42,10 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     from isoscope.paths import find_project
 
     project = find_project()
-    return project, Configuration(project.folder, overrides, plugins or [])
+    configuration = Configuration(project.folder, overrides, plugins or [])
+    if overrides:
+        configuration.check()  # also where this command would not read what is set
+    return project, configuration
 
 
 def as_stage() -> None:

@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Collection
 from pathlib import Path
 
+from isoscope.config.data import Local
 from isoscope.config.explain import nearest
 from isoscope.config.load import CELL_SECTIONS, Configuration
 from isoscope.config.profiles import laid_over
 from isoscope.config.project import Root
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
-from isoscope.paths import PARAMS, PROFILES, VARIANTS
+from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
@@ -33,12 +34,19 @@ def check_agreement(folder: Path, configuration: Configuration, commands: Collec
     for name in configuration.root.plugins:
         if Path(name).parts[0] != "plugins":
             raise InputError(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC would not see it change")
+    for task in configuration.root.tasks:
+        source = configuration.data(task).source
+        if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
+            raise InputError(
+                f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not see "
+                "it change; put it there, or a link to it"
+            )
     profiles = sorted((folder / PROFILES).glob("*.yaml"))
     text = (folder / PARAMS).read_text("utf-8")
     for path in profiles:
-        overlay = read_yaml(folder, PROFILES / path.name)
+        profile = read_yaml(folder, PROFILES / path.name)
         try:
-            tree = parse_yaml(laid_over(text, overlay), str(PARAMS))
+            tree = parse_yaml(laid_over(text, profile), str(PARAMS))
             laid = Configuration(folder, raw=tree)
             laid.check()
             _check_stages(stages, laid)

@@ -147,13 +147,14 @@ class Configuration:
     def check(self) -> int:
         """Resolve every task and every arm of every study; returns how many there are."""
         for name, study in self.root.studies.items():
-            if study.task not in self.root.tasks:
+            if study.seeds and study.task not in self.root.tasks:
                 raise InputError(
                     f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(self.root.tasks)}"
                 )
         for task in self.root.tasks:
             self.data(task)
-        cells = [(name, "-".join(axes.values())) for name in self.root.studies for axes in self.arms(name)]
+        run = [name for name, study in self.root.studies.items() if study.task in self.root.tasks]
+        cells = [(name, "-".join(axes.values())) for name in run for axes in self.arms(name)]
         for name, arm in cells:
             self.cell(name, arm)
         return len(self.root.tasks) + len(cells)

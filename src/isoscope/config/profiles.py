@@ -27,7 +27,9 @@ def apply(folder: Path, name: str) -> str:
     overlay = read_yaml(folder, PROFILES / f"{checked_name('profile', name)}.yaml")
     before = (folder / PARAMS).read_text("utf-8")
     if before != _committed(folder):
-        raise InputError(f"{PARAMS}: has changes that are not committed; commit them or run: isoscope profile --reset")
+        raise InputError(
+            f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
+        )
     after = laid_over(before, overlay)
     write_text(folder / PARAMS, after, "params")
     try:
@@ -68,7 +70,14 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), Mapping):
             _lay(base[key], value)
         else:
+            _forget_block(base, key)
             base[key] = _in_one_line(value)
+
+
+def _forget_block(base: Any, key: str) -> None:
+    """Where a list stood in lines of its own, as DVC writes lists, the library still expects one to come."""
+    if places := base.ca.items.get(key):
+        places[3] = None
 
 
 def _in_one_line(value: Any) -> Any:

@@ -45,7 +45,7 @@ class Root(Section):
     plugins: Annotated[tuple[str, ...], Field(strict=False)]
     """Python files below plugins/ that add fusions or data sets of one's own."""
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    """Tasks to prepare; every study's task must be among them."""
+    """Tasks to prepare; the task of every study that has seeds must be among them."""
     studies: dict[Name, Study]
     analysis: Analysis
     report: Report

@@ -74,4 +74,8 @@ def _lengths(found: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{str(key).replace('_', ' ')}: {_text(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return " to ".join(map(_text, value)) if len(value) == 2 else ", ".join(map(_text, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

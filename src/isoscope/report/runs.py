@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from isoscope.analysis.outputs import Trained
@@ -26,6 +26,9 @@ class RunRow(NamedTuple):
     """Time at work, over all attempts."""
     attempts: int
     device: str | None
+    """Device and, on a CPU, threads of the attempt that finished the run."""
+    changed: bool
+    """Whether attempts of the run differ in what they ran on."""
     search: str
     """What to paste into MLflow's search field."""
     link: str | None
@@ -55,10 +58,16 @@ def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None,
         dirty=git.get("dirty"),
         seconds=working_seconds(record) if record else None,
         attempts=len(record.attempts) if record else 0,
-        device=author.environment.get("device") if author else None,
+        device=_device(author.environment) if author else None,
+        changed=len({_device(attempt.environment) for attempt in record.attempts}) > 1 if record else False,
         search=f"tags.`{DIGEST}` LIKE '{run.digest[:SHORT]}%'",
         link=_link(run.digest, tracking_uri, experiment),
     )
+
+
+def _device(environment: Mapping[str, Any]) -> str | None:
+    device, threads = environment.get("device"), environment.get("threads")
+    return f"{device}, {threads} thread{'s' * (threads != 1)}" if device == "cpu" and threads else device
 
 
 def working_seconds(record: RunRecord) -> float | None:
