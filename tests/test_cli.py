@@ -40,6 +40,10 @@ def test_help_and_version() -> None:
         (["profile", "../params"], "profile '../params': expected letters"),
         (["train", "fusion", "additive", "--seed", "0", "--out", "."], "--out .: holds something other than"),
         (["profile"], "give a name or --reset"),
+        (["train", "fusion", "additive"], "Missing option '--seed'. (see: "),
+        (["train", "fusion", "additive", "--seed", "x"], "--seed"),
+        (["trian"], "No such command 'trian'."),
+        (["ui", "-S", "training.epochs=2"], "-S"),
         (["check", "--plugin", "nowhere.py"], "no such file"),
     ],
 )

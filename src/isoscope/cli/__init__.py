@@ -22,7 +22,11 @@ def main() -> None:
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:  # what the options' parser refuses
+        _fail(" ".join([error.format_message(), *_help_on(error)]), error.exit_code)
+    except typer.Abort:
+        _fail("interrupted", 130)
     except InputError as error:
         _fail(str(error), 2)
     except RunError as error:
@@ -40,6 +44,11 @@ def main() -> None:
         raise
 
 
+def _help_on(error: typer.TyperException) -> list[str]:
+    context = getattr(error, "ctx", None)
+    return [f"(see: {context.command_path} --help)"] if context else []
+
+
 def _fail(line: str, code: int) -> None:
     print(f"isoscope: {line}", file=sys.stderr)
     sys.exit(code)
@@ -47,6 +56,7 @@ def _fail(line: str, code: int) -> None:
 
 @app.callback(invoke_without_command=True)
 def top(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> None:
     """Tracked experiments on the geometry of transformer representations."""
@@ -55,3 +65,6 @@ def top(
 
         print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)

@@ -14,7 +14,6 @@ app = typer.Typer(
     name="isoscope",
     help="Tracked experiments on the geometry of transformer representations.",
     epilog="Start with: isoscope repro",
-    no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich alone would double the time of --help
