@@ -35,6 +35,13 @@ def test_help_and_version() -> None:
         (["train", "fusio", "additive", "--seed", "0"], "studies.fusio: no such study; did you mean 'fusion'?"),
         (["train", "fusion", "aditive", "--seed", "0"], "no arm 'aditive'; did you mean 'additive'?"),
         (["prepare", "sentimen"], "no task 'sentimen'; did you mean 'sentiment'?"),
+        (
+            [
+                *["train", "fusion", "additive", "--seed", "0", "-S"],
+                "variants/fusion/conv2d.yaml:model.fusion.kernel_size=[5,x]",
+            ],
+            "kernel_size",
+        ),
         (["check", "-S", "training.epochs=0"], "training.epochs: expected greater than or equal to 1, got 0"),
         (["profile", "minilmm"], "profiles/minilmm.yaml: no such file; did you mean 'minilm'?"),
         (["profile", "../params"], "profile '../params': expected letters"),

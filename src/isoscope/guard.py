@@ -24,16 +24,20 @@ class StoppedError(Exception):
 
 
 class StopSignal:
-    """Turns the first SIGINT or SIGTERM into a flag; a second one ends the process as usual.
+    """Turns the first SIGINT, SIGTERM or SIGHUP into a flag; a second one ends the process as usual.
 
-    Used as a context manager in the main thread; `received` is the signal's number, or None.
+    A hang-up that the process was told to ignore (`nohup`) stays ignored. Used as a context manager in the main thread;
+    `received` is the signal's number, or None.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
 
     def __enter__(self) -> "StopSignal":
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        self._before = {number: signal.signal(number, self._note) for number in numbers}
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -68,12 +68,15 @@ def test_mlflow_ranks_the_runs_by_a_metric(project: Project, pages: str, ids: tu
         seen.page.get_by_placeholder("Search columns").fill("test/accuracy")
         seen.page.get_by_text("test/accuracy", exact=True).first.click()
         seen.page.keyboard.press("Escape")
-        seen.page.get_by_role("columnheader", name="test/accuracy").wait_for()
-        rows = [row.split("\n") for row in seen.page.get_by_role("row").all_inner_texts()]
-        named = [next(word for word in row if word.endswith(" seed 0")) for row in rows if "Pin run" in row][:2]
+        for _ in range(60):  # the table is drawn piece by piece: names and figures in halves of their own
+            rows = [row.split("\n") for row in seen.page.get_by_role("row").all_inner_texts()]
+            named = [word for row in rows if "Pin run" in row for word in row if word.endswith(" seed 0")]
+            shown = [row[-1] for row in rows if "isoscope train" in row and row[-1].startswith(("0.", "1"))]
+            if len(named) == len(shown) == len(ARMS):
+                break
+            seen.page.wait_for_timeout(500)
         assert named == [f"{arm} seed 0" for arm in ranked]
-        shown = [float(row[-1]) for row in rows if "isoscope train" in row]
-        assert shown == pytest.approx([accuracy[arm] for arm in ranked], abs=5e-4)
+        assert [float(text) for text in shown] == pytest.approx([accuracy[arm] for arm in ranked], abs=5e-4)
         assert not [url for url in seen.requests if not url.startswith("http://127.0.0.1:")]
 
 

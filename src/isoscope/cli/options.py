@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,12 +39,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for 
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
     """The project around the working folder and its configuration, checked whole before anything heavy is imported."""
     from isoscope.config.load import Configuration
+    from isoscope.config.tree import parse_override, split_overrides
     from isoscope.paths import find_project
 
     project = find_project()
     configuration = Configuration(project.folder, overrides, plugins or [])
-    if overrides:
-        configuration.check()  # also where this command would not read what is set
+    addressed = [one for text in overrides for one in split_overrides(text) if parse_override(one).file]
+    if addressed:  # to an overlay: right also where this command would not read it
+        Configuration(project.folder, addressed, plugins or []).check()
     return project, configuration
 
 
@@ -68,3 +71,13 @@ def importing() -> Iterator[None]:
 
 def say(values: dict[str, Any], as_json: bool, line: str) -> None:
     print(json.dumps(values) if as_json else line)
+
+
+def heal(project: Any) -> list[Any]:
+    """Give the runs of dead processes their true end, cheaply where there are none; says which."""
+    from isoscope.tracking.reconcile import reconcile
+
+    healed = reconcile(project)
+    for one in healed:
+        print(f"isoscope: {one.title}: its process died without a word; noted as KILLED", file=sys.stderr)
+    return healed

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, importing, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
 
 
@@ -61,6 +61,7 @@ def train(
     resolved = configuration.cell(study, arm)
     output = _replaceable(out) if out else None
     as_stage()
+    heal(project)
     with importing():
         from isoscope import paths
         from isoscope.stages.train import Cell
@@ -90,6 +91,7 @@ def analyse(
     project, configuration = configure(overrides)
     arms = configuration.cells(study)
     as_stage()
+    heal(project)
     with importing():
         from isoscope.stages.analyse import analyse as stage
 
@@ -109,6 +111,7 @@ def report(
     project, configuration = configure(overrides)
     root = configuration.root
     as_stage()
+    heal(project)
     with importing():
         from isoscope.stages.report import report as stage
 
@@ -133,4 +136,5 @@ def repro(
     project, configuration = configure(overrides)
     _, configuration = configure(located(overrides, configuration))
     configuration.check()
+    heal(project)
     sys.exit(run(project, configuration, context.args))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, configure, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, configure, heal, say
 from isoscope.errors import InputError
 
 
@@ -31,11 +31,32 @@ def mirror(
     if follow is not None:
         follow_records(project, uri, None if follow == "all" else follow)
         return
+    heal(project)
     sent = mirror_all(project, uri)
     line = (
         f"mirrored {sent['runs']} runs to {sent['uri']}: {sent['points']} points and {sent['models']} models were new"
     )
     say(sent, as_json, line)
+
+
+@app.command()
+def reconcile(as_json: AsJson = False) -> None:
+    """Say KILLED of every run whose process died without a word, here and in MLflow; live runs are not touched.
+
+    Commands that write or show runs do so at their start.
+
+    Example: isoscope reconcile
+    """
+    from isoscope.paths import find_project
+
+    project = find_project()
+    healed = heal(project)
+    if healed:
+        from isoscope.stages.mirror import mirror_all
+
+        mirror_all(project, None)
+    lines = [f"{one.title} ({one.digest[:12]}): KILLED" for one in healed] or ["every run has its true end"]
+    say({"killed": [one.digest for one in healed]}, as_json, "\n".join(lines))
 
 
 @app.command()
@@ -98,7 +119,10 @@ def ui(
     Example: isoscope ui --port 5001
     """
     from isoscope.paths import find_project
-    from isoscope.stages.mirror import serve
+    from isoscope.stages.mirror import mirror_all, serve
 
+    project = find_project()
+    if heal(project):
+        mirror_all(project, None)
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(serve(find_project(), port))
+        sys.exit(serve(project, port))

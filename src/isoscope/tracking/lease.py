@@ -63,6 +63,11 @@ def held(folder: Path) -> bool:
     return False
 
 
+def left_behind(runs: Path) -> list[Path]:
+    """Folders below `runs` whose last owner died before it could give the lease back."""
+    return [path.parent for path in sorted(runs.glob("*/lease.json")) if path.stat().st_size and not held(path.parent)]
+
+
 def _boot() -> str | None:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -44,9 +44,6 @@ LOCK_SECONDS = 60
 _OUTAGES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
 
 
-PAGES = {"mlflow.experimentKind": "custom_model_development"}  # MLflow opens on the runs, not on traces of agents
-
-
 class UnreachableError(Exception):
     """MLflow is away, slow, full or read-only: the same may go well later."""
 
@@ -136,7 +133,7 @@ class Server:
         if present is None:
             place = (self.root / "mlartifacts" / name).as_uri() if self.direct else None
             try:
-                return self.client.create_experiment(name, artifact_location=place, tags=PAGES)
+                return self.client.create_experiment(name, artifact_location=place)
             except MlflowException:
                 present = self.client.get_experiment_by_name(name)
                 if present is None:
