@@ -17,6 +17,7 @@ from isoscope.training.loop import Loop
 WORDS = ("good", "bad", "film", "plot", "very", "not", "and", "slow", "fine", "dull")
 SETTINGS: dict[str, Any] = {
     "epochs": 2,
+    "fraction": 1.0,
     "batch_size": 8,
     "accumulation": 1,
     "bucket": 2,
@@ -26,7 +27,7 @@ SETTINGS: dict[str, Any] = {
     "adam_betas": [0.9, 0.999],
     "adam_epsilon": 1e-8,
     "clip_norm": 1.0,
-    "schedule": {"kind": "linear", "warmup": 0.1},
+    "schedule": {"kind": "linear", "warmup": 0.1, "epochs": None},
     "select": "loss",
     "patience": None,
     "freeze": {"embeddings": False, "layers": 0, "epochs": 0},

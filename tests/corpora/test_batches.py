@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isoscope.corpora.batches import collate, epoch_batches, evaluation_batches, rank_slice
+from isoscope.corpora.batches import collate, draw_fraction, epoch_batches, evaluation_batches, rank_slice
 from isoscope.corpora.tokens import Encoded
 
 # Sentence lengths as in film reviews: log-normal, mean near 25, a long tail.
@@ -134,3 +134,18 @@ def test_collation_is_that_of_transformers() -> None:
     theirs = peer([row | {"attention_mask": [1] * len(row["input_ids"])} for row in rows])
     for name in ("input_ids", "token_type_ids", "attention_mask"):
         assert np.array_equal(getattr(ours, name), theirs[name])
+
+
+@given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=200), seed=st.integers(0, 2**32))
+def test_fractions_are_nested_balanced_and_drawn_by_the_seed(labels: list[int], seed: int) -> None:
+    column = np.array(labels, np.int64)
+    third, half, all_of_it = (draw_fraction(column, share, seed=seed) for share in (0.3, 0.5, 1.0))
+    assert set(third) <= set(half)
+    assert all_of_it.tolist() == list(range(len(column)))
+    for one in set(labels):
+        assert int((column[half] == one).sum()) == max(1, round(0.5 * labels.count(one)))
+
+
+def test_another_seed_draws_other_rows() -> None:
+    column = np.tile([0, 1], 100)
+    assert draw_fraction(column, 0.5, seed=0).tolist() != draw_fraction(column, 0.5, seed=1).tolist()

@@ -191,7 +191,9 @@ def test_kept_checkpoints(tmp_path: Path, keep: str, expected: set[int]) -> None
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, learning_rate=1e30, clip_norm=None, schedule={"kind": "linear", "warmup": 0.0})
+    loop = make_loop(
+        tmp_path, learning_rate=1e30, clip_norm=None, schedule={"kind": "linear", "warmup": 0.0, "epochs": None}
+    )
     with pytest.raises(DivergedError, match="lower learning rate"):
         loop.fit()
 
@@ -210,3 +212,16 @@ def test_states_are_bounded(tmp_path: Path) -> None:
     loop.fit()
     assert len(list((tmp_path / "states").glob("step-*"))) == 2
     shutil.rmtree(tmp_path / "states")
+
+
+def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
+    """Two epochs of a schedule laid out for four are the first two of the four."""
+    longer = make_loop(tmp_path / "four", epochs=4, keep="all")
+    longer.fit()
+    short = make_loop(tmp_path / "two", epochs=2, keep="all", schedule={"kind": "linear", "warmup": 0.1, "epochs": 4})
+    short.fit()
+    for epoch in (1, 2):
+        file = f"epoch-{epoch}/model.safetensors"
+        assert (short.keeper.checkpoints / file).read_bytes() == (longer.keeper.checkpoints / file).read_bytes()
+    with pytest.raises(ValueError, match="less than epochs"):
+        make_loop(tmp_path / "bad", epochs=4, schedule={"kind": "linear", "warmup": 0.1, "epochs": 2})

@@ -13,7 +13,9 @@ class Schedule(Section):
     kind: Literal["linear", "cosine"]
     """Shape of the decay."""
     warmup: Annotated[float, Field(ge=0, lt=1)]
-    """Share of all steps that warms up."""
+    """Share of the schedule's steps that warms up."""
+    epochs: Count | None
+    """Epochs the schedule is laid out for, at least `training.epochs`; null for as many. The run may end sooner."""
 
 
 class Freeze(Section):
@@ -41,6 +43,8 @@ class Training(Section):
 
     epochs: Count
     """Passes over the train split at most."""
+    fraction: Annotated[float, Field(gt=0, le=1)]
+    """Share of the train split that is trained on, of each class alike, drawn by the run's seed."""
     batch_size: Count
     """Examples per update over all devices and accumulation steps."""
     accumulation: Count
@@ -85,4 +89,6 @@ class Training(Section):
             raise ValueError(f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}")
         if not all(0 <= beta < 1 for beta in self.adam_betas):
             raise ValueError(f"adam_betas {list(self.adam_betas)} must lie in [0, 1)")
+        if self.schedule.epochs is not None and self.schedule.epochs < self.epochs:
+            raise ValueError(f"schedule.epochs {self.schedule.epochs} is less than epochs {self.epochs}")
         return self

@@ -23,6 +23,20 @@ class Batch(NamedTuple):
     labels: Indices
 
 
+def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
+    """Rows, ascending, of a seeded draw of `fraction` of each class (rounded, at least one row); 1 draws all.
+
+    A larger fraction holds the rows of a smaller one, so learning curves over fractions are nested.
+    """
+    order = _shuffled(len(labels), seed, 0, 2)
+    kept = [
+        rows[: max(1, round(fraction * len(rows)))]
+        for one in np.unique(labels)
+        if len(rows := order[labels[order] == one])
+    ]
+    return np.sort(np.concatenate(kept))
+
+
 def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, bucket: int) -> list[Indices]:
     """Row numbers of each batch of an epoch; every example occurs once, the one partial batch is kept.
 

@@ -51,6 +51,11 @@ class Encoded(NamedTuple):
         """Tokens per example, special ones included, `[N]`."""
         return np.fromiter((len(ids) for ids in self.ids), np.int64, len(self.ids))
 
+    def take(self, rows: npt.NDArray[np.int64]) -> "Encoded":
+        """The examples `rows`, in that order; `truncated` stays the whole split's."""
+        ids, type_ids = ([arrays[row] for row in rows] for arrays in (self.ids, self.type_ids))
+        return Encoded(ids, type_ids, self.labels[rows], self.truncated)
+
 
 def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.

@@ -16,6 +16,7 @@ from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratc
 from isoscope.config.training import Training
 from isoscope.config.tree import Tree
 from isoscope.corpora import tokens
+from isoscope.corpora.batches import draw_fraction
 from isoscope.corpora.checkpoints import fetch_checkpoint
 from isoscope.corpora.corpus import SPLITS
 from isoscope.corpora.hub import checkpoint_digest
@@ -119,6 +120,8 @@ def _train(
     tokenizer = tokens.load(inputs.tokenizer)
     tables = {split: pq.read_table(inputs.data / f"{split}.parquet") for split in SPLITS}
     splits = {name: tokens.encode(tokenizer, table, max_length=model.max_length) for name, table in tables.items()}
+    drawn = draw_fraction(splits["train"].labels, training.fraction, seed=cell.seed)
+    splits["train"] = splits["train"].take(drawn)
     network = _build(model, inputs, tokenizer, labels=labels, seed=cell.seed)
     run.begin(device=str(accelerator.device), threads=torch.get_num_threads(), precision=training.precision)
     for name, table in tables.items():

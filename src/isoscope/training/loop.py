@@ -177,7 +177,8 @@ class Loop:
         """One optimiser step on the global batch `rows`: its mean loss and its gradient norm before clipping."""
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
-        factor = schedule_factor(schedule.kind, progress.step, total=self.total, warmup=schedule.warmup)
+        horizon = self.per_epoch * (schedule.epochs or settings.epochs)
+        factor = schedule_factor(schedule.kind, progress.step, total=horizon, warmup=schedule.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
         part = Sums.zero(progress.classes)

@@ -1,0 +1,90 @@
+"""Train every cell of docs/results/fusion.md's study from scratch: `python docs/results/fusion_scratch.py` in a checkout.
+
+Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Three parts, two runs at a time:
+rates  six arms x four learning rates, one seed, equal budgets: the rate with the least validation loss is the arm's own
+source six arms with the source's rate, two seeds, five epochs
+own    six arms with their own rate, three fresh seeds
+`--kill SECONDS` kills a run at random about every so many seconds (SIGKILL) and starts it again, as a test of the platform.
+Finished runs are found, not repeated.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ARMS = ("additive", "conv2d", "fft", "additive_unit", "conv2d_unit", "fft_unit")
+RATES = ("2e-5", "1e-4", "3e-4", "1e-3")
+SHORT = ("-S", "training.epochs=3", "-S", "training.schedule.epochs=3")
+
+
+class Run(NamedTuple):
+    part: str
+    arm: str
+    seed: int
+    options: tuple[str, ...]
+
+    @property
+    def out(self) -> Path:
+        return Path("models", self.part, self.arm, f"seed-{self.seed}")
+
+
+def train(run: Run, kill: float | None) -> None:
+    """One run to its end, killed and started again as chance has it."""
+    command = ["isoscope", "train", "fusion", run.arm, "--seed", str(run.seed), *run.options, "--out", str(run.out)]
+    run.out.parent.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(str(run))
+    for attempt in range(100):
+        began = time.time()
+        with Path("models", "log.txt").open("a") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            process.wait(draw.expovariate(1 / kill) if kill and attempt < 3 else None)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        took = time.time() - began
+        print(
+            f"{time.strftime('%H:%M:%S')} {run.part} {run.arm} seed {run.seed}: {process.returncode}, {took:.0f} s",
+            flush=True,
+        )
+        if process.returncode == 0:
+            return
+        if process.returncode != -9:
+            sys.exit(f"{' '.join(command)} ended with {process.returncode}; see models/log.txt")
+
+
+def least_loss(run: Run) -> float:
+    """Least validation loss over the epochs of a finished run."""
+    points = map(json.loads, (run.out / "metrics.jsonl").read_text("utf-8").splitlines())
+    return min(point["value"] for point in points if point["name"] == "validation/loss")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kill", type=float, metavar="SECONDS")
+    arguments = parser.parse_args()
+
+    def all_of(runs: list[Run]) -> None:
+        with ThreadPoolExecutor(arguments.workers) as pool:
+            list(pool.map(lambda run: train(run, arguments.kill), runs))
+
+    def at(rate: str) -> tuple[str, ...]:
+        return (*SHORT, "-S", f"training.learning_rate={rate}")
+
+    tried = {(arm, rate): Run(f"rates-{rate}", arm, 100, at(rate)) for rate in RATES for arm in ARMS}
+    all_of(list(tried.values()))
+    own = {arm: min(RATES, key=lambda rate: least_loss(tried[arm, rate])) for arm in ARMS}
+    print(f"own rates: {own}", flush=True)
+    all_of([Run("source", arm, seed, ()) for seed in (0, 1) for arm in ARMS])
+    all_of([Run("own", arm, seed, at(own[arm])) for seed in (0, 1, 2) for arm in ARMS])
+
+
+if __name__ == "__main__":
+    main()
