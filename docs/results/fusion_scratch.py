@@ -1,10 +1,10 @@
-"""Train every cell of docs/results/fusion.md's study from scratch: `python docs/results/fusion_scratch.py` in a checkout.
+"""Train every cell of the study from scratch in docs/results/fusion.md; run it at the root of a checkout.
 
 Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Three parts, two runs at a time:
 rates  six arms x four learning rates, one seed, equal budgets: the rate with the least validation loss is the arm's own
 source six arms with the source's rate, two seeds, five epochs
 own    six arms with their own rate, three fresh seeds
-`--kill SECONDS` kills a run at random about every so many seconds (SIGKILL) and starts it again, as a test of the platform.
+`--kill SECONDS` kills (SIGKILL) runs at random, each about so many seconds after its start, and starts them again.
 Finished runs are found, not repeated.
 """
 
