@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from accelerate import Accelerator
 
 from isoscope.config.training import Training
@@ -31,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "select": "loss",
     "patience": None,
     "freeze": {"embeddings": False, "layers": 0, "epochs": 0},
+    "determinism": "strict",
     "precision": "fp32",
     "device": "cpu",
     "threads": 1,
@@ -92,7 +92,6 @@ def make_loop(
         pad_id=tokenizer.pad_id,
         seed=seed,
     )
-    torch.manual_seed(seed)
     typed = Training.model_validate(SETTINGS | settings)
     silent = Silent()
     work = folder / "work"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from isoscope import launched
 from isoscope.cli import stages, tools
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble
@@ -50,7 +51,8 @@ def _help_on(error: typer.TyperException) -> list[str]:
 
 
 def _fail(line: str, code: int) -> None:
-    print(f"isoscope: {line}", file=sys.stderr)
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(f"isoscope: {line}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -65,6 +67,8 @@ def top(
 
         print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand != "train" and launched.size() > 1:
+        raise InputError("several processes share the work of isoscope train only; start this command by itself")
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(2)

@@ -51,8 +51,10 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
 
 
 def as_stage() -> None:
-    """Inside the pipeline: end when DVC ends."""
-    if "DVC_STAGE" in os.environ:
+    """Inside the pipeline, or as one of several processes: end when the one that started this ends."""
+    from isoscope import launched
+
+    if "DVC_STAGE" in os.environ or launched.size() > 1:
         from isoscope.guard import die_with, starter
 
         die_with(starter())

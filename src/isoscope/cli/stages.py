@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from isoscope import launched
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
 
@@ -61,7 +62,8 @@ def train(
     resolved = configuration.cell(study, arm)
     output = _replaceable(out) if out else None
     as_stage()
-    heal(project)
+    if not launched.rank():
+        heal(project)
     with importing():
         from isoscope import paths
         from isoscope.stages.train import Cell
@@ -75,7 +77,45 @@ def train(
     )
     folder = stage(resolved.cell.model, resolved.cell.training, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
-    say({"folder": str(folder)}, as_json, f"trained {study} {arm} seed {seed}: {shown}")
+    if not launched.rank():
+        say({"folder": str(folder)}, as_json, f"trained {study} {arm} seed {seed}: {shown}")
+
+
+@app.command()
+def accept(
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml; all, if none is named.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let finished runs stand for the code as it is now, if it gives the same numbers.
+
+    After a change of the code that is meant to change no number: each arm's golden trace (its first 8 updates) is made
+    again and must equal the finished run's in every bit. Else nothing is accepted, and the exit code is 1.
+
+    Example: isoscope accept fusion
+    """
+    project, configuration = configure([])
+    chosen = studies or list(configuration.root.studies)
+    cells = [
+        (name, arm, seed, resolved)
+        for name in chosen
+        for seed in configuration.study(name).seeds
+        for arm, resolved in configuration.cells(name).items()
+    ]
+    heal(project)
+    with importing():
+        from isoscope.stages.accept import accept as stage
+        from isoscope.stages.train import Cell, job
+
+    jobs = []
+    for name, arm, seed, one in cells:
+        digests = configuration.plugin_digests(one.cell)
+        cell = Cell(name, arm, one.axes, seed, configuration.study(name).task, one.tree, digests)
+        jobs.append(job(one.cell.model, one.cell.training, cell=cell, project=project))
+    found = stage(jobs, project=project)
+    lines = [
+        f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found
+    ]
+    say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 
 
 @app.command()

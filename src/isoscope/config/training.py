@@ -69,6 +69,9 @@ class Training(Section):
     patience: Count | None
     """Epochs without a better `select` after which training stops; null never stops early."""
     freeze: Freeze
+    determinism: Literal["off", "seeded", "strict"]
+    """off: fastest kernels by trial, dropout from the system's entropy; seeded: every random draw repeats; strict: and
+    only kernels that always give the same bits, an error where there is none."""
     precision: Literal["fp32", "bf16"]
     """Arithmetic of the forward pass; weights stay fp32."""
     device: Literal["cpu", "cuda"]

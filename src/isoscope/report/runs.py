@@ -29,6 +29,8 @@ class RunRow(NamedTuple):
     """Device and, on a CPU, threads of the attempt that finished the run."""
     changed: bool
     """Whether attempts of the run differ in what they ran on."""
+    accepted: tuple[str, ...]
+    """Later versions of the code that give the run's golden trace (`isoscope accept`)."""
     search: str
     """What to paste into MLflow's search field."""
     link: str | None
@@ -60,14 +62,17 @@ def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None,
         attempts=len(record.attempts) if record else 0,
         device=_device(author.environment) if author else None,
         changed=len({_device(attempt.environment) for attempt in record.attempts}) > 1 if record else False,
+        accepted=tuple(item.code[:SHORT] for item in record.accepted) if record else (),
         search=f"tags.`{DIGEST}` LIKE '{run.digest[:SHORT]}%'",
         link=_link(run.digest, tracking_uri, experiment),
     )
 
 
 def _device(environment: Mapping[str, Any]) -> str | None:
-    device, threads = environment.get("device"), environment.get("threads")
-    return f"{device}, {threads} thread{'s' * (threads != 1)}" if device == "cpu" and threads else device
+    device, threads, processes = (environment.get(name) for name in ("device", "threads", "processes"))
+    if device == "cpu" and threads:
+        device = f"{device}, {threads} thread{'s' * (threads != 1)}"
+    return f"{device}, {processes} processes" if (processes or 1) > 1 else device
 
 
 def working_seconds(record: RunRecord) -> float | None:

@@ -1,7 +1,9 @@
 """Stage `train-<study>@<arm>-<seed>`: one model, trained, kept, and scored once on the test split."""
 
 import json
-import os
+import signal
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs
 
-from isoscope import paths
+from isoscope import launched, paths
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.training import Training
 from isoscope.config.tree import Tree
@@ -21,14 +23,17 @@ from isoscope.corpora.checkpoints import fetch_checkpoint
 from isoscope.corpora.corpus import SPLITS
 from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.tokens import Encoded
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models import build
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
-from isoscope.training.display import Progressbar
+from isoscope.training import trace
+from isoscope.training.determinism import choose_kernels, refusal
+from isoscope.training.display import Mute, Progressbar
 from isoscope.training.keeping import Keeper
-from isoscope.training.loop import InterruptedRunError, Loop
+from isoscope.training.loop import Display, Fitted, InterruptedRunError, Log, Loop
+from isoscope.training.ranks import Ranks
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
@@ -53,26 +58,58 @@ class Inputs(NamedTuple):
     checkpoint: Path | None
 
 
-def train(model: Model, training: Training, *, cell: Cell, project: paths.Project, output: Path | None) -> Path:
-    """Train one cell, or go on with it, or find it finished; returns the folder that holds the result.
+class Job(NamedTuple):
+    """A cell's run, and all it is made from."""
 
-    The result is published to `output` (the pipeline's own place unless a path is given; None publishes nothing).
-    Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that is no number.
-    """
+    run: Run
+    model: Model
+    training: Training
+    inputs: Inputs
+    cell: Cell
+    labels: list[str]
+
+
+def job(model: Model, training: Training, *, cell: Cell, project: paths.Project) -> Job:
+    """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
     data = project.folder / paths.processed(cell.task)
     if not (data / "manifest.json").is_file():
         raise InputError(f"{data}: task {cell.task!r} is not prepared; run: isoscope prepare {cell.task}")
     labels = json.loads((data / "manifest.json").read_text("utf-8"))["labels"]
     inputs = _inputs(model, data)
-    run = Run(project, _identity(cell, inputs))
-    with StopSignal() as stop, tracked(run, stop):
-        if not run.finished:
-            _train(run, model, training, inputs, cell, labels, output, stop)
-        if output is None:
-            return run.output
-        md5 = run.publish(output, labels=labels)
-        run.finished_as(output, md5)
+    return Job(Run(project, _identity(cell, inputs)), model, training, inputs, cell, labels)
+
+
+def train(model: Model, training: Training, *, cell: Cell, project: paths.Project, output: Path | None) -> Path:
+    """Train one cell, or go on with it, or find it finished; returns the folder that holds the result.
+
+    The result is published to `output` (the pipeline's own place unless a path is given; None publishes nothing).
+    Of several processes the first one owns the run and the others only compute.
+    Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that is no number.
+    """
+    work = job(model, training, cell=cell, project=project)
+    run = work.run
+    with StopSignal() as stop:
+        if launched.rank() > 0:
+            _assist(work, stop)
+            return output or run.output
+        with tracked(run, stop):
+            finished = run.finished
+            if launched.size() > 1:
+                Ranks(_accelerator(training)).from_main(finished)
+            if not finished:
+                _train(work, output, stop)
+            if output is None:
+                return run.output
+            md5 = run.publish(output, labels=work.labels)
+            run.finished_as(output, md5)
     return output
+
+
+def rehearse(work: Job) -> trace.Trace:
+    """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        loop, _ = _loop(work, _accelerator(work.training), Mute(), Mute(), lambda: False, folder=Path(folder))
+        return loop.rehearse()
 
 
 def _inputs(model: Model, data: Path) -> Inputs:
@@ -106,57 +143,34 @@ def _identity(cell: Cell, inputs: Inputs) -> Identity:
     )
 
 
-def _train(
-    run: Run,
-    model: Model,
-    training: Training,
-    inputs: Inputs,
-    cell: Cell,
-    labels: list[str],
-    output: Path | None,
-    stop: StopSignal,
-) -> None:
+def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
+    """Train, score and complete a run, as its one process or as the first of several."""
+    run, training = work.run, work.training
     accelerator = _accelerator(training)
-    tokenizer = tokens.load(inputs.tokenizer)
-    tables = {split: pq.read_table(inputs.data / f"{split}.parquet") for split in SPLITS}
-    splits = {name: tokens.encode(tokenizer, table, max_length=model.max_length) for name, table in tables.items()}
-    drawn = draw_fraction(splits["train"].labels, training.fraction, seed=cell.seed)
-    splits["train"] = splits["train"].take(drawn)
-    network = _build(model, inputs, tokenizer, labels=labels, seed=cell.seed)
-    run.begin(device=str(accelerator.device), threads=torch.get_num_threads(), precision=training.precision)
-    for name, table in tables.items():
+    run.begin(
+        device=str(accelerator.device),
+        threads=torch.get_num_threads(),
+        processes=accelerator.num_processes,
+        precision=training.precision,
+    )
+    display = Progressbar(run.identity.title)
+    loop, splits = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
+    for name, encoded in splits.items():
         file = f"{name}.parquet"
         run.record.dataset(
-            f"{cell.task}/{name}",
+            f"{work.cell.task}/{name}",
             context=_CONTEXTS[name],
-            digest=dvc_md5(inputs.data / file),
-            path=(paths.processed(cell.task) / file).as_posix(),
-            rows=table.num_rows,
+            digest=dvc_md5(work.inputs.data / file),
+            path=(paths.processed(work.cell.task) / file).as_posix(),
+            rows=len(encoded.labels),
         )
-    torch.manual_seed(cell.seed)  # dropout; weights and batches have generators of their own
-    loop = Loop(
-        network,
-        train=splits["train"],
-        validation=splits["validation"],
-        settings=training,
-        seed=cell.seed,
-        pad_id=tokenizer.pad_id,
-        accelerator=accelerator,
-        work=run.work,
-        states=run.states,
-        keeper=Keeper(run.work, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
-        log=run.record,
-        display=(display := Progressbar(run.identity.title)),
-        stop=lambda: stop.received is not None,
-    )
-    for name, encoded in splits.items():
         if encoded.truncated:
-            display.note(f"{name}: {encoded.truncated} of {len(encoded.ids)} texts cut to {model.max_length} tokens")
+            display.note(f"{name}: {encoded.truncated} texts cut to {work.model.max_length} tokens")
     display.begin(loop.progress.step, loop.total)
     try:
-        fitted = loop.fit()
+        fitted = _fit(loop)
     except InterruptedRunError:
-        signum = stop.received or 0
+        signum = stop.received or signal.SIGTERM  # another process of the run was told to
         raise StoppedError(
             signum, f"{run.identity.title}: stopped at step {loop.progress.step}/{loop.total}; the same command goes on"
         ) from None
@@ -168,20 +182,76 @@ def _train(
     run.complete()
 
 
+def _assist(work: Job, stop: StopSignal) -> None:
+    """Compute what falls to another process than the first one; write nothing."""
+    accelerator = _accelerator(work.training)
+    if Ranks(accelerator).from_main(None):  # finished before
+        return
+    told = lambda: stop.received is not None  # noqa: E731
+    loop, splits = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
+    try:
+        _fit(loop)
+    except InterruptedRunError:
+        raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
+    loop.evaluate(splits["test"])
+
+
+def _loop(
+    work: Job, accelerator: Accelerator, log: Log, display: Display, stop: Callable[[], bool], *, folder: Path
+) -> tuple[Loop, dict[str, Encoded]]:
+    """The loop of one process, which works in `folder`, and the encoded splits."""
+    inputs, model, training, seed = work.inputs, work.model, work.training, work.cell.seed
+    tokenizer = tokens.load(inputs.tokenizer)
+    tables = {split: pq.read_table(inputs.data / f"{split}.parquet") for split in SPLITS}
+    splits = {name: tokens.encode(tokenizer, table, max_length=model.max_length) for name, table in tables.items()}
+    drawn = draw_fraction(splits["train"].labels, training.fraction, seed=seed)
+    splits["train"] = splits["train"].take(drawn)
+    output = folder / "work"
+    loop = Loop(
+        _build(model, inputs, tokenizer, labels=work.labels, seed=seed),
+        train=splits["train"],
+        validation=splits["validation"],
+        settings=training,
+        seed=seed,
+        pad_id=tokenizer.pad_id,
+        accelerator=accelerator,
+        work=output,
+        states=folder / "states",
+        keeper=Keeper(output, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
+        log=log,
+        display=display,
+        stop=stop,
+    )
+    return loop, splits
+
+
+def _fit(loop: Loop) -> Fitted:
+    """`loop.fit()`, with torch's refusals in one line."""
+    try:
+        return loop.fit()
+    except RuntimeError as error:
+        if line := refusal(error):
+            raise line from None
+        if loop.ranks.size > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
+            raise RunError(
+                f"another of the run's {loop.ranks.size} processes is gone ({str(error).splitlines()[0]}); "
+                "the same command goes on from the last state"
+            ) from None
+        raise
+
+
 def _accelerator(training: Training) -> Accelerator:
     if training.device == "cuda" and not torch.cuda.is_available():
         raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
     if training.threads is not None:
         torch.set_num_threads(training.threads)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a guard against bugs that costs conv2d 2 % of a step
-    accelerator = Accelerator(
-        cpu=training.device == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
+    choose_kernels(training.determinism)
+    return Accelerator(
+        cpu=training.device == "cpu",
+        mixed_precision="bf16" if training.precision == "bf16" else "no",
+        # Not every parameter is used: conv2d may leave out the token type, and `freeze` holds some back for a while.
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
-    if accelerator.num_processes > 1:
-        raise InputError(f"{accelerator.num_processes} processes: a run trains in one process; start one per cell")
-    return accelerator
 
 
 def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], seed: int) -> Any:

@@ -90,6 +90,14 @@ class End(NamedTuple):
     output_md5: str | None = None
 
 
+class Accepted(NamedTuple):
+    """Another version of the code gives the run's golden trace: its `code`, and the run's digest under it."""
+
+    t: int
+    code: str
+    digest: str
+
+
 KINDS: dict[str, Any] = {
     "run": Run,
     "attempt": Attempt,
@@ -98,6 +106,7 @@ KINDS: dict[str, Any] = {
     "artifact": Artifact,
     "checkpoint": Checkpoint,
     "end": End,
+    "accepted": Accepted,
 }
 
 
@@ -115,6 +124,7 @@ class RunRecord:
     datasets: list[Dataset] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    accepted: list[Accepted] = field(default_factory=list)
     end: End | None = None
     damaged: int = 0
     restored: bool = False
@@ -150,6 +160,8 @@ class RunRecord:
                 self.artifacts.append(item)
             case Checkpoint():
                 self.checkpoints.append(item)
+            case Accepted():
+                self.accepted.append(item)
             case End():
                 self.end = item
                 self._before_end = len(self.attempts)

@@ -86,6 +86,7 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
         "isoscope.stage": run.stage,
         "isoscope.code": run.code,
         "isoscope.attempts": len(record.attempts) or None,
+        "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),
         TIMESTAMPS: RESTORED if record.restored else None,
         "mlflow.source.name": f"isoscope {run.stage}",
         "mlflow.source.type": "LOCAL",

@@ -116,8 +116,8 @@ def _git(root: Path, *arguments: str, private: Mapping[str, str] | None = None, 
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def environment(*, device: str, threads: int | None, precision: str) -> dict[str, Any]:
-    """What else can move numbers: versions of Python and libraries (none is imported), device, threads, precision."""
+def environment(*, device: str, threads: int | None, processes: int = 1, precision: str) -> dict[str, Any]:
+    """What else can move numbers: versions of Python and libraries (none is imported), device, processes, precision."""
     versions = {}
     for name in LIBRARIES:
         try:
@@ -131,6 +131,7 @@ def environment(*, device: str, threads: int | None, precision: str) -> dict[str
         **versions,
         "device": device,
         "threads": threads,
+        "processes": processes,
         "precision": precision,
     }
 

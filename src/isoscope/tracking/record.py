@@ -109,6 +109,11 @@ class Record:
         fields = {"status": status, "reason": reason, "output": output, "output_md5": output_md5}
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
 
+    def accepted(self, *, code: str, digest: str) -> None:
+        """Say that another version of the code gives the run's golden trace; `digest`: the run's under that version."""
+        if not any(known.digest == digest for known in self.before.accepted):
+            self._append("accepted", {"code": code, "digest": digest}, force=True)
+
     def close(self) -> None:
         """Write what the disk may still owe, and close the file."""
         with self._lock:

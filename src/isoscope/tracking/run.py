@@ -10,12 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths
+from isoscope import launched, paths
 from isoscope.code import code_version
 from isoscope.config.digest import run_digest
 from isoscope.config.tree import Tree, dump_yaml, flatten
 from isoscope.guard import StopSignal
 from isoscope.sealing import announce, fault, seal
+from isoscope.tracking import accepted
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.provenance import dvc_md5, environment, git_state
 from isoscope.tracking.publish import publish
@@ -49,12 +50,16 @@ class Identity(NamedTuple):
 
     @property
     def digest(self) -> str:
+        return self.digest_under(self.code)
+
+    def digest_under(self, code: str) -> str:
+        """The digest that the same work has under a version of the code."""
         return run_digest(
             stage=self.stage,
             params=self.params,
             seed=self.seed,
             inputs=self.inputs,
-            code=self.code,
+            code=code,
             plugins=self.plugins,
         )
 
@@ -64,8 +69,8 @@ class Identity(NamedTuple):
         name = self.arm or f"{self.stage} {self.study or ''}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
 
-    def summary(self) -> dict[str, Any]:
-        """The deterministic facts that stand in an output's config.yaml."""
+    def summary(self, code: str) -> dict[str, Any]:
+        """The deterministic facts that stand in an output's config.yaml, made by a version of the code."""
         return {
             "stage": self.stage,
             "study": self.study,
@@ -73,8 +78,8 @@ class Identity(NamedTuple):
             "seed": self.seed,
             "task": self.task,
             "axes": self.axes,
-            "digest": self.digest,
-            "code": self.code,
+            "digest": self.digest_under(code),
+            "code": code,
             "plugins": self.plugins,
             "inputs": self.input_paths,
             "params": self.params,
@@ -82,11 +87,16 @@ class Identity(NamedTuple):
 
 
 class Run:
-    """One run's folder `.isoscope/runs/<digest>/`: `work` under way, `states` to resume from, `output` at the end."""
+    """One run's folder `.isoscope/runs/<digest>/`: `work` under way, `states` to resume from, `output` at the end.
+
+    Where another version of the code has made the same run and `isoscope accept` has found its numbers unchanged, this
+    is that run: its digest, its record, its output.
+    """
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:
         self.project, self.identity = project, identity
-        self.digest = identity.digest
+        self.code = accepted.code(project, identity.digest) or identity.code
+        self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
 
@@ -105,15 +115,15 @@ class Run:
             print(f"warning: {self.output}: {wrong}; the run is done again", file=sys.stderr)
         return wrong is None
 
-    def begin(self, *, device: str, threads: int | None, precision: str) -> None:
+    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Open the record: what the run is, and the process, sources and libraries of this attempt."""
         one = self.identity
         names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
         params = flatten(one.params)
         self.record.run(
-            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=one.code
+            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=self.code
         )
-        now = environment(device=device, threads=threads, precision=precision)
+        now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
             before = self.record.before.attempts[-1].environment
             changed = {key for key in now | before if now.get(key) != before.get(key)}
@@ -133,7 +143,7 @@ class Run:
 
     def publish(self, target: Path, **facts: Any) -> str:
         """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; returns DVC's md5."""
-        summary = dump_yaml(self.identity.summary() | facts)
+        summary = dump_yaml(self.identity.summary(self.code) | facts)
         publish(self.output, target, extra={"config.yaml": summary}, leave_out={"manifest.json"})
         return dvc_md5(target)
 
@@ -174,7 +184,9 @@ def _follower(run: Run) -> Iterator[None]:
         yield
         return
     command = [sys.executable, "-m", "isoscope", "mirror", "--follow", run.digest]
-    process = subprocess.Popen(command, cwd=run.project.folder, stdin=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=run.project.folder, env=launched.alone(), stdin=subprocess.PIPE, start_new_session=True
+    )
     try:
         yield
     finally:

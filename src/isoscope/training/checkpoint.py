@@ -75,19 +75,3 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, names: Names, tensors: T
     for key, value in tensors.items():
         name, _, entry = key.rpartition("/")
         optimizer.state[parameters[name]][entry] = value.to(parameters[name].device)
-
-
-def rng_state() -> Tensors:
-    """The state of torch's random generators; data order and masking need none."""
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state |= {f"cuda:{index}": one for index, one in enumerate(torch.cuda.get_rng_state_all())}
-    return state
-
-
-def restore_rng(state: Tensors) -> None:
-    """Put the state of `rng_state` back."""
-    torch.set_rng_state(state["cpu"])
-    for key, value in state.items():
-        if key.startswith("cuda:") and torch.cuda.is_available():
-            torch.cuda.set_rng_state(value, int(key.removeprefix("cuda:")))

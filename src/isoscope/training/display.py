@@ -6,6 +6,16 @@ import time
 from tqdm import tqdm
 
 
+class Mute:
+    """The loop's `Display` and `Log` in a process that only computes its part."""
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
+
+
 class Progressbar:
     """The loop's `Display`: one tqdm bar over all updates where stderr is a terminal, sparse lines elsewhere."""
 

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from isoscope.corpora.batches import Batch, collate, evaluation_batches
+from isoscope.corpora.batches import Batch, Indices, collate, evaluation_batches
 from isoscope.corpora.tokens import Encoded
 from isoscope.metrics.classification import SCORES, confusion_matrix
+from isoscope.training.ranks import Ranks
 
 
 class Sums(NamedTuple):
@@ -48,16 +49,22 @@ class Evaluation(NamedTuple):
     logits: np.ndarray
 
 
-def evaluate(model: Any, split: Encoded, *, batch_size: int, pad_id: int, device: torch.device) -> Evaluation:
-    """Run a classifier over a whole split without dropout; nothing is dropped or seen twice."""
+def evaluate(
+    model: Any, split: Encoded, *, batch_size: int, pad_id: int, device: torch.device, ranks: Ranks
+) -> Evaluation:
+    """Run a classifier over a whole split without dropout; nothing is dropped or seen twice.
+
+    Each process scores every so-manieth batch, so batches and their padding are the same for any number of processes.
+    """
     classes = int(model.config.num_labels)
     lengths = split.lengths
     logits = np.empty((len(lengths), classes), np.float32)
-    total = Sums.zero(classes)
+    total, seen = Sums.zero(classes), list[Indices]()
     was_training = model.training
     model.eval()
     with torch.inference_mode():
-        for rows in evaluation_batches(lengths, batch_size=batch_size):
+        for rows in evaluation_batches(lengths, batch_size=batch_size)[ranks.rank :: ranks.size]:
+            seen.append(rows)
             inputs = to_device(collate(split, rows, pad_id=pad_id), device)
             labels = inputs.pop("labels")
             scores = model(**inputs).logits.float()
@@ -65,4 +72,14 @@ def evaluate(model: Any, split: Encoded, *, batch_size: int, pad_id: int, device
             total += sums(loss, scores, labels, classes)
             logits[rows] = scores.cpu().numpy()
     model.train(was_training)
+    if ranks.size > 1:
+        total, logits = _joined(ranks, total, np.concatenate([*seen, np.empty(0, np.int64)]), logits)
     return Evaluation(total, logits)
+
+
+def _joined(ranks: Ranks, total: Sums, rows: Indices, logits: np.ndarray) -> tuple[Sums, np.ndarray]:
+    """Sums and logits of all processes."""
+    whole, parts = np.empty_like(logits), ranks.gather((total, rows, logits[rows]))
+    for _, where, values in parts:
+        whole[where] = values
+    return sum((part for part, _, _ in parts), Sums.zero(len(total.confusion))), whole

@@ -1,5 +1,6 @@
 """The training loop: updates over length-bucketed batches, evaluation by epoch, exact resume."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -16,19 +17,23 @@ from isoscope.corpora.batches import collate, epoch_batches
 from isoscope.corpora.tokens import Encoded
 from isoscope.errors import RunError
 from isoscope.models import build
+from isoscope.sealing import write_text
+from isoscope.training import trace
 from isoscope.training.checkpoint import (
     State,
     load_state,
     optimizer_tensors,
     restore_optimizer,
-    restore_rng,
-    rng_state,
     save_state,
 )
+from isoscope.training.determinism import restore_rng, rng_state, seed_dropout
 from isoscope.training.evaluation import Evaluation, Sums, evaluate, sums, to_device
 from isoscope.training.keeping import Keeper
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.progress import Points, Progress
+from isoscope.training.ranks import Ranks
+
+TRACE = "trace.json"
 
 
 class Log(Protocol):
@@ -67,6 +72,9 @@ class Loop:
     pure functions of (seed, epoch), dropout draws from torch's generator, whose state is saved: a resumed run is
     bitwise the one that never stopped. Raises `InterruptedRunError` when `stop()` turns true, `DivergedError` on a
     loss that is no number.
+
+    Several processes (`Ranks`) run the same loop: each computes its rows of every batch, gradients and sums are added
+    up, and only the first one writes. They must see the same `states`.
     """
 
     def __init__(
@@ -88,8 +96,9 @@ class Loop:
     ) -> None:
         self.settings, self.seed, self.pad_id = settings, seed, pad_id
         self.train, self.validation = train, validation
-        self.states, self.keeper, self.log, self.display, self.stop = states, keeper, log, display, stop
-        self.accelerator = accelerator
+        self.work, self.states, self.keeper = work, states, keeper
+        self.log, self.display, self.stop = log, display, stop
+        self.accelerator, self.ranks = accelerator, Ranks(accelerator)
         self.fusion_start = {name: value.detach().clone() for name, value in build.fusion_parameters(model).items()}
         self.frozen = build.freezable(model, embeddings=settings.freeze.embeddings, layers=settings.freeze.layers)
         groups = parameter_groups(
@@ -111,33 +120,59 @@ class Loop:
         self.per_epoch = len(self._batches(1))
         self.total = self.per_epoch * settings.epochs
         self.progress = Progress(classes=int(model.config.num_labels))
-        state = load_state(states)
+        seed_dropout(settings.determinism, seed, rank=self.ranks.rank)
+        state: State | None = self.ranks.from_main(load_state(states) if self.ranks.main else None)
         if state is not None:
             self._restore(state)
         self.resumed_at = self.progress.step if state is not None else None
-        self.points = Points(work / "metrics.jsonl", self.progress.points)
-        if state is None:
-            shutil.rmtree(work / "checkpoints", ignore_errors=True)
-            shutil.rmtree(work / "snapshots", ignore_errors=True)
+        self._stopping = False
+        if self.ranks.main:
+            self.points = Points(work / "metrics.jsonl", self.progress.points)
+            if state is None:
+                shutil.rmtree(work / "checkpoints", ignore_errors=True)
+                shutil.rmtree(work / "snapshots", ignore_errors=True)
 
     def fit(self) -> Fitted:
         """Train to the end and leave the chosen epoch's weights in the model."""
         progress, settings = self.progress, self.settings
         self.model.train()
-        if progress.step == 0 and progress.points == 0:
-            self._point_all("validation", self._validate().sums.figures(), epoch=0)
+        if progress.step == 0:
+            self._point_all("validation", self._begin(), epoch=0)
             self._keep_snapshot()
         while progress.epochs_done < settings.epochs and not self._exhausted():
             self._train_epoch(progress.epochs_done + 1)
             self._close_epoch()
         chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
-        self.keeper.load(self.raw_model, chosen)
-        self.points.flush()
+        if self.ranks.main:
+            write_text(self.work / TRACE, json.dumps(progress.trace, indent=1) + "\n", "points")
+            self.keeper.load(self.raw_model, chosen)
+            self.points.flush()
+        if self.ranks.size > 1:
+            self.raw_model.load_state_dict(self.ranks.from_main(self.raw_model.state_dict()))
         return Fitted(chosen, progress.step)
+
+    def rehearse(self) -> trace.Trace:
+        """The golden trace alone: the first updates of the run, nothing written."""
+        self.model.train()
+        self._begin()
+        for epoch in range(1, self.settings.epochs + 1):
+            self._freeze(epoch <= self.settings.freeze.epochs)
+            for rows in self._batches(epoch):
+                self._update(rows)
+                if self.progress.step == trace.STEPS:
+                    return self.progress.trace
+        return self.progress.trace
+
+    def _begin(self) -> dict[str, float]:
+        """Score the validation split before the first update."""
+        figures = self._validate().sums.figures()
+        self.progress.trace = trace.begin(figures)
+        return figures
 
     def point(self, name: str, value: float, epoch: int | None) -> None:
         """Add one point to the output and to the log."""
-        self.points.write(name, value, step=self.progress.step, epoch=epoch)
+        if self.ranks.main:
+            self.points.write(name, value, step=self.progress.step, epoch=epoch)
         self.log.metric(name, value, step=self.progress.step, epoch=epoch)
 
     def _exhausted(self) -> bool:
@@ -164,10 +199,9 @@ class Loop:
                 self.display.update(step, self.total, {"loss": loss})
             if step & (step - 1) == 0:
                 self._keep_snapshot()
-            stopping = self.stop()
-            if stopping or (step % self.settings.checkpoint_every == 0 and step < epoch * self.per_epoch):
+            if self._stopping or (step % self.settings.checkpoint_every == 0 and step < epoch * self.per_epoch):
                 self._save()
-            if stopping:
+            if self._stopping:
                 raise InterruptedRunError
         if tokens:  # none where a run stopped on an epoch's last step goes on
             speed = tokens / (time.perf_counter() - began)
@@ -182,15 +216,22 @@ class Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
         part = Sums.zero(progress.classes)
-        for micro in np.array_split(rows, settings.accumulation) if settings.accumulation > 1 else [rows]:
-            if not len(micro):
-                continue
-            inputs = to_device(collate(self.train, micro, pad_id=self.pad_id), self.accelerator.device)
+        mine = self.ranks.share(rows)
+        micros = np.array_split(mine, settings.accumulation) if settings.accumulation > 1 else [mine]
+        if self.ranks.size == 1:
+            micros = [micro for micro in micros if len(micro)]
+        for number, micro in enumerate(micros, start=1):
+            # Gradients are averaged over processes, and each must take part: one without rows gives a row no weight.
+            used = micro if len(micro) else rows[:1]
+            inputs = to_device(collate(self.train, used, pad_id=self.pad_id), self.accelerator.device)
             labels = inputs.pop("labels")
-            scores = self.model(**inputs).logits.float()
-            loss = F.cross_entropy(scores, labels, reduction="sum")
-            self.accelerator.backward(loss / len(rows))
-            part += sums(loss, scores, labels, progress.classes)
+            with self.ranks.hold_gradients(self.model, number < len(micros)):
+                scores = self.model(**inputs).logits.float()
+                loss = F.cross_entropy(scores, labels, reduction="sum")
+                self.accelerator.backward(loss / (len(rows) / self.ranks.size) if len(micro) else 0 * loss)
+            if len(micro):
+                part += sums(loss, scores, labels, progress.classes)
+        part = self._agree(part)
         if not np.isfinite(part.loss):
             raise DivergedError(
                 f"loss is {part.loss / len(rows)} at step {progress.step + 1}: try a lower learning rate"
@@ -200,7 +241,18 @@ class Loop:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add(part, norm)
-        return part.loss / len(rows), norm
+        mean = part.loss / len(rows)
+        trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
+        return mean, norm
+
+    def _agree(self, part: Sums) -> Sums:
+        """The sums of all processes, which stop together once one of them was told to."""
+        if self.ranks.size == 1:
+            self._stopping = self.stop()
+            return part
+        loss, stop, *counts = self.ranks.sum(np.array([part.loss, self.stop(), *part.confusion.ravel()], np.float64))
+        self._stopping = stop > 0
+        return Sums(float(loss), np.array(counts, np.int64).reshape(part.confusion.shape))
 
     def _close_epoch(self) -> None:
         progress = self.progress
@@ -213,9 +265,10 @@ class Loop:
         moved = build.fusion_distance(self.raw_model, self.fusion_start)
         if moved is not None:
             self.point("fusion/moved", moved, epoch)
-        self.keeper.epoch(self.raw_model, epoch, better=better)
-        if self.settings.snapshots.epochs:
-            self.keeper.snapshot(self.raw_model, progress.step)
+        if self.ranks.main:
+            self.keeper.epoch(self.raw_model, epoch, better=better)
+            if self.settings.snapshots.epochs:
+                self.keeper.snapshot(self.raw_model, progress.step)
         self._save()
         self.display.epoch(epoch, progress.step, self.total, {"train": train, "validation": figures})
 
@@ -225,14 +278,15 @@ class Loop:
     def evaluate(self, split: Encoded) -> Evaluation:
         """Score a split with the weights the model holds now."""
         size = max(self.settings.batch_size, 64)
-        return evaluate(self.model, split, batch_size=size, pad_id=self.pad_id, device=self.accelerator.device)
+        device = self.accelerator.device
+        return evaluate(self.raw_model, split, batch_size=size, pad_id=self.pad_id, device=device, ranks=self.ranks)
 
     def _point_all(self, split: str, figures: dict[str, float], epoch: int) -> None:
         for name, value in figures.items():
             self.point(f"{split}/{name}", value, epoch)
 
     def _keep_snapshot(self) -> None:
-        if self.settings.snapshots.steps == "powers":
+        if self.settings.snapshots.steps == "powers" and self.ranks.main:
             self.keeper.snapshot(self.raw_model, self.progress.step)
 
     def _freeze(self, frozen: bool) -> None:
@@ -241,14 +295,26 @@ class Loop:
                 parameter.requires_grad_(not frozen)
 
     def _save(self) -> None:
+        rng = {
+            f"{rank}/{name}": value
+            for rank, one in enumerate(self.ranks.gather(rng_state()))
+            for name, value in one.items()
+        }
+        if not self.ranks.main:
+            return
         self.points.flush()
         self.progress.points = self.points.count
         model = self.raw_model.state_dict()  # buffers too: a fusion of one's own may have some
         optimizer = optimizer_tensors(self.optimizer, self.names)
-        save_state(self.states, self.progress.step, State(model, optimizer, rng_state(), self.progress.as_dict()))
+        save_state(self.states, self.progress.step, State(model, optimizer, rng, self.progress.as_dict()))
 
     def _restore(self, state: State) -> None:
         self.raw_model.load_state_dict(state.model)
         restore_optimizer(self.optimizer, self.names, state.optimizer)
-        restore_rng(state.rng)
         self.progress = Progress(**state.progress)
+        prefix = f"{self.ranks.rank}/"
+        mine = {name.removeprefix(prefix): value for name, value in state.rng.items() if name.startswith(prefix)}
+        if mine:
+            restore_rng(mine)
+        else:  # saved by fewer processes
+            seed_dropout(self.settings.determinism, self.seed, rank=self.ranks.rank, step=self.progress.step)

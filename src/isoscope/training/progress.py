@@ -35,6 +35,8 @@ class Progress:
     """Summed gradient norms of the epoch under way."""
     updates: int = 0
     """Updates of the epoch under way."""
+    trace: dict[str, Any] = field(default_factory=dict)
+    """The golden trace, as far as it has come (see `training.trace`)."""
 
     def __post_init__(self) -> None:
         self.confusion = self.confusion or [[0] * self.classes for _ in range(self.classes)]

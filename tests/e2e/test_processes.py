@@ -1,0 +1,171 @@
+"""Several processes on one run, started as a user starts them: gloo on the CPU, one record, one MLflow run."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from pipeline_project import BINARIES, Done, Finished, Project, wait_for, written
+
+# 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
+PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout=0", "-S", "training.keep=all")
+UNEVEN = (*PLAIN, "-S", "training.batch_size=7", "-S", "training.learning_rate=3e-3")
+LAUNCH = (str(BINARIES / "accelerate"), "launch", "--num_machines", "1", "--mixed_precision", "no")
+TWO = (*LAUNCH, "--dynamo_backend", "no", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0")
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("processes") / "project"
+    return finished.project.copy(folder, without=(".isoscope", "models", "mlflow.db"))
+
+
+def train(arm: str, out: str, *options: str) -> tuple[str, ...]:
+    return ("train", "fusion", arm, "--seed", "0", *options, "--out", out)
+
+
+def two(project: Project, *words: str, code: int = 0) -> Done:
+    return project.run(*TWO, "-m", "isoscope", *words, code=code)
+
+
+def distance(one: Path, other: Path) -> float:
+    """Largest difference of two sets of weights, relative to the largest weight of each tensor.
+
+    Key biases are left out: they shift all scores of a query alike, so their gradient is 0 but for rounding, which Adam
+    makes as large as any other.
+    """
+    a, b = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert a.keys() == b.keys()
+    return max(float(np.abs(a[name] - b[name]).max() / np.abs(a[name]).max()) for name in a if "key.bias" not in name)
+
+
+def forget(project: Project) -> None:
+    """Let the same digest be trained again: elsewhere a run is made once."""
+    project.run("rm", "-rf", ".isoscope", "mlflow.db")
+
+
+@pytest.mark.parametrize("arm, options", [
+    ("additive", UNEVEN),
+    ("conv2d", (*UNEVEN, "-S", "training.accumulation=2")),
+    ("conv2d", (*PLAIN, "-S", "training.freeze.embeddings=true", "-S", "training.freeze.epochs=1")),
+])  # fmt: skip
+def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[str, ...]) -> None:
+    forget(project)
+    project.isoscope(*train(arm, "models/one", *options))
+    one_point = written(project.folder / "models/one")
+    (alone,) = project.records().values()
+    forget(project)
+    done = two(project, *train(arm, "models/two", *options))
+    assert done.out.count("trained fusion") == 1
+    (record,) = project.records().values()
+    assert record.status == "FINISHED"
+    assert record.author is not None
+    assert record.author.environment["processes"] == 2
+    pairs = [(point.name, point.step) for point in record.metrics]
+    assert len(pairs) == len(set(pairs)) == len([(point.name, point.step) for point in alone.metrics])
+    first, second = (project.folder / "models" / name / "checkpoints" for name in ("one", "two"))
+    assert [path.name for path in sorted(first.iterdir())] == [path.name for path in sorted(second.iterdir())]
+    for epoch in (1, 4):
+        assert distance(first / f"epoch-{epoch}", second / f"epoch-{epoch}") < 2e-5
+    two_points = written(project.folder / "models/two")
+    for name, points in one_point.items():
+        steps, values = zip(*points, strict=True)
+        assert steps == tuple(step for step, _ in two_points[name])
+        if name.endswith("/loss"):
+            np.testing.assert_allclose(values, [value for _, value in two_points[name]], rtol=1e-4, atol=1e-6)
+    tables = [pq.read_table(project.folder / "models" / name / "predictions.parquet") for name in ("one", "two")]
+    assert tables[0]["row"] == tables[1]["row"]
+    np.testing.assert_allclose(tables[0]["logit_0"], tables[1]["logit_0"], atol=1e-3)
+    (tracked,) = project.tracked().values()
+    assert tracked.status == "FINISHED"
+
+
+def test_with_dropout_the_masks_differ_and_the_run_is_exact(project: Project) -> None:
+    """Each process draws its own masks, so the run is another one than alone; done twice, it is the same one."""
+    options = ("-S", "training.epochs=2")
+    forget(project)
+    project.isoscope(*train("additive", "models/one", *options))
+    results = []
+    for name in ("two", "again"):
+        forget(project)
+        two(project, *train("additive", f"models/{name}", *options))
+        results.append(written(project.folder / "models" / name))
+    alone = written(project.folder / "models/one")
+    assert results[0] == results[1]
+    assert results[0]["validation/loss"][0][1] == pytest.approx(alone["validation/loss"][0][1], rel=1e-5)
+    assert results[0]["train/loss"] != alone["train/loss"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_stopped_and_started_again_it_is_the_run_that_never_stopped(project: Project, how: signal.Signals) -> None:
+    options = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3")
+    words = train("additive", "models/whole", *options)
+    forget(project)
+    two(project, *words)
+    forget(project)
+    words = train("additive", "models/resumed", *options)
+    process = subprocess.Popen(
+        [*TWO, "-m", "isoscope", *words],
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: any(len(one.metrics) > 60 for one in project.records().values()))
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(how)
+    process.wait(30)
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+    two(project, *words)
+    whole, resumed = (written(project.folder / "models" / name) for name in ("whole", "resumed"))
+    assert whole == resumed
+    (record,) = project.records().values()
+    assert len(record.attempts) == 2
+    pairs = [(point.name, point.step) for point in record.metrics]
+    assert len(pairs) == len(set(pairs))
+
+
+def test_one_process_dead_ends_the_run_in_one_line(project: Project) -> None:
+    forget(project)
+    process = subprocess.Popen(
+        [*TWO, "-m", "isoscope", *train("additive", "models/torn", "-S", "training.epochs=200")],
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: any(one.metrics for one in project.records().values()))
+    children = psutil.Process(process.pid).children(recursive=True)
+    (assistant,) = [one for one in children if one.environ().get("RANK") == "1"]
+    assistant.kill()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    project.isoscope("reconcile")
+    (record,) = project.records().values()
+    assert record.status in ("FAILED", "KILLED")
+    assert errors.count("isoscope: ") <= 2
+
+
+def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:
+    """`accelerate launch --num_processes 2` without --multi_gpu starts one process on a CPU, and says nothing."""
+    command = (*LAUNCH, "--dynamo_backend", "no", "--cpu", "--num_processes", "2", "-m", "isoscope")
+    done = project.run(*command, *train("additive", "models/none"), code=1)
+    assert "isoscope: accelerate launch was asked for several processes and has started one" in done.err
+    assert not (project.folder / "models/none").exists()
+
+
+def test_other_commands_run_alone(project: Project) -> None:
+    command = [sys.executable, "-m", "isoscope", "report"]
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "PYTHONPATH": str(project.sources)}
+    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "isoscope train only" in done.stderr
