@@ -15,8 +15,17 @@ from safetensors.numpy import load_file
 from pipeline_project import BINARIES, Done, Finished, Project, wait_for, written
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
-PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout=0", "-S", "training.keep=all")
-UNEVEN = (*PLAIN, "-S", "training.batch_size=7", "-S", "training.learning_rate=3e-3")
+PLAIN = (
+    "-S",
+    "model.encoder.dropout=0",
+    "-S",
+    "model.encoder.attention_dropout=0",
+    "-S",
+    "training.keep=all",
+    "-S",
+    "training.learning_rate=3e-3",
+)
+UNEVEN = (*PLAIN, "-S", "training.batch_size=7")
 LAUNCH = (str(BINARIES / "accelerate"), "launch", "--num_machines", "1", "--mixed_precision", "no")
 TWO = (*LAUNCH, "--dynamo_backend", "no", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0")
 
@@ -43,7 +52,8 @@ def distance(one: Path, other: Path) -> float:
     """
     a, b = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
     assert a.keys() == b.keys()
-    return max(float(np.abs(a[name] - b[name]).max() / np.abs(a[name]).max()) for name in a if "key.bias" not in name)
+    compared = [name for name in a if "key.bias" not in name]
+    return max(float(np.abs(a[name] - b[name]).max() / max(np.abs(a[name]).max(), 1e-12)) for name in compared)
 
 
 def forget(project: Project) -> None:
@@ -87,30 +97,35 @@ def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[s
     assert tracked.status == "FINISHED"
 
 
-def test_with_dropout_the_masks_differ_and_the_run_is_exact(project: Project) -> None:
-    """Each process draws its own masks, so the run is another one than alone; done twice, it is the same one."""
-    options = ("-S", "training.epochs=2")
+LONG = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3")
+
+
+@pytest.fixture(scope="module")
+def whole(project: Project) -> dict[str, list[tuple[int, float]]]:
+    """The points of a run of two processes, with dropout, that nothing disturbed."""
     forget(project)
-    project.isoscope(*train("additive", "models/one", *options))
-    results = []
-    for name in ("two", "again"):
-        forget(project)
-        two(project, *train("additive", f"models/{name}", *options))
-        results.append(written(project.folder / "models" / name))
+    two(project, *train("additive", "models/whole", *LONG))
+    return written(project.folder / "models/whole")
+
+
+def test_with_dropout_each_process_draws_its_own_masks(
+    project: Project, whole: dict[str, list[tuple[int, float]]]
+) -> None:
+    forget(project)
+    project.isoscope(*train("additive", "models/one", *LONG))
     alone = written(project.folder / "models/one")
-    assert results[0] == results[1]
-    assert results[0]["validation/loss"][0][1] == pytest.approx(alone["validation/loss"][0][1], rel=1e-5)
-    assert results[0]["train/loss"] != alone["train/loss"]
+    assert whole["validation/loss"][0][1] == pytest.approx(alone["validation/loss"][0][1], rel=1e-5)
+    assert whole["train/loss"] != alone["train/loss"]
+    # The same distribution of noise: over 30 epochs both come to the same place.
+    assert whole["validation/accuracy"][-1][1] == pytest.approx(alone["validation/accuracy"][-1][1], abs=0.05)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_stopped_and_started_again_it_is_the_run_that_never_stopped(project: Project, how: signal.Signals) -> None:
-    options = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3")
-    words = train("additive", "models/whole", *options)
+def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
+    project: Project, whole: dict[str, list[tuple[int, float]]], how: signal.Signals
+) -> None:
     forget(project)
-    two(project, *words)
-    forget(project)
-    words = train("additive", "models/resumed", *options)
+    words = train("additive", "models/resumed", *LONG)
     process = subprocess.Popen(
         [*TWO, "-m", "isoscope", *words],
         cwd=project.folder,
@@ -123,10 +138,9 @@ def test_stopped_and_started_again_it_is_the_run_that_never_stopped(project: Pro
     process.send_signal(how)
     process.wait(30)
     _, alive = psutil.wait_procs(family, timeout=5)
-    assert not alive
+    assert [one.cmdline() for one in alive] == []
     two(project, *words)
-    whole, resumed = (written(project.folder / "models" / name) for name in ("whole", "resumed"))
-    assert whole == resumed
+    assert written(project.folder / "models/resumed") == whole
     (record,) = project.records().values()
     assert len(record.attempts) == 2
     pairs = [(point.name, point.step) for point in record.metrics]

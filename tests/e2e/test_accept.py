@@ -1,0 +1,73 @@
+"""A refactor that changes no number keeps the finished runs; one that does is found out.
+
+The tests of this file are one story, told in order.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isoscope.config.tree import read_yaml
+from pipeline_project import ARMS, Finished, Project
+
+OPTIM = "src/isoscope/training/optim.py"
+RISING = "    rising = math.floor(warmup * total)\n"
+# The same numbers from other code: every code version below the stages' closure changes.
+REFACTORED = "    share = warmup * total\n    rising = math.floor(share)\n"
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("accept") / "project"
+    return finished.project.copy(folder)
+
+
+def test_with_nothing_changed_there_is_nothing_to_accept(project: Project) -> None:
+    assert project.isoscope("accept").out == "nothing to accept\n"
+
+
+def test_a_changed_number_is_named_and_nothing_is_accepted(project: Project) -> None:
+    project.edit(OPTIM, RISING, RISING + "    total += 0.01\n")
+    done = project.isoscope("accept", code=1)
+    assert "additive seed 0" in done.err
+    assert "of update" in done.err
+    assert "nothing is accepted" in done.err
+    assert "Traceback" not in done.err
+    assert not list((project.folder / ".isoscope").glob("accepted/*"))
+    project.edit(OPTIM, RISING + "    total += 0.01\n", RISING)
+
+
+def test_a_refactor_keeps_the_runs(project: Project) -> None:
+    before = {arm: (project.digest(arm), project.lock()[f"train-fusion@{arm}-0"]["outs"]) for arm in ARMS}
+    points = {digest: len(record.metrics) for digest, record in project.records().items()}
+    project.edit(OPTIM, RISING, REFACTORED)
+    answer = json.loads(project.isoscope("accept", "fusion", "--json").out)
+    assert sorted(answer["accepted"]) == sorted(digest for digest, _ in before.values())
+    done = project.isoscope("repro")
+    assert set(done.ran) == {f"train-fusion@{arm}-0" for arm in ARMS}
+    assert {arm: (project.digest(arm), project.lock()[f"train-fusion@{arm}-0"]["outs"]) for arm in ARMS} == before
+    records = project.records()
+    assert {digest: len(record.metrics) for digest, record in records.items()} == points
+    for digest, _ in before.values():
+        (accepted,) = records[digest].accepted
+        run = records[digest].run
+        assert run is not None
+        assert accepted.code != run.code
+        assert project.tracked()[digest].tags["isoscope.accepted_for"] == accepted.code[:12]
+    project.isoscope("report")
+    assert "golden trace equal under code" in project.text("reports/index.html")
+    assert project.isoscope("accept").out == "nothing to accept\n"
+
+
+def test_a_damaged_run_stands_for_nothing(project: Project) -> None:
+    """Its like is trained again under its own digest, by the code as it is."""
+    old = project.digest("additive")
+    output = project.folder / ".isoscope/runs" / old / "output"
+    damaged = output / "metrics.jsonl"
+    damaged.unlink()
+    damaged.write_text("{}\n", "utf-8")
+    project.isoscope("train", "fusion", "additive", "--seed", "0")
+    config = read_yaml(project.output("additive"), Path("config.yaml"))
+    assert config["digest"] != old
+    assert config["code"] != read_yaml(project.output("conv2d"), Path("config.yaml"))["code"]
