@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -57,6 +58,42 @@ def reconcile(as_json: AsJson = False) -> None:
         mirror_all(project, None)
     lines = [f"{one.title} ({one.digest[:12]}): KILLED" for one in healed] or ["every run has its true end"]
     say({"killed": [one.digest for one in healed]}, as_json, "\n".join(lines))
+
+
+@app.command()
+def gc(
+    idle_days: Annotated[
+        float, typer.Option(help="Unfinished work goes once nobody has touched it for so many days.", min=0)
+    ] = 30,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Free the disk: remove from .isoscope/ what DVC holds, unfinished work nobody goes on with, and leftovers.
+
+    Never removed: records, what dvc.lock names and DVC's cache lacks, runs by hand, and the work of a living process.
+
+    Example: isoscope gc --dry-run
+    """
+    import subprocess
+
+    from isoscope.paths import find_project
+    from isoscope.tracking.gc import clear
+
+    project = find_project()
+    shown = subprocess.run(["dvc", "cache", "dir"], cwd=project.state, capture_output=True, text=True, check=False)
+    if shown.returncode:
+        raise InputError(f"dvc cache dir: {shown.stderr.strip()}; without DVC's cache nothing is removed")
+    heal(project)
+    done = clear(project, cache=Path(shown.stdout.strip()), idle_days=idle_days, dry_run=dry_run)
+    verb = "would go" if dry_run else "removed"
+    lines = [
+        f"{verb}: {piece.path.relative_to(project.state)} ({piece.size / 1e6:.1f} MB): {piece.reason}"
+        for piece in done.pieces
+    ]
+    total = sum(piece.size for piece in done.pieces)
+    lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope holds {done.kept / 1e6:.1f} MB")
+    removed = [str(piece.path.relative_to(project.state)) for piece in done.pieces]
+    say({"removed": removed, "bytes": total, "kept_bytes": done.kept, "dry_run": dry_run}, as_json, "\n".join(lines))
 
 
 @app.command()

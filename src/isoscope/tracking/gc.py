@@ -1,0 +1,125 @@
+"""What `.isoscope/` holds and nobody needs: bytes that DVC has, work nobody goes on with, leftovers of dead writers."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.tracking import accepted
+from isoscope.tracking.lease import Lease
+from isoscope.tracking.lines import FINISHED
+from isoscope.tracking.record import read
+
+LOCK = Path("dvc.lock")
+
+
+class Piece(NamedTuple):
+    """Something that can go: where it stands, its size in bytes, and why nobody needs it."""
+
+    path: Path
+    size: int
+    reason: str
+
+
+class Cleared(NamedTuple):
+    """What went, and the bytes that `.isoscope/` holds now."""
+
+    pieces: list[Piece]
+    kept: int
+
+
+def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> Cleared:
+    """Remove what nobody needs from `.isoscope/`; `cache` is DVC's. Records are never removed.
+
+    A stored output goes where dvc.lock names its hash and the cache holds its every file, unless it stands for a later
+    version of the code. Unfinished work goes where nobody has touched it for `idle_days`. What a living process owns
+    stays.
+    """
+    locked = _locked(project)
+    standing = accepted.standing(project)
+    pieces: list[Piece] = []
+    for folder in sorted(path for path in project.runs.glob("*") if path.is_dir()):
+        try:
+            with Lease(folder):
+                found = list(_of_run(folder, project, locked, cache, idle_days, folder.name in standing))
+                pieces += _remove(found, dry_run)
+        except InputError:  # a living process owns it
+            continue
+    pieces += _remove(list(_diffs(project)), dry_run)
+    gone = {piece.path for piece in pieces} if dry_run else set()
+    return Cleared(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
+
+
+def _of_run(
+    folder: Path, project: Project, locked: set[str], cache: Path, idle_days: float, stands: bool
+) -> Iterator[Piece]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
+            yield Piece(path, _size(path), "left by a writer that died")
+    file = project.records / f"{folder.name}.jsonl"
+    record = read(file) if file.is_file() else None
+    output, unfinished = folder / "output", [folder / name for name in ("work", "states") if (folder / name).is_dir()]
+    end = record.end if record else None
+    if output.is_dir() and end is not None and end.status == FINISHED and not stands:
+        md5 = end.output_md5
+        if md5 in locked and _cached(cache, md5):
+            yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
+    if unfinished:
+        idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
+        if idle >= idle_days:
+            for path in unfinished:
+                yield Piece(path, _size(path), f"unfinished, untouched for {idle:.0f} days")
+
+
+def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
+    for piece in [] if dry_run else pieces:
+        if piece.path.is_dir():
+            shutil.rmtree(piece.path)
+        else:
+            piece.path.unlink()
+    return pieces
+
+
+def _diffs(project: Project) -> Iterator[Piece]:
+    """Stored differences from a commit that no record names."""
+    folder = project.records / "diffs"
+    if folder.is_dir():
+        named = {Path(item.path).name for path in project.records.glob("*.jsonl") for item in read(path).artifacts}
+        for path in sorted(folder.iterdir()):
+            if path.name not in named:
+                yield Piece(path, _size(path), "no record names it")
+
+
+def _locked(project: Project) -> set[str]:
+    """Every hash of an output in dvc.lock."""
+    if not (project.folder / LOCK).is_file():
+        return set()
+    stages = read_yaml(project.folder, LOCK).get("stages") or {}
+    return {str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out}
+
+
+def _cached(cache: Path, md5: str) -> bool:
+    """Whether DVC's cache holds a folder: its listing, and every file the listing names."""
+    try:
+        listing = json.loads(_object(cache, md5).read_text("utf-8"))
+        return all(_object(cache, str(entry["md5"])).is_file() for entry in listing)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _object(cache: Path, md5: str) -> Path:
+    return cache / "files" / "md5" / md5[:2] / md5[2:]
+
+
+def _touched(folder: Path) -> float:
+    return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+
+
+def _size(path: Path) -> int:
+    paths = path.rglob("*") if path.is_dir() else [path]
+    return sum(one.lstat().st_size for one in paths if one.is_symlink() or one.is_file())

@@ -1,0 +1,122 @@
+"""`isoscope gc` frees what DVC holds and what nobody goes on with, and nothing that anybody may still ask for."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from isoscope.tracking.gc import clear
+from isoscope.tracking.lease import Lease
+from pipeline_project import ARMS, Finished, Project, wait_for
+
+MONTHS = 60 * 86400
+
+
+@pytest.fixture
+def project(finished: Finished, tmp_path: Path) -> Project:
+    return finished.project.copy(tmp_path / "project")
+
+
+def stored(project: Project, arm: str) -> Path:
+    return project.folder / ".isoscope/runs" / project.digest(arm) / "output"
+
+
+def aged(folder: Path) -> None:
+    """Let a folder look untouched for two months."""
+    then = time.time() - MONTHS
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (then, then))
+
+
+def test_what_dvc_holds_goes_and_the_pipeline_needs_nothing(project: Project) -> None:
+    records = project.records().keys()
+    dry = json.loads(project.isoscope("gc", "--dry-run", "--json").out)
+    assert all(stored(project, arm).is_dir() for arm in ARMS)
+    done = json.loads(project.isoscope("gc", "--json").out)
+    assert sorted(done["removed"]) == sorted(dry["removed"])
+    assert done["kept_bytes"] == dry["kept_bytes"]
+    assert done["bytes"] > 0
+    assert not any(stored(project, arm).exists() for arm in ARMS)
+    assert project.records().keys() == records
+    assert project.isoscope("repro").ran == []
+    shutil.rmtree(project.folder / "models")
+    again = project.isoscope("repro")
+    assert again.ran == []
+    assert len(project.records()) == len(records)
+
+
+@pytest.mark.parametrize("lost", ["cache", "lock"])
+def test_what_dvc_does_not_hold_stays(project: Project, lost: str) -> None:
+    if lost == "cache":
+        md5 = project.lock()["train-fusion@additive-0"]["outs"][0]["md5"]
+        objects = project.folder / ".dvc/cache/files/md5"
+        listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
+        weights = next(entry["md5"] for entry in listing if entry["relpath"].endswith("model.safetensors"))
+        (objects / weights[:2] / weights[2:]).unlink()
+    else:
+        (project.folder / "dvc.lock").unlink()
+    project.isoscope("gc")
+    assert stored(project, "additive").is_dir()
+    assert stored(project, "conv2d").exists() == (lost == "lock")
+
+
+def test_a_run_by_hand_stays(project: Project) -> None:
+    project.isoscope("train", "fusion", "additive", "--seed", "7")
+    before = set(project.folder.glob(".isoscope/runs/*/output"))
+    project.isoscope("gc", "--idle-days", "0")
+    (kept,) = [path for path in before if path.exists()]
+    assert "seed" not in kept.name
+    (run,) = [record.run for record in project.records().values() if record.run and record.run.seed == 7]
+    assert kept.parent.name == run.digest
+
+
+def test_unfinished_work_goes_when_it_is_old_and_nobody_owns_it(project: Project) -> None:
+    words = ("train", "fusion", "conv2d", "--seed", "0", "-S", "training.epochs=200")
+    process = project.start(*words)
+    runs = project.folder / ".isoscope/runs"
+    wait_for(lambda: list(runs.glob("*/states/step-*")))
+    (folder,) = [path.parent for path in runs.glob("*/states")]
+    aged(folder / "states")
+    aged(folder / "work")
+    # It belongs to a living process, however old it looks.
+    project.isoscope("gc", "--idle-days", "0")
+    assert (folder / "states").is_dir()
+    process.kill()
+    process.communicate()
+    project.isoscope("gc")
+    assert (folder / "states").is_dir()
+    aged(folder / "states")
+    aged(folder / "work")
+    done = project.isoscope("gc")
+    assert "untouched for 60 days" in done.out
+    assert not (folder / "states").exists()
+    assert not (folder / "work").exists()
+
+
+def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:
+    folder = stored(project, "additive").parent
+    left = folder / ".output.writing"
+    left.mkdir()
+    (left / "half").write_text("half", "utf-8")
+    diffs = project.folder / ".isoscope/records/diffs"
+    diffs.mkdir(exist_ok=True)
+    unnamed = diffs / f"{'0' * 64}.patch"
+    unnamed.write_text("nobody's", "utf-8")
+    project.isoscope("gc")
+    assert not left.exists()
+    assert not unnamed.exists()
+
+
+def test_a_held_run_is_passed_over(project: Project) -> None:
+    from isoscope.paths import Project as Place
+
+    folder = stored(project, "additive").parent
+    with Lease(folder):
+        done = clear(
+            Place(project.folder, project.folder), cache=project.folder / ".dvc/cache", idle_days=0, dry_run=True
+        )
+    assert folder / "output" not in {piece.path for piece in done.pieces}
+    assert stored(project, "conv2d") in {piece.path for piece in done.pieces}
