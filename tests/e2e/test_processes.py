@@ -97,7 +97,7 @@ def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[s
     assert tracked.status == "FINISHED"
 
 
-LONG = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3")
+LONG = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3", "-S", "training.learning_rate=1e-3")
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +116,8 @@ def test_with_dropout_each_process_draws_its_own_masks(
     alone = written(project.folder / "models/one")
     assert whole["validation/loss"][0][1] == pytest.approx(alone["validation/loss"][0][1], rel=1e-5)
     assert whole["train/loss"] != alone["train/loss"]
-    # The same distribution of noise: over 30 epochs both come to the same place.
-    assert whole["validation/accuracy"][-1][1] == pytest.approx(alone["validation/accuracy"][-1][1], abs=0.05)
+    # Noise of the same size moves the loss little, and the tenth epochs are near each other.
+    assert whole["train/loss"][9][1] == pytest.approx(alone["train/loss"][9][1], abs=0.03)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

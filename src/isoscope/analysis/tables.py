@@ -17,6 +17,8 @@ from isoscope.errors import InputError
 from isoscope.sealing import write_text
 
 CURVES, CONFUSION, COMPARISON = "curves.csv", "confusion.csv", "comparison.json"
+TEXTS = ("study", "arm", "actual", "predicted")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Tables(NamedTuple):
@@ -55,8 +57,9 @@ def tables(
 def write_tables(folder: Path, made: Tables) -> None:
     """Write curves.csv, confusion.csv and comparison.json into `folder`; equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CURVES, made.bands.to_csv(index=False, lineterminator="\n"), "table")
-    write_text(folder / CONFUSION, made.confusion.to_csv(index=False, lineterminator="\n"), "table")
+    for name, frame in ((CURVES, made.bands), (CONFUSION, made.confusion)):
+        texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
+        write_text(folder / name, frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
     rest = {name: value for name, value in made._asdict().items() if name not in ("bands", "confusion")}
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
@@ -65,7 +68,7 @@ def write_tables(folder: Path, made: Tables) -> None:
 def read_tables(folder: Path) -> Tables:
     """What `write_tables` wrote. Raises `InputError` where a file is missing or of another form."""
     try:
-        text = {"dtype": dict.fromkeys(("study", "arm", "actual", "predicted"), str), "keep_default_na": False}
+        text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
         return Tables(
             **rest
@@ -90,6 +93,16 @@ def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, fl
             spread = {} if row.sd is None else {"sd": row.sd}
             found.setdefault(row.metric, {})[row.arm] = {"mean": row.mean, **spread, "n": len(row.seeds)}
     return found
+
+
+def _inert(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe before what one begins with (CSV injection)."""
+    return f"'{text}" if text.lstrip("'")[:1] in FORMULA else text
+
+
+def _as_it_was(cell: str) -> str:
+    """The text that `_inert` made into a cell."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in FORMULA else cell
 
 
 def _plain(value: Any) -> Any:

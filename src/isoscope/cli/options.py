@@ -36,13 +36,22 @@ Plugins = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 
 
+def project_here() -> Any:
+    """The project around the working folder, none of whose links leads out of it."""
+    from isoscope.links import check_links
+    from isoscope.paths import find_project
+
+    project = find_project()
+    check_links(project)
+    return project
+
+
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
     """The project around the working folder and its configuration, checked whole before anything heavy is imported."""
     from isoscope.config.load import Configuration
     from isoscope.config.tree import parse_override, split_overrides
-    from isoscope.paths import find_project
 
-    project = find_project()
+    project = project_here()
     configuration = Configuration(project.folder, overrides, plugins or [])
     addressed = [one for text in overrides for one in split_overrides(text) if parse_override(one).file]
     if addressed:  # to an overlay: right also where this command would not read it

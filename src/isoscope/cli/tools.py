@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, configure, heal, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, configure, heal, project_here, say
 from isoscope.errors import InputError
 
 
@@ -24,9 +24,7 @@ def mirror(
 
     Example: isoscope mirror --uri http://127.0.0.1:5000
     """
-    from isoscope.paths import find_project
-
-    project = find_project()
+    project = project_here()
     from isoscope.stages.mirror import follow_records, mirror_all
 
     if follow is not None:
@@ -48,9 +46,7 @@ def reconcile(as_json: AsJson = False) -> None:
 
     Example: isoscope reconcile
     """
-    from isoscope.paths import find_project
-
-    project = find_project()
+    project = project_here()
     healed = heal(project)
     if healed:
         from isoscope.stages.mirror import mirror_all
@@ -76,10 +72,9 @@ def gc(
     """
     import subprocess
 
-    from isoscope.paths import find_project
     from isoscope.tracking.gc import clear
 
-    project = find_project()
+    project = project_here()
     shown = subprocess.run(["dvc", "cache", "dir"], cwd=project.state, capture_output=True, text=True, check=False)
     if shown.returncode:
         raise InputError(f"dvc cache dir: {shown.stderr.strip()}; without DVC's cache nothing is removed")
@@ -128,9 +123,8 @@ def profile(
     Example: isoscope profile minilm
     """
     from isoscope.config.profiles import apply, restore
-    from isoscope.paths import find_project
 
-    folder = find_project().folder
+    folder = project_here().folder
     if reset == (name is not None):
         raise InputError("profile: give a name or --reset; see: isoscope profile --help")
     print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
@@ -155,10 +149,9 @@ def ui(
 
     Example: isoscope ui --port 5001
     """
-    from isoscope.paths import find_project
     from isoscope.stages.mirror import mirror_all, serve
 
-    project = find_project()
+    project = project_here()
     if heal(project):
         mirror_all(project, None)
     with contextlib.suppress(KeyboardInterrupt):

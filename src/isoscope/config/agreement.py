@@ -39,7 +39,7 @@ def check_agreement(folder: Path, configuration: Configuration, commands: Collec
         if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
             raise InputError(
                 f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not see "
-                "it change; put it there, or a link to it"
+                "it change; put it there"
             )
     profiles = sorted((folder / PROFILES).glob("*.yaml"))
     text = (folder / PARAMS).read_text("utf-8")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Fraction, Section, Seed
+from isoscope.config.base import Below, Fraction, Section, Seed
 
 
 class Embedded(Section):
@@ -62,8 +62,8 @@ class Local(Source):
     """One file (parquet, csv, tsv, jsonl) or a folder of splits."""
 
     kind: Literal["local"]
-    path: str
-    """File or folder, relative to the project."""
+    path: Below
+    """File or folder below the project, without '..'."""
 
 
 class Hub(Source):

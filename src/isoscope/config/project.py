@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from isoscope.config.base import Fraction, Name, Section, Seed
+from isoscope.config.base import Below, Fraction, Name, Section, Seed
 from isoscope.config.data import Data
 from isoscope.config.model import Model
 from isoscope.config.training import Training
@@ -42,7 +42,7 @@ class Report(Section):
 class Root(Section):
     """What stands in params.yaml beside the sections that overlays complete."""
 
-    plugins: Annotated[tuple[str, ...], Field(strict=False)]
+    plugins: Annotated[tuple[Below, ...], Field(strict=False)]
     """Python files below plugins/ that add fusions or data sets of one's own."""
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; the task of every study that has seeds must be among them."""

@@ -1,5 +1,6 @@
 """A published checkpoint as a folder on this machine."""
 
+import json
 from pathlib import Path
 
 from isoscope.corpora.hub import CHECKPOINT_FILES, VARIABLE, resolve_checkpoint
@@ -13,8 +14,25 @@ def fetch_checkpoint(name: str, *, revision: str) -> Path:
     it.
     """
     found = resolve_checkpoint(name)
-    if found != name:
-        return Path(found)
+    return _without_code(Path(found) if found != name else _download(name, revision))
+
+
+def _without_code(folder: Path) -> Path:
+    """`folder`, unless its configuration or tokenizer asks for Python code of its own, which is never run here."""
+    for name in ("config.json", "tokenizer_config.json"):
+        try:
+            settings = json.loads((folder / name).read_text("utf-8"))
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            raise InputError(f"{folder / name}: not JSON ({error})") from None
+        for key in ("auto_map", "custom_pipelines"):
+            if isinstance(settings, dict) and settings.get(key):
+                raise InputError(f"{folder / name}: asks for code of its own ({key}), and none is run; take another")
+    return folder
+
+
+def _download(name: str, revision: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 

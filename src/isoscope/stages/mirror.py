@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.errors import InputError
+from isoscope.guard import die_with
 from isoscope.paths import Project
 from isoscope.sealing import write_text
 from isoscope.tracking.addresses import LOCAL, address
@@ -61,6 +62,7 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     MLflow takes seconds to import, so it is not touched before there is something to send.
     """
     parent = os.getppid()
+    die_with(parent)  # also in the middle of a long answer of MLflow's
     before = _sizes(project)
     ended = False
     while digest is None and not ended and _sizes(project) == before:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.errors import InputError
+from isoscope.tracking.secrets import scrub
 
 # Sources and settings: what a person writes. dvc.lock is not among them, since every run changes it.
 SOURCES = (
@@ -57,13 +58,15 @@ LIBRARIES = (
 class Git:
     """The sources at the start of a process: `commit`, and `diff`, what differs from it (text of `git diff`).
 
-    `commit` is None where there is no git, no repository or no commit; then nothing vouches for the sources and
-    `dirty` is true.
+    Secrets in the diff are replaced, and `scrubbed` is true then: what is stored never holds one, at the price that
+    commit and diff no longer give the sources back exactly. `commit` is None where there is no git, no repository or no
+    commit; then nothing vouches for the sources and `dirty` is true.
     """
 
     def __init__(self, commit: str | None, diff: str = "") -> None:
         self.commit = commit
-        self.diff = diff
+        self.diff = scrub(diff)
+        self.scrubbed = self.diff != diff
 
     @property
     def dirty(self) -> bool:

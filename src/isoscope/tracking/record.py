@@ -16,6 +16,7 @@ from isoscope.errors import InputError
 from isoscope.sealing import announce, sync, write_text
 from isoscope.tracking.lines import DIFF, ENDS, RunRecord, plain
 from isoscope.tracking.provenance import Git
+from isoscope.tracking.secrets import scrub, scrub_tree
 
 
 class Record:
@@ -61,14 +62,14 @@ class Record:
         if known is not None and known.digest != digest:
             raise InputError(f"{self.path}: record of run {known.digest[:12]}, not of {digest[:12]}; move it away")
         if not self._begun:
-            self._append("run", {"digest": digest, "stage": stage, **fields}, force=True)
+            self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
             self._begun = True
 
     def attempt(
         self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None, host: str | None = None
     ) -> None:
         """Say that a process has started work; the diff of changed sources is stored beside the record."""
-        state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256}
+        state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256, "scrubbed": git.scrubbed}
         where = {"host": host or socket.gethostname(), "pid": os.getpid()}
         fields = {**where, "git": state, "environment": environment, "parent_run": parent_run}
         self._append("attempt", fields, force=True)
@@ -106,6 +107,7 @@ class Record:
         """Say how this attempt ended: FINISHED, FAILED or KILLED."""
         if status not in ENDS:
             raise ValueError(f"status {status!r}: expected one of {', '.join(ENDS)}")
+        reason = scrub(reason) if reason else None
         fields = {"status": status, "reason": reason, "output": output, "output_md5": output_md5}
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
 

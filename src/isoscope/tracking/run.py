@@ -21,6 +21,7 @@ from isoscope.tracking.lease import Lease
 from isoscope.tracking.provenance import dvc_md5, environment, git_state
 from isoscope.tracking.publish import publish
 from isoscope.tracking.record import Record
+from isoscope.tracking.secrets import scrub_tree
 
 FOLLOWED = "ISOSCOPE_FOLLOWED"  # set where a parent already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
@@ -143,7 +144,7 @@ class Run:
 
     def publish(self, target: Path, **facts: Any) -> str:
         """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; returns DVC's md5."""
-        summary = dump_yaml(self.identity.summary(self.code) | facts)
+        summary = dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
         publish(self.output, target, extra={"config.yaml": summary}, leave_out={"manifest.json"})
         return dvc_md5(target)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from isoscope.sealing import fault, write_whole
@@ -44,16 +45,19 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
 def load_state(states: Path) -> State | None:
     """The newest state that is whole, or None where there is none; each damaged one is named in a warning."""
     for folder in _newest_first(states):
-        wrong = fault(folder)
-        if wrong is None:
-            return State(
-                load_file(folder / "model.safetensors"),
-                load_file(folder / "optimizer.safetensors"),
-                load_file(folder / "rng.safetensors"),
-                json.loads((folder / "progress.json").read_text("utf-8")),
-            )
+        try:
+            wrong = fault(folder)
+            if wrong is None:
+                return _read(folder)
+        except (SafetensorError, OSError, ValueError) as error:  # a manifest that vouches for what is no state
+            wrong = f"cannot be read ({type(error).__name__}: {str(error).splitlines()[0]})"
         print(f"warning: {folder}: {wrong}; falling back to an older state", file=sys.stderr)
     return None
+
+
+def _read(folder: Path) -> State:
+    model, optimizer, rng = (load_file(folder / f"{name}.safetensors") for name in ("model", "optimizer", "rng"))
+    return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
 
 
 def _newest_first(states: Path) -> Iterator[Path]:
