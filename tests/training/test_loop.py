@@ -83,27 +83,6 @@ def test_killed_between_two_states_loses_at_most_the_interval(tmp_path: Path) ->
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
-@pytest.mark.parametrize("victim", ["model.safetensors", "optimizer.safetensors", "rng.safetensors", "progress.json"])
-@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
-def test_a_damaged_state_is_named_and_the_one_before_is_used(
-    tmp_path: Path, victim: str, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(InterruptedRunError):
-        make_loop(tmp_path, stop=stop_after(5)).fit()
-    path = tmp_path / "states/step-000000005" / victim
-    data = bytearray(path.read_bytes())
-    match damage:
-        case "cut":
-            path.write_bytes(data[: len(data) // 2])
-        case "flip":
-            data[len(data) // 2] ^= 1
-            path.write_bytes(data)
-        case "gone":
-            path.unlink()
-    assert make_loop(tmp_path).resumed_at == 3
-    assert victim in capsys.readouterr().err
-
-
 def test_a_state_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path, stop=stop_after(5)).fit()

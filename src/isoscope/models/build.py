@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.models.bert.configuration_bert import BertConfig
 from transformers.utils import logging
@@ -85,7 +86,7 @@ def from_checkpoint(
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,
             )
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
             raise InputError(f"checkpoint {folder}: {str(error).splitlines()[0]}") from error
         model, info = loaded
         _check_loaded(folder, info)
