@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import psutil
 
 from isoscope.config.tree import read_yaml
 from isoscope.tracking.lines import RunRecord
@@ -266,3 +268,21 @@ def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
     while not what():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """A process and all below it, as they are now."""
+    return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+
+
+def left(processes: Iterable[psutil.Process], seconds: float = 5.0) -> list[list[str]]:
+    """The command lines of those that still work after so many seconds."""
+    _, alive = psutil.wait_procs(list(processes), timeout=seconds)
+    found = []
+    for one in alive:
+        try:
+            if one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+    return found

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import BINARIES, Done, Finished, Project, wait_for, written
+from pipeline_project import BINARIES, Done, Finished, Project, family, left, wait_for, written
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -134,11 +134,10 @@ def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
         stderr=subprocess.DEVNULL,
     )
     wait_for(lambda: any(len(one.metrics) > 60 for one in project.records().values()))
-    family = psutil.Process(process.pid).children(recursive=True)
+    everyone = family(process)
     process.send_signal(how)
     process.wait(30)
-    _, alive = psutil.wait_procs(family, timeout=5)
-    assert [one.cmdline() for one in alive] == []
+    assert left(everyone) == []
     two(project, *words)
     assert written(project.folder / "models/resumed") == whole
     (record,) = project.records().values()

@@ -1,0 +1,143 @@
+"""Killed or stopped at the top, a pipeline leaves nothing running; the same command goes on where it was.
+
+The tests of this file are one story, told in order.
+"""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isoscope.tracking.provenance import file_md5s
+from pipeline_project import BINARIES, Finished, Project, family, left, wait_for, written
+
+EPOCHS = "training.epochs=60"
+TOPS = {
+    # `make run` with the installation at hand, as after the first time.
+    "make run": ("make", f"BIN={BINARIES}", "-o", ".venv/.project", "run"),
+    "isoscope repro": (str(BINARIES / "isoscope"), "repro"),
+    "dvc repro": (str(BINARIES / "dvc"), "repro"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("signals") / "project"
+    project = finished.project.copy(folder, without=(".isoscope", "models", "mlflow.db"))
+    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 60\n")
+    return project
+
+
+def points(project: Project) -> int:
+    return sum(len(record.metrics) for record in project.records().values())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("top", TOPS)
+def test_nothing_runs_on(project: Project, top: str, number: signal.Signals) -> None:
+    seen = points(project)
+    process = subprocess.Popen(
+        TOPS[top],
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_for(lambda: points(project) > seen + 20)
+    everyone = family(process)
+    assert any("train" in one.cmdline() for one in everyone)
+    process.send_signal(number)
+    process.wait(30)
+    assert left(everyone) == []
+
+
+def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Project, tmp_path: Path) -> None:
+    project.isoscope("repro")
+    whole = project.copy(tmp_path / "whole", without=(".isoscope", "models", "mlflow.db", "dvc.lock", "reports"))
+    whole.run("rm", "-rf", ".dvc/cache")
+    whole.isoscope("repro")
+    for arm in ("additive", "conv2d"):
+        assert file_md5s(project.output(arm)) == file_md5s(whole.output(arm))
+        assert written(project.output(arm)) == written(whole.output(arm))
+    attempts = 0
+    for record in project.records().values():
+        pairs = [(point.name, point.step) for point in record.metrics]
+        assert len(pairs) == len(set(pairs))
+        assert record.status == "FINISHED"
+        attempts += len(record.attempts)
+    assert attempts >= 2 + len(TOPS) * 2
+    for run in project.tracked().values():
+        assert run.status == "FINISHED"
+        assert all(len(values) == len(set(values)) for values in run.points.values())
+
+
+def test_killed_before_dvc_has_written_its_lock_the_repeat_publishes_in_seconds(project: Project) -> None:
+    """The run is finished, DVC knows nothing of it: nothing is trained again."""
+    before = {digest: len(record.metrics) for digest, record in project.records().items()}
+    (project.folder / "dvc.lock").unlink()
+    project.run("rm", "-rf", "models", ".dvc/tmp/rwlock", ".dvc/cache/runs")
+    done = project.isoscope("repro")
+    assert {"train-fusion@additive-0", "train-fusion@conv2d-0"} <= set(done.ran)
+    assert {digest: len(record.metrics) for digest, record in project.records().items()} == before
+    assert "epoch" not in done.err
+
+
+def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
+    """`dvc exp run --temp` works in another folder; what it had done stands with the original."""
+    project.commit("All finished")
+    known = set(project.records())
+    command = [str(BINARIES / "dvc"), "exp", "run", "--temp", "-S", "training.epochs=90", "train-fusion@additive-0"]
+    process = subprocess.Popen(
+        command,
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def fresh() -> list[str]:
+        return [digest for digest, record in project.records().items() if digest not in known and record.metrics]
+
+    wait_for(lambda: fresh() and _saved(project, fresh()[0]))
+    everyone = family(process)
+    process.kill()
+    process.wait(30)
+    assert left(everyone) == []
+    project.run(*command)
+    (digest,) = fresh()
+    record = project.records()[digest]
+    assert record.status == "FINISHED"
+    assert len(record.attempts) == 2
+    first = [point.step for point in record.metrics if point.t < record.attempts[1].t and point.name == "step/loss"]
+    assert len(first) >= 2
+    pairs = [(point.name, point.step) for point in record.metrics]
+    assert len(pairs) == len(set(pairs))
+
+
+def _saved(project: Project, digest: str) -> bool:
+    return any((project.folder / ".isoscope/runs" / digest / "states").glob("step-*/manifest.json"))
+
+
+def test_a_changed_parameter_begins_its_own_run(project: Project) -> None:
+    """A half-done run under one parameter is no start for another one."""
+    known = set(project.records())
+    for rate in ("2e-2", "1e-2"):
+        command = ("train", "fusion", "additive", "--seed", "0", "-S", f"training.learning_rate={rate}", "-S", EPOCHS)
+        process = project.start(*command)
+        seen = points(project)
+        wait_for(lambda: points(project) > seen + 30)  # noqa: B023
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    runs = {digest: record for digest, record in project.records().items() if digest not in known}
+    assert len(runs) == 2
+    for record in runs.values():
+        assert len(record.attempts) == 1
+        steps = sorted(point.step for point in record.metrics if point.name == "step/loss")
+        assert steps[0] == 5, "from its first update on"
+    rates = {
+        next(point.value for point in record.metrics if point.name == "step/learning_rate") for record in runs.values()
+    }
+    assert len(rates) == 2
