@@ -12,6 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
+run: export ISOSCOPE_WITH_PARENT := 1  # killed with make, not left running
 run: .venv/.project  ## run the pipeline: data, training, report (reports/index.html)
 	$(BIN)/isoscope repro
 

@@ -5,10 +5,12 @@ counts them and, at the chosen one, kills the process, asks it to stop, or makes
 """
 
 import errno
+import hashlib
 import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,7 +19,9 @@ from typing import Literal, NamedTuple
 from isoscope.sealing import EVENT
 
 Action = Literal["kill", "terminate", "full", "broken"]
+LOGS = "ISOSCOPE_TEST_LOGS"
 _ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
+os.environ.setdefault(LOGS, tempfile.mkdtemp(prefix="isoscope-attempts-"))
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
@@ -62,7 +66,9 @@ def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: floa
 
 
 def _log(folder: Path, suffix: str) -> Path:
-    return folder.with_name(folder.name + suffix)
+    """A file for what an attempt in `folder` says: not on its disk, which may be full."""
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return Path(os.environ[LOGS], name + suffix)
 
 
 def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:

@@ -144,3 +144,51 @@ def test_data_is_prepared_whole_or_not_at_all(prepared: Project, fresh: Fresh, e
             assert kit.attempt(project.folder, *PREPARE).code == 0
             assert file_md5s(data) == right
             assert json.loads((data / "manifest.json").read_text("utf-8"))["source"]
+
+
+@pytest.fixture(scope="module")
+def trained(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Both arms are trained, nothing is analysed."""
+    project = prepared.copy(tmp_path_factory.mktemp("trained") / "project")
+    for arm in ("additive", "conv2d"):
+        assert kit.attempt(project.folder, "train", "fusion", arm, "--seed", "0").code == 0
+    return project
+
+
+@pytest.mark.parametrize("action", ["kill", "full"])
+def test_tables_and_report_are_right_or_not_there(
+    trained: Project, tmp_path: Path, exhaustive: bool, action: Action
+) -> None:
+    """Each file is the old one or the new one, whole; the same command again gives the same bytes."""
+    whole = trained.copy(tmp_path / "whole")
+    for command in (("analyse", "fusion"), ("report",)):
+        before = whole.copy(tmp_path / f"before-{command[0]}")
+        ended = kit.attempt(whole.folder, *command)
+        assert ended.code == 0, ended.err
+        right = file_md5s(whole.folder / "reports")
+        for at in chosen(ended, exhaustive):
+            project = before.copy(tmp_path / f"{command[0]}-{at}")
+            struck = kit.attempt(project.folder, *command, fault=Fault(action, at))
+            assert struck.code == (-9 if action == "kill" else 1)
+            if action == "full":
+                assert "free space" in struck.err.splitlines()[-1]
+            stand = file_md5s(project.folder / "reports")
+            visible = {name: md5 for name, md5 in stand.items() if not Path(name).name.startswith(".")}
+            assert visible.items() <= right.items()
+            assert kit.attempt(project.folder, *command).code == 0
+            found = {name: md5 for name, md5 in file_md5s(project.folder / "reports").items() if "/." not in f"/{name}"}
+            assert found == right
+
+
+@pytest.mark.parametrize("action", ["kill", "full"])
+def test_a_profile_is_laid_or_not(prepared: Project, fresh: Fresh, action: Action) -> None:
+    project = fresh()
+    count = len(kit.attempt(project.folder, "profile", "minilm").points)
+    before, after = prepared.text("params.yaml"), project.text("params.yaml")
+    assert before != after
+    for at in range(count):
+        project = fresh()
+        assert kit.attempt(project.folder, "profile", "minilm", fault=Fault(action, at)).code in (-9, 1)
+        assert project.text("params.yaml") in (before, after)
+        kit.attempt(project.folder, "profile", "--reset")
+        assert project.text("params.yaml") == before

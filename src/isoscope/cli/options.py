@@ -60,10 +60,11 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
 
 
 def as_stage() -> None:
-    """Inside the pipeline, or as one of several processes: end when the one that started this ends."""
+    """Inside the pipeline, under make, or as one of several processes: end when the one that started this ends."""
     from isoscope import launched
 
-    if "DVC_STAGE" in os.environ or launched.size() > 1:
+    asked = os.environ.pop("ISOSCOPE_WITH_PARENT", None)  # by the Makefile; a shell's command may outlive the shell
+    if asked or "DVC_STAGE" in os.environ or launched.size() > 1:
         from isoscope.guard import die_with, starter
 
         die_with(starter())

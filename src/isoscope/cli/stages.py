@@ -173,6 +173,7 @@ def repro(
     from isoscope.stages.repro import located
     from isoscope.stages.repro import repro as run
 
+    as_stage()
     project, configuration = configure(overrides)
     _, configuration = configure(located(overrides, configuration))
     configuration.check()
