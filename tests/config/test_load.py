@@ -85,6 +85,56 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, path: tup
     assert path[0] in refusal(project)
 
 
+OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
+FREE = {("plugins",): [[]], ("studies", "fusion", "seeds"): [[]], ("report", "title"): ["no such/../thing"]}
+"""What is allowed: no plugin, a study that is not run, any title."""
+
+
+def leaves(file: str) -> list[tuple[str, tuple, object]]:
+    """Every leaf of a file, with its path and each value that lies out of its range."""
+    found = []
+    tree = parse_yaml((ROOT / file).read_text(), file)
+    for path in keys(tree):
+        value = tree
+        for key in path:
+            value = value[key]
+        match value:
+            case dict():
+                wrong: list[object] = []
+            case bool():
+                wrong = [7]
+            case int() | float() | None:
+                wrong = [-(10**9), float("nan"), float("inf")]
+            case list():
+                wrong = [[], [-(10**9)], ["no such/thing"]]
+            case _:
+                wrong = ["", "no such/../thing"]
+        found += [(file, path, one) for one in wrong if one not in FREE.get(path, [])]
+    return found
+
+
+@pytest.mark.parametrize(
+    "file, path, value",
+    [leaf for file in ("params.yaml", *OVERLAYS) for leaf in leaves(file)],
+    ids=lambda part: ".".join(part) if isinstance(part, tuple) else str(part),
+)
+def test_every_value_out_of_its_range_is_refused_by_path(project: Path, file: str, path: tuple, value: object) -> None:
+    def spoil(node: dict, key: str) -> None:
+        node[key] = value
+
+    write(project, file, changed(parse_yaml((ROOT / file).read_text(), file), path, spoil))
+    line = refusal(project)
+    assert str(path[0]) in line or "variants/" in line
+
+
+@pytest.mark.parametrize("file", OVERLAYS)
+def test_every_key_of_an_overlay_misspelt_is_refused_by_name(project: Path, file: str) -> None:
+    tree = parse_yaml((ROOT / file).read_text(), file)
+    for path in keys(tree):
+        write(project, file, changed(tree, path, rename))
+        assert f"{path[-1]}z" in refusal(project), path
+
+
 @pytest.mark.parametrize(
     "override, expected",
     [

@@ -51,6 +51,9 @@ class Configuration:
                 raise InputError(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), known)}")
         root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
         self.root: Root = validate(Root, root, lambda _: str(paths.PARAMS))
+        for name in self.root.plugins:
+            if not (folder / name).is_file():
+                raise InputError(f"{paths.PARAMS}: plugins: {name!r}: no such file")
         for path in (*(folder / name for name in self.root.plugins), *extra_plugins):
             plugins.load(path)
         self._cell_type = cell_type()
