@@ -1,5 +1,6 @@
 """The project that faults strike: two classes, one tiny layer, seconds to train."""
 
+import kit
 import pytest
 
 from pipeline_project import Project, make
@@ -20,3 +21,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def exhaustive(pytestconfig: pytest.Config) -> bool:
     """Whether to strike everywhere (`make faults`) or at a few places of each kind."""
     return bool(pytestconfig.getoption("--exhaustive"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how often each command was struck: what passed has survived all of these."""
+    for strike, count in sorted(kit.strikes().items()):
+        terminalreporter.write_line(f"struck {count:4} x {strike}")

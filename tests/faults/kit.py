@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -54,6 +55,10 @@ def start(folder: Path, words: tuple[str, ...], fault: Fault | None = None) -> B
 
 def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: float | None = None) -> Ended:
     """Run `isoscope words…` in `folder` to its end, or kill it after `seconds`."""
+    if fault is not None or seconds is not None:
+        _count(
+            f"{words[0]}: {fault.action if fault else 'kill at random'}{', lasting' * bool(fault and fault.lasting)}"
+        )
     process = start(folder, words, fault)
     process.join(120 if seconds is None else seconds)
     if seconds is not None and process.is_alive():
@@ -63,6 +68,21 @@ def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: floa
     seen = _log(folder, ".points").read_text("utf-8").splitlines()
     points = [(point, path) for point, _, path in (line.partition(" ") for line in seen)]
     return Ended(process.exitcode, _log(folder, ".err").read_text("utf-8"), points)
+
+
+def _count(strike: str) -> None:
+    """Note one strike, for the summary."""
+    descriptor = os.open(Path(os.environ[LOGS], "strikes"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(descriptor, f"{strike}\n".encode())
+    os.close(descriptor)
+
+
+def strikes() -> Counter[str]:
+    """How often what was struck by all processes of this test run."""
+    try:
+        return Counter(Path(os.environ[LOGS], "strikes").read_text("utf-8").splitlines())
+    except FileNotFoundError:
+        return Counter()
 
 
 def _log(folder: Path, suffix: str) -> Path:

@@ -1,0 +1,152 @@
+"""What tracking costs a training run: MLflow well, dead, slow, full, read-only and broken, beside none at all.
+
+Each run is `isoscope train` in a project of its own, in turn, round after round; the figure is its tokens per second as
+the record has it, median over epochs, as a ratio to the run that nobody mirrors. Also the cost of one logged metric on the
+training thread. Prints Markdown. Mounting small disks takes root; without it these two rows are left out, and said so.
+"""
+
+import argparse
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RUN = ("train", "fusion", "additive", "--seed")
+ISOSCOPE = [sys.executable, "-m", "isoscope"]
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """Answers 500: at once, or after five seconds."""
+
+    wait = 0.0
+
+    def answer(self) -> None:
+        time.sleep(self.wait)
+        self.send_response(500)
+        self.end_headers()
+
+    do_GET = do_POST = do_PATCH = answer  # noqa: N815
+
+    def log_message(self, *arguments: object) -> None: ...
+
+
+@contextlib.contextmanager
+def serving(wait: float) -> Iterator[str]:
+    """The address of such a server."""
+    handler = type("Handler", (Slow,), {"wait": wait})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def dead() -> Iterator[str]:
+    """The address of a host that takes the connection and never says a word."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        yield f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, schema: Path, options: str) -> Iterator[str]:
+    """A database on a disk without room, or that cannot be written."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=True, capture_output=True)
+    try:
+        shutil.copy(schema, folder / "mlflow.db")
+        if options:
+            subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
+        else:
+            state = os.statvfs(folder)
+            with (folder / "hog").open("wb") as hog:
+                os.posix_fallocate(hog.fileno(), 0, state.f_bavail * state.f_frsize)
+        yield f"sqlite:///{folder}/mlflow.db"
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
+    """Tokens per second of one run, median over its epochs; `uri` None: nobody mirrors it."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "ISOSCOPE_OWN_TREE": "1"}
+    environment |= {"ISOSCOPE_FOLLOWED": "1"} if uri is None else {"MLFLOW_TRACKING_URI": uri}
+    command = [*ISOSCOPE, *RUN, str(seed), "-S", f"training.epochs={epochs}", "--json"]
+    done = subprocess.run(command, cwd=project, env=environment, check=True, capture_output=True, text=True)
+    digest = Path(json.loads(done.stdout)["folder"]).parent.name
+    lines = map(json.loads, (project / ".isoscope/records" / f"{digest}.jsonl").read_text("utf-8").splitlines())
+    speeds = [line["value"] for line in lines if line.get("name") == "speed/tokens_per_second"]
+    return statistics.median(speeds)
+
+
+def per_metric(count: int = 20_000) -> float:
+    """Seconds that one logged metric costs, median of five times `count`."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from isoscope.tracking.record import Record
+
+    times = []
+    for turn in range(5):
+        with tempfile.TemporaryDirectory() as folder, Record(Path(folder) / "r.jsonl") as record:
+            record.run(digest="d", stage="train")
+            began = time.perf_counter()
+            for step in range(count):
+                record.metric("step/loss", 0.1 * turn, step=step)
+            times.append((time.perf_counter() - began) / count)
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=4)
+    arguments = parser.parse_args()
+    metric = per_metric()
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        project = Path(place) / "project"
+        shutil.copytree(
+            ROOT, project, ignore=shutil.ignore_patterns(".venv", ".git", ".isoscope", "models", "mlflow.db")
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "ISOSCOPE_OWN_TREE": "1"}
+        subprocess.run(
+            [*ISOSCOPE, "prepare", "sentiment"], cwd=project, env=environment, check=True, capture_output=True
+        )
+        train(project, 1000, 1, f"sqlite:///{place}/schema.db")  # makes the schema, warms the disk cache
+        states: dict[str, str | None] = {
+            "nobody mirrors": None,
+            "well (SQLite)": f"sqlite:///{place}/schema.db",
+            "dead: takes the connection, says nothing": stack.enter_context(dead()),
+            "slow: 500 after 5 s": stack.enter_context(serving(5.0)),
+            "answers 500": stack.enter_context(serving(0.0)),
+        }
+        try:
+            schema = Path(place) / "schema.db"
+            states["out of space"] = stack.enter_context(mounted(Path(place) / "full", schema, ""))
+            states["read-only"] = stack.enter_context(mounted(Path(place) / "fixed", schema, "ro"))
+        except subprocess.CalledProcessError:
+            print("Not measured, for mounting takes root: out of space, read-only.\n")
+        speeds: dict[str, list[float]] = {state: [] for state in states}
+        for turn in range(arguments.rounds):
+            for number, (state, uri) in enumerate(states.items()):
+                speeds[state].append(train(project, 100 * turn + number, arguments.epochs, uri))
+                print(f"round {turn + 1}, {state}: {speeds[state][-1]:.0f} tokens/s", file=sys.stderr)
+    base = speeds["nobody mirrors"]
+    print("| MLflow | tokens/s beside a run nobody mirrors, best of each | each round |\n|---|---:|---|")
+    for state, found in speeds.items():
+        each = ", ".join(f"{one / other - 1:+.1%}" for one, other in zip(found, base, strict=True))
+        print(f"| {state} | {max(found) / max(base) - 1:+.1%} | {each} |")
+    print(f"\nOne logged metric: {1e3 * metric:.4f} ms on the training thread.")
+
+
+if __name__ == "__main__":
+    main()
