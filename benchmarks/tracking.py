@@ -1,8 +1,8 @@
 """What tracking costs a training run: MLflow well, dead, slow, full, read-only and broken, beside none at all.
 
-Each run is `isoscope train` in a project of its own, in turn, round after round; the figure is its tokens per second as
-the record has it, median over epochs, as a ratio to the run that nobody mirrors. Also the cost of one logged metric on the
-training thread. Prints Markdown. Mounting small disks takes root; without it these two rows are left out, and said so.
+Each run is `isoscope train` in a project of its own, in turn, round after round; the figure is its tokens per second
+as the record has it, median over epochs, as a ratio to the run that nobody mirrors. Also the cost of one logged metric
+on the training thread. Prints Markdown. Mounting small disks takes root; without it two rows are left out, and said so.
 """
 
 import argparse

@@ -56,9 +56,7 @@ def start(folder: Path, words: tuple[str, ...], fault: Fault | None = None) -> B
 def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: float | None = None) -> Ended:
     """Run `isoscope words…` in `folder` to its end, or kill it after `seconds`."""
     if fault is not None or seconds is not None:
-        _count(
-            f"{words[0]}: {fault.action if fault else 'kill at random'}{', lasting' * bool(fault and fault.lasting)}"
-        )
+        _count(f"{words[0]}: {_described(fault)}")
     process = start(folder, words, fault)
     process.join(120 if seconds is None else seconds)
     if seconds is not None and process.is_alive():
@@ -68,6 +66,12 @@ def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: floa
     seen = _log(folder, ".points").read_text("utf-8").splitlines()
     points = [(point, path) for point, _, path in (line.partition(" ") for line in seen)]
     return Ended(process.exitcode, _log(folder, ".err").read_text("utf-8"), points)
+
+
+def _described(fault: Fault | None) -> str:
+    if fault is None:
+        return "kill at a random moment"
+    return f"{fault.action} at a durable write{' and every later one' if fault.lasting else ''}"
 
 
 def _count(strike: str) -> None:

@@ -12,6 +12,27 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.tracking.lease import Lease, held
 
+# Takes the lease so many times; whoever has it is alone with a file that must not be there before.
+CONTEND = """
+import os, random, sys, time
+from pathlib import Path
+from isoscope.errors import InputError
+from isoscope.tracking.lease import Lease
+folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
+alone = folder / "alone"
+had = refused = 0
+while had < wanted:
+    try:
+        with Lease(folder):
+            os.close(os.open(alone, os.O_CREAT | os.O_EXCL))
+            time.sleep(random.random() * 1e-3)
+            alone.unlink()
+            had += 1
+    except InputError:
+        refused += 1
+    time.sleep(random.random() * 1e-3)
+print(had, refused)
+"""
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -53,3 +74,12 @@ def test_a_dead_owner_frees_it(holder: subprocess.Popen[str], tmp_path: Path, nu
 
 def test_nobody_holds_what_was_never_begun(tmp_path: Path) -> None:
     assert not held(tmp_path / "none")
+
+
+def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONTEND, str(tmp_path), "250"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    answers = [process.communicate(timeout=120)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert sum(int(had) for had, _ in answers) == 1000
+    assert sum(int(refused) for _, refused in answers) > 100, "they did meet"
