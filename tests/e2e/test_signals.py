@@ -33,6 +33,19 @@ def points(project: Project) -> int:
     return sum(len(record.metrics) for record in project.records().values())
 
 
+def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None:
+    first = project.start("repro")
+    wait_for(lambda: points(project) > 5)
+    everyone = family(first)
+    second = project.isoscope("repro", code=255)
+    dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())
+    assert f"PID {dvc.pid}" in second.err
+    first.send_signal(signal.SIGTERM)
+    first.communicate()
+    assert left(everyone) == []
+    assert {len(record.attempts) for record in project.records().values() if record.metrics} == {1}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("top", TOPS)
 def test_nothing_runs_on(project: Project, top: str, number: signal.Signals) -> None:
@@ -67,7 +80,7 @@ def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Proj
         assert len(pairs) == len(set(pairs))
         assert record.status == "FINISHED"
         attempts += len(record.attempts)
-    assert attempts >= 2 + len(TOPS) * 2
+    assert attempts >= 3 + len(TOPS) * 2
     for run in project.tracked().values():
         assert run.status == "FINISHED"
         assert all(len(values) == len(set(values)) for values in run.points.values())

@@ -24,6 +24,9 @@ CONV2D = {
 }
 
 
+FFT = {"kind": "fft", "start": "random", "sources": ["word", "position"], "token_type": "add", "normalisation": "none"}
+
+
 def stop_after(step: int):
     """A stop signal that comes once, when the loop has done `step` updates since it began."""
     calls = iter(range(1, 10_000))
@@ -55,6 +58,26 @@ def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, st
     assert rest.resumed_at == step
     rest.fit()
     assert equal(weights(whole), weights(rest))
+    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+
+
+@pytest.mark.parametrize("fusion", [{"kind": "additive"}, CONV2D, FFT], ids=lambda one: one["kind"])
+def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
+    """Stopped again and again, a run ends after the same epoch, with the same epoch chosen."""
+    settings = {"epochs": 9, "patience": 1, "learning_rate": 2e-2, "select": "loss", "fusion": fusion}
+    whole = make_loop(tmp_path / "whole", **settings)
+    fitted = whole.fit()
+    assert whole.progress.epochs_done < 9, "patience must run out"
+    for _ in range(99):
+        part = make_loop(tmp_path / "parts", **settings)
+        part.stop = stop_after(4)
+        try:
+            again = part.fit()
+        except InterruptedRunError:
+            continue
+        break
+    assert again == fitted
+    assert part.progress.as_dict() == whole.progress.as_dict()
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
