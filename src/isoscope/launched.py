@@ -7,7 +7,7 @@ from isoscope.errors import InputError
 
 def rank() -> int:
     """0 for the first process, which alone writes and speaks; also where there is only one."""
-    return _number("RANK", 0)
+    return _number("RANK", 0) if size() > 1 else 0
 
 
 def size() -> int:

@@ -1,7 +1,9 @@
 """Links that lead out of the project: refused before anything is read through them or written behind them."""
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +24,13 @@ def check_links(project: Project) -> None:
     homes = {home.resolve() for home in (project.folder, project.state)}
     cache: Path | None = None
     for link in _links(project):
-        target = link.resolve()
+        try:
+            target = link.resolve()
+        except (OSError, RuntimeError) as error:  # a link to itself
+            raise InputError(f"{link}: a link that leads nowhere ({str(error).splitlines()[0]}); remove it") from None
         if any(target.is_relative_to(home) for home in homes):
             continue
-        cache = cache or _cache(project)
+        cache = cache or dvc_cache(project)
         if not target.is_relative_to(cache):
             name = link.relative_to(project.folder) if link.is_relative_to(project.folder) else link
             raise InputError(
@@ -37,11 +42,7 @@ def _links(project: Project) -> Iterator[Path]:
     for path in (project.folder / name for name in _FILES):
         if path.is_symlink():
             yield path
-    state = project.state / ".isoscope"
-    for path in (state, *(state.iterdir() if state.is_dir() else ())):
-        if path.is_symlink():
-            yield path
-    for tree in (project.folder / name for name in _TREES):
+    for tree in (project.state / ".isoscope", *(project.folder / name for name in _TREES)):
         if tree.is_symlink():
             yield tree
         yield from _below(os.fspath(tree))
@@ -60,11 +61,12 @@ def _below(folder: str) -> Iterator[Path]:
             yield from _below(entry.path)
 
 
-def _cache(project: Project) -> Path:
-    """DVC's cache, as DVC itself finds it."""
-    command = ["dvc", "cache", "dir"]
+def dvc_cache(project: Project) -> Path:
+    """DVC's cache, as DVC itself finds it; raises `InputError` where it does not."""
+    beside = Path(sys.executable).parent  # where an environment that is not activated has it
+    command = [shutil.which("dvc", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}") or "dvc", "cache", "dir"]
     try:
         shown = subprocess.run(command, cwd=project.state, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InputError(f"dvc cache dir: {error}; DVC must say which links are its own") from None
+        raise InputError(f"dvc cache dir: {error}; DVC must say where its cache is") from None
     return Path(shown.stdout.strip()).resolve()

@@ -60,6 +60,30 @@ def test_a_refactor_keeps_the_runs(project: Project) -> None:
     assert project.isoscope("accept").out == "nothing to accept\n"
 
 
+def test_what_gc_has_removed_is_taken_back_from_where_it_was_published(project: Project) -> None:
+    """The newest version that gives the trace is taken, though an obsolete one has finished runs too."""
+    before = {arm: project.digest(arm) for arm in ARMS}
+    project.edit(OPTIM, REFACTORED, RISING + "    rising += 0\n")
+    for note in (project.folder / ".isoscope/accepted").iterdir():
+        note.unlink()
+    project.isoscope("gc")
+    runs = project.folder / ".isoscope/runs"
+    assert not any((runs / digest / "output").exists() for digest in before.values())
+    answer = json.loads(project.isoscope("accept", "--json").out)
+    assert sorted(answer["accepted"]) == sorted(before.values())
+    assert all((runs / digest / "output").is_dir() for digest in before.values())
+    project.isoscope("repro")
+    assert {arm: project.digest(arm) for arm in ARMS} == before
+
+
+def test_a_run_that_is_nowhere_is_named(project: Project) -> None:
+    project.edit(OPTIM, "    rising += 0\n", "    rising -= 0\n")
+    held = project.copy(project.folder.parent / "without", without=("models",))
+    held.run("rm", "-rf", ".isoscope/accepted", ".isoscope/runs")
+    assert "output is gone" in held.isoscope("accept", code=2).err
+    project.edit(OPTIM, "    rising -= 0\n", "    rising += 0\n")
+
+
 def test_a_damaged_run_stands_for_nothing(project: Project) -> None:
     """Its like is trained again under its own digest, by the code as it is."""
     old = project.digest("additive")

@@ -50,8 +50,15 @@ def _help_on(error: typer.TyperException) -> list[str]:
     return [f"(see: {context.command_path} --help)"] if context else []
 
 
+def _assists() -> bool:
+    try:
+        return launched.rank() > 0
+    except InputError:
+        return False
+
+
 def _fail(line: str, code: int) -> None:
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+    if not _assists():  # of several processes one speaks
         print(f"isoscope: {line}", file=sys.stderr)
     sys.exit(code)
 

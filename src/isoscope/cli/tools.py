@@ -3,7 +3,6 @@
 import contextlib
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -70,16 +69,13 @@ def gc(
 
     Example: isoscope gc --dry-run
     """
-    import subprocess
-
+    from isoscope.links import dvc_cache
     from isoscope.tracking.gc import clear
 
     project = project_here()
-    shown = subprocess.run(["dvc", "cache", "dir"], cwd=project.state, capture_output=True, text=True, check=False)
-    if shown.returncode:
-        raise InputError(f"dvc cache dir: {shown.stderr.strip()}; without DVC's cache nothing is removed")
+    # Before anything is written: this is for full disks.
+    done = clear(project, cache=dvc_cache(project), idle_days=idle_days, dry_run=dry_run)
     heal(project)
-    done = clear(project, cache=Path(shown.stdout.strip()), idle_days=idle_days, dry_run=dry_run)
     verb = "would go" if dry_run else "removed"
     lines = [
         f"{verb}: {piece.path.relative_to(project.state)} ({piece.size / 1e6:.1f} MB): {piece.reason}"

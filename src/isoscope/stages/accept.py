@@ -1,19 +1,24 @@
 """Finished runs accepted for the code as it is now, where it gives their golden traces bit by bit."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
-from isoscope.sealing import fault
+from isoscope.sealing import fault, replacing, seal
 from isoscope.stages.train import Job, rehearse
 from isoscope.tracking import accepted
 from isoscope.tracking.lease import Lease
+from isoscope.tracking.lines import FINISHED, End
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.publish import copy
 from isoscope.tracking.record import Record, read
+from isoscope.tracking.restored import CONFIG
 from isoscope.training import trace
-from isoscope.training.loop import TRACE
 
 
 class Candidate(NamedTuple):
@@ -27,21 +32,41 @@ class Candidate(NamedTuple):
     def output(self) -> Path:
         return self.job.run.project.runs / self.digest / "output"
 
+    @property
+    def title(self) -> str:
+        return f"{self.job.run.identity.title} ({self.digest[:12]})"
+
 
 def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
     """Let finished runs of earlier code stand for what `jobs` would make now: all of them, or none.
 
-    One run of every arm and every earlier version begins anew, for `trace.STEPS` updates; losses, gradient norms,
-    validation figures and weights must equal those its trace holds in every bit. Returns the runs accepted, none where
-    nothing was to accept. Raises `RunError` naming the first difference, `InputError` where a run has no trace.
+    Of each study, arm and earlier version of the code one run begins anew, for as many updates as its trace holds:
+    losses, gradient norms, validation figures and weights must equal the trace's in every bit. Where several versions
+    have made a run, the newest whose trace is equal is taken. Returns the runs accepted, none where nothing was to
+    accept. Raises `RunError` naming the first difference, `InputError` where a run has no trace or is gone.
     """
     codes = _codes(project)
-    found = [one for job in jobs if not job.run.finished for one in _candidates(job, codes)]
-    compared: set[tuple[str, str]] = set()
-    for one in found:
-        if (one.job.cell.arm, one.code) not in compared:
-            _compare(one)
-            compared.add((one.job.cell.arm, one.code))
+    found: list[Candidate] = []
+    verdicts: dict[tuple[str, str, str], str | None] = {}
+    for job in jobs:
+        if job.run.finished:
+            continue
+        wrong = None
+        for one in _candidates(job, codes):
+            key = (job.cell.study, job.cell.arm, one.code)
+            if key not in verdicts:
+                verdicts[key] = _difference(one)
+            if verdicts[key] is None:
+                found.append(one)
+                break
+            wrong = wrong or verdicts[key]
+        else:
+            if wrong is not None:
+                raise RunError(f"{wrong}; nothing is accepted, and isoscope repro trains again what has changed")
+            if gone := _gone(job, codes):
+                raise InputError(
+                    f"{gone.title}: finished, but its stored output is gone; get it back with dvc checkout"
+                )
     for one in found:
         run = one.job.run
         with Lease(project.runs / one.digest), Record(project.records / f"{one.digest}.jsonl") as record:
@@ -51,27 +76,64 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
 
 
 def _codes(project: Project) -> list[str]:
-    """Versions of the code that have trained here, by the records."""
-    runs = (read(path).run for path in sorted(project.records.glob("*.jsonl")))
-    return sorted({run.code for run in runs if run and run.code and run.stage == "train"})
+    """Versions of the code that have finished a training here, by the records; the newest first."""
+    newest: dict[str, int] = {}
+    for path in project.records.glob("*.jsonl"):
+        record = read(path)
+        if record.run and record.run.code and record.run.stage == "train" and record.end:
+            newest[record.run.code] = max(record.end.t, newest.get(record.run.code, 0))
+    return sorted(newest, key=lambda code: newest[code], reverse=True)
 
 
-def _candidates(job: Job, codes: list[str]) -> list[Candidate]:
-    """The first finished and undamaged run that differs from the job in nothing but the version of the code."""
+def _candidates(job: Job, codes: list[str]) -> Iterator[Candidate]:
+    """Finished and undamaged runs that differ from the job in nothing but the version of the code."""
     for code in codes:
         one = Candidate(job, job.run.identity.digest_under(code), code)
+        if not one.output.is_dir():
+            _take_back(one)
         if one.output.is_dir() and fault(one.output) is None:
-            return [one]
-    return []
+            yield one
 
 
-def _compare(one: Candidate) -> None:
-    title, file = one.job.run.identity.title, one.output / TRACE
+def _take_back(one: Candidate) -> None:
+    """Put a stored output that `isoscope gc` has removed back from where it was published, if it stands there still."""
+    project, end = one.job.run.project, _finished(one)
+    if end is None or end.output is None:
+        return
+    published = project.folder / end.output
+    if published.is_dir() and dvc_md5(published) == end.output_md5:
+        with Lease(one.output.parent), replacing(one.output, "output") as fresh:
+            copy(published, fresh, leave_out={CONFIG})
+            seal(fresh)
+
+
+def _finished(one: Candidate) -> End | None:
+    """How a run has finished, by its record; None where it has not."""
+    file = one.job.run.project.records / f"{one.digest}.jsonl"
+    end = read(file).end if file.is_file() else None
+    return end if end is not None and end.status == FINISHED else None
+
+
+def _gone(job: Job, codes: list[str]) -> Candidate | None:
+    """A run that has finished and left nothing here."""
+    like = (Candidate(job, job.run.identity.digest_under(code), code) for code in codes)
+    return next((one for one in like if not one.output.is_dir() and _finished(one)), None)
+
+
+def _difference(one: Candidate) -> str | None:
+    """How the code as it is now departs from a run's golden trace, in words; None where every bit is the same."""
+    file = one.output / trace.FILE
     if not file.is_file():
-        raise InputError(f"{title} ({one.digest[:12]}): its version of the code left no golden trace; train it again")
+        raise InputError(f"{one.title}: its version of the code left no golden trace; train it again")
     before: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    if wrong := trace.difference(before, rehearse(one.job)):
-        raise RunError(
-            f"{title} ({one.digest[:12]}): {wrong}: the code gives other numbers, so nothing is accepted; "
-            "isoscope repro trains again what has changed"
-        )
+    wrong = trace.difference(before, rehearse(one.job, len(before["steps"])))
+    return None if wrong is None else f"{one.title}: {wrong}{_circumstances(one)}"
+
+
+def _circumstances(one: Candidate) -> str:
+    """What else than the code may have moved the bits."""
+    author = read(one.job.run.project.records / f"{one.digest}.jsonl").author
+    made = author.environment if author else {}
+    now = {"torch": torch.__version__.partition("+")[0], "threads": torch.get_num_threads(), "processes": 1}
+    other = [f"{name} {made[name]} then, {value} now" for name, value in now.items() if made.get(name, value) != value]
+    return f" (not the code alone has changed: {', '.join(other)})" if other else ""

@@ -12,6 +12,7 @@ from isoscope.corpora.assembly import Raw, build
 from isoscope.corpora.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
 from isoscope.errors import InputError
 from isoscope.sealing import replacing
+from isoscope.tracking.secrets import scrub, scrub_tree
 
 _UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
 
@@ -22,6 +23,7 @@ def prepare(data: Data, *, task: str, project: paths.Project) -> Path:
     The folder appears whole or not at all, and equal settings give equal bytes. Raises `InputError` on bad data.
     """
     corpus = _read(data, project.folder)
+    corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = project.folder / paths.processed(task)
     sentences = [text for row in texts(corpus.splits["train"]) for text in row]
     options = data.tokenizer

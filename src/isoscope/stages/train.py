@@ -3,7 +3,8 @@
 import json
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,9 +31,9 @@ from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels, refusal
-from isoscope.training.display import Mute, Progressbar
+from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
-from isoscope.training.loop import Display, Fitted, InterruptedRunError, Log, Loop
+from isoscope.training.loop import InterruptedRunError, Loop
 from isoscope.training.ranks import Ranks
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -90,14 +91,16 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
     run = work.run
     with StopSignal() as stop:
         if launched.rank() > 0:
-            _assist(work, stop)
+            with _plainly():
+                _assist(work, stop)
             return output or run.output
         with tracked(run, stop):
             finished = run.finished
-            if launched.size() > 1:
-                Ranks(_accelerator(training)).from_main(finished)
-            if not finished:
-                _train(work, output, stop)
+            with _plainly():
+                if launched.size() > 1:
+                    Ranks(_accelerator(training)).from_main(finished)
+                if not finished:
+                    _train(work, output, stop)
             if output is None:
                 return run.output
             md5 = run.publish(output, labels=work.labels)
@@ -105,11 +108,11 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
     return output
 
 
-def rehearse(work: Job) -> trace.Trace:
+def rehearse(work: Job, updates: int) -> trace.Trace:
     """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _plainly():
         loop, _ = _loop(work, _accelerator(work.training), Mute(), Mute(), lambda: False, folder=Path(folder))
-        return loop.rehearse()
+        return loop.rehearse(updates)
 
 
 def _inputs(model: Model, data: Path) -> Inputs:
@@ -162,13 +165,13 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
             context=_CONTEXTS[name],
             digest=dvc_md5(work.inputs.data / file),
             path=(paths.processed(work.cell.task) / file).as_posix(),
-            rows=len(encoded.labels),
+            rows=pq.read_metadata(work.inputs.data / file).num_rows,
         )
         if encoded.truncated:
             display.note(f"{name}: {encoded.truncated} texts cut to {work.model.max_length} tokens")
     display.begin(loop.progress.step, loop.total)
     try:
-        fitted = _fit(loop)
+        fitted = loop.fit()
     except InterruptedRunError:
         signum = stop.received or signal.SIGTERM  # another process of the run was told to
         raise StoppedError(
@@ -185,12 +188,12 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
 def _assist(work: Job, stop: StopSignal) -> None:
     """Compute what falls to another process than the first one; write nothing."""
     accelerator = _accelerator(work.training)
-    if Ranks(accelerator).from_main(None):  # finished before
+    if Ranks(accelerator).from_main(0):  # finished before
         return
     told = lambda: stop.received is not None  # noqa: E731
     loop, splits = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
     try:
-        _fit(loop)
+        loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
     loop.evaluate(splits["test"])
@@ -225,16 +228,17 @@ def _loop(
     return loop, splits
 
 
-def _fit(loop: Loop) -> Fitted:
-    """`loop.fit()`, with torch's refusals in one line."""
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Torch's refusals, and the death of another process of the run, in one line."""
     try:
-        return loop.fit()
+        yield
     except RuntimeError as error:
         if line := refusal(error):
             raise line from None
-        if loop.ranks.size > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
+        if launched.size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
             raise RunError(
-                f"another of the run's {loop.ranks.size} processes is gone ({str(error).splitlines()[0]}); "
+                f"another of the run's {launched.size()} processes is gone ({str(error).splitlines()[0]}); "
                 "the same command goes on from the last state"
             ) from None
         raise
@@ -246,12 +250,18 @@ def _accelerator(training: Training) -> Accelerator:
     if training.threads is not None:
         torch.set_num_threads(training.threads)
     choose_kernels(training.determinism)
-    return Accelerator(
+    accelerator = Accelerator(
         cpu=training.device == "cpu",
         mixed_precision="bf16" if training.precision == "bf16" else "no",
         # Not every parameter is used: conv2d may leave out the token type, and `freeze` holds some back for a while.
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
+    if accelerator.num_processes != launched.size():
+        raise InputError(
+            f"{accelerator.num_processes} processes by the launcher's own variables, {launched.size()} by WORLD_SIZE; "
+            "start them with accelerate launch --multi_gpu or torchrun"
+        )
+    return accelerator
 
 
 def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], seed: int) -> Any:

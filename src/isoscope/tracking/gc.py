@@ -16,6 +16,8 @@ from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.record import read
 
 LOCK = Path("dvc.lock")
+YOUNG = 3600.0
+"""Seconds for which a stored diff waits to be named."""
 
 
 class Piece(NamedTuple):
@@ -43,9 +45,9 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     locked = _locked(project)
     standing = accepted.standing(project)
     pieces: list[Piece] = []
-    for folder in sorted(path for path in project.runs.glob("*") if path.is_dir()):
+    for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         try:
-            with Lease(folder):
+            with Lease(folder, note=False):
                 found = list(_of_run(folder, project, locked, cache, idle_days, folder.name in standing))
                 pieces += _remove(found, dry_run)
         except InputError:  # a living process owns it
@@ -78,7 +80,7 @@ def _of_run(
 
 def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
     for piece in [] if dry_run else pieces:
-        if piece.path.is_dir():
+        if piece.path.is_dir() and not piece.path.is_symlink():
             shutil.rmtree(piece.path)
         else:
             piece.path.unlink()
@@ -86,13 +88,15 @@ def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
 
 
 def _diffs(project: Project) -> Iterator[Piece]:
-    """Stored differences from a commit that no record names."""
+    """Stored differences from a commit that no record names; a young one may be of a run that is about to name it."""
     folder = project.records / "diffs"
-    if folder.is_dir():
-        named = {Path(item.path).name for path in project.records.glob("*.jsonl") for item in read(path).artifacts}
-        for path in sorted(folder.iterdir()):
-            if path.name not in named:
-                yield Piece(path, _size(path), "no record names it")
+    there = sorted(folder.iterdir()) if folder.is_dir() else []  # before the records are read: one may come meanwhile
+    records = [read(path) for path in sorted(project.records.glob("*.jsonl"))]
+    named = {Path(item.path).name for record in records for item in record.artifacts}
+    named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}
+    for path in there:
+        if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
+            yield Piece(path, _size(path), "no record names it")
 
 
 def _locked(project: Project) -> set[str]:

@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import IO
 
 from isoscope.errors import InputError
 from isoscope.sealing import announce
@@ -19,23 +18,29 @@ class Lease:
     time) only names the holder. Raises `InputError` naming the holder where another process has it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, note: bool = True) -> None:
+        """`note`: leave the holder's name; without, nothing is written, so that it works on a full disk too."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "lease.json"
-        self._file: IO[str] | None = self.path.open("a+")
+        # Not through a link: what it leads to would be overwritten.
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.seek(0)
-            text = self._file.read()
-            self._file.close()
+            text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
+            os.close(self._descriptor)
             raise InputError(f"{folder.name}: this run is under way already: {_holder(text)}") from None
-        announce("lease", self.path)
-        self._file.truncate(0)
-        self._file.write(
-            json.dumps({"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()})
-        )
-        self._file.flush()
+        self._noted = note
+        if not note:
+            return
+        try:
+            announce("lease", self.path)
+            who = {"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()}
+            written = os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
+            os.ftruncate(self._descriptor, written)  # after the new text: a dead owner's note outlives a full disk
+        except BaseException:
+            os.close(self._descriptor)
+            raise
 
     def __enter__(self) -> "Lease":
         return self
@@ -45,10 +50,11 @@ class Lease:
 
     def release(self) -> None:
         """Give the right back."""
-        if self._file is not None:
-            self._file.truncate(0)
-            self._file.close()
-            self._file = None
+        if self._descriptor >= 0:
+            if self._noted:
+                os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def held(folder: Path) -> bool:

@@ -19,13 +19,18 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: 
     files (name → text); files called as in `leave_out` stay behind.
     """
     with replacing(output, "publish") as fresh:
-        for folder, _, files in os.walk(source):
-            target = fresh / Path(folder).relative_to(source)
-            target.mkdir(exist_ok=True)
-            for name in set(files) - set(leave_out):
-                duplicate(Path(folder) / name, target / name)
+        copy(source, fresh, leave_out=leave_out)
         for name, text in extra.items():
             (fresh / name).write_text(text, "utf-8")
+
+
+def copy(source: Path, target: Path, *, leave_out: Collection[str]) -> None:
+    """Give every file below `source` a second name or a copy below `target`, less those called as in `leave_out`."""
+    for folder, _, files in os.walk(source):
+        place = target / Path(folder).relative_to(source)
+        place.mkdir(exist_ok=True)
+        for name in set(files) - set(leave_out):
+            duplicate(Path(folder) / name, place / name)
 
 
 def duplicate(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ SCRUBBED = "[scrubbed]"
 _SHAPES = re.compile(
     r"""(?x)
     (?P<key>-----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?(?:-----END[ A-Z]*PRIVATE\ KEY-----|\Z))
-  | (?P<url>(?<=://)[^\s/:@'"]*:[^\s/@'"]+(?=@))                       # user:password@
+  | (?P<url>(?<=://)[^\s@'"]{1,200}(?=@[\w.-]+))                          # user:password@, token@
   | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                                        # AWS
   | \bhf_[A-Za-z0-9]{20,}\b                                              # Hugging Face
   | \bgh[pousr]_[A-Za-z0-9]{20,}\b | \bgithub_pat_[A-Za-z0-9_]{20,}\b    # GitHub
@@ -23,15 +23,19 @@ _SHAPES = re.compile(
     """,
     re.DOTALL,
 )
-# A name that says secret, and the value given to it. `token` alone is the field's own word, so it needs a long value.
-_NAME = r"(?:\w*(?:passw(?:or)?d|passphrase|secret|api_?key|access_?key|private_?key|auth_?token|credential)\w*)"
+# A name that says secret, and the value given to it on the same line. `token` alone is the field's own word, so in
+# running text it needs a long value.
+_NAME = (
+    r"(?:\w{0,40}(?:passw(?:or)?d|passphrase|secret|api_?key|access_?key|private_?key|auth_?token|credential)\w{0,40})"
+)
 _GIVEN = re.compile(
     rf"""(?ix)
-    (?P<name>\b{_NAME}["']?\s*[:=]\s*["']?)(?P<value>(?!none\b|null\b|true\b|false\b)[^\s"'`,;]{{4,}})
-  | (?P<token>\b\w*token["']?\s*[:=]\s*["']?)(?P<long>[A-Za-z0-9_\-.+/=]{{24,}})
+    (?P<name>\b{_NAME}["']?[ \t]*[:=][ \t]*)
+    (?: "[^"\n]{{4,}}" | '[^'\n]{{4,}}' | (?!(?:none|null|true|false)\b)[^\s"'`]{{4,}} )
+  | (?P<token>\b\w{{0,40}}token["']?[ \t]*[:=][ \t]*) ["']?[A-Za-z0-9_\-.+/=]{{24,}}["']?
     """
 )
-_SECRET_NAME = re.compile(rf"(?i){_NAME}")
+_SECRET_NAME = re.compile(rf"(?i){_NAME}|\w{{0,40}}(?:access|auth|api|bearer|hub|hf)_?token")
 
 
 def scrub(text: str) -> str:
@@ -43,11 +47,12 @@ def scrub(text: str) -> str:
 def scrub_tree(tree: Any, name: str = "") -> Any:
     """A tree of parameters with its secrets replaced, by their look or by the name they are given to."""
     if isinstance(tree, Mapping):
-        return {key: scrub_tree(value, str(key)) for key, value in tree.items()}
+        inherited = name if _SECRET_NAME.fullmatch(name) else ""
+        return {key: scrub_tree(value, inherited or str(key).rpartition(".")[2]) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
         return [scrub_tree(value, name) for value in tree]
     if isinstance(tree, str):
-        return SCRUBBED if tree and _SECRET_NAME.fullmatch(name.rpartition(".")[2]) else scrub(tree)
+        return SCRUBBED if tree and _SECRET_NAME.fullmatch(name) else scrub(tree)
     return tree
 
 

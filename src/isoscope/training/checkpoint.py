@@ -35,7 +35,7 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
         save_file(state.rng, folder / "rng.safetensors")
         (folder / "progress.json").write_text(json.dumps(state.progress), "utf-8")
 
-    target = states / f"step-{step:09d}"
+    target = _folder(states, step)
     write_whole(target, fill, "state")
     for old in sorted(states.glob("step-*"))[:-keep]:
         shutil.rmtree(old)
@@ -48,16 +48,26 @@ def load_state(states: Path) -> State | None:
         try:
             wrong = fault(folder)
             if wrong is None:
-                return _read(folder)
+                return read_state(states, _step(folder))
         except (SafetensorError, OSError, ValueError) as error:  # a manifest that vouches for what is no state
             wrong = f"cannot be read ({type(error).__name__}: {str(error).splitlines()[0]})"
         print(f"warning: {folder}: {wrong}; falling back to an older state", file=sys.stderr)
     return None
 
 
-def _read(folder: Path) -> State:
+def read_state(states: Path, step: int) -> State:
+    """The state at `step`, known to be good."""
+    folder = _folder(states, step)
     model, optimizer, rng = (load_file(folder / f"{name}.safetensors") for name in ("model", "optimizer", "rng"))
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
+
+
+def _folder(states: Path, step: int) -> Path:
+    return states / f"step-{step:09d}"
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
 
 
 def _newest_first(states: Path) -> Iterator[Path]:

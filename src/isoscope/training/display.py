@@ -2,8 +2,23 @@
 
 import sys
 import time
+from typing import Protocol
 
 from tqdm import tqdm
+
+
+class Log(Protocol):
+    """Where a loop's points go beside the output: the run's record."""
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
+
+
+class Display(Protocol):
+    """Where a person watches a loop: a bar on a terminal, lines in a log."""
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
 
 
 class Mute:

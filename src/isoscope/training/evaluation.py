@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from isoscope.corpora.batches import Batch, Indices, collate, evaluation_batches
+from isoscope.corpora.batches import Batch, collate, evaluation_batches
 from isoscope.corpora.tokens import Encoded
 from isoscope.metrics.classification import SCORES, confusion_matrix
 from isoscope.training.ranks import Ranks
@@ -37,6 +37,14 @@ def sums(loss: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor, classes
     return Sums(float(loss.detach()), confusion_matrix(labels.cpu(), predicted.cpu(), classes))
 
 
+def joined(ranks: Ranks, part: Sums, stop: bool = False) -> tuple[Sums, bool]:
+    """The sums over all processes, and whether one of them was told to stop."""
+    if ranks.size == 1:
+        return part, stop
+    loss, stops, *counts = ranks.sum(np.array([part.loss, stop, *part.confusion.ravel()], np.float64))
+    return Sums(float(loss), np.array(counts, np.int64).reshape(part.confusion.shape)), bool(stops)
+
+
 def to_device(batch: Batch, device: torch.device) -> dict[str, torch.Tensor]:
     """A batch's arrays as tensors on `device`, by the names a model's forward takes."""
     return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch._asdict().items()}
@@ -58,13 +66,12 @@ def evaluate(
     """
     classes = int(model.config.num_labels)
     lengths = split.lengths
-    logits = np.empty((len(lengths), classes), np.float32)
-    total, seen = Sums.zero(classes), list[Indices]()
+    logits = np.zeros((len(lengths), classes), np.float32)
+    total = Sums.zero(classes)
     was_training = model.training
     model.eval()
     with torch.inference_mode():
         for rows in evaluation_batches(lengths, batch_size=batch_size)[ranks.rank :: ranks.size]:
-            seen.append(rows)
             inputs = to_device(collate(split, rows, pad_id=pad_id), device)
             labels = inputs.pop("labels")
             scores = model(**inputs).logits.float()
@@ -72,14 +79,6 @@ def evaluate(
             total += sums(loss, scores, labels, classes)
             logits[rows] = scores.cpu().numpy()
     model.train(was_training)
-    if ranks.size > 1:
-        total, logits = _joined(ranks, total, np.concatenate([*seen, np.empty(0, np.int64)]), logits)
-    return Evaluation(total, logits)
-
-
-def _joined(ranks: Ranks, total: Sums, rows: Indices, logits: np.ndarray) -> tuple[Sums, np.ndarray]:
-    """Sums and logits of all processes."""
-    whole, parts = np.empty_like(logits), ranks.gather((total, rows, logits[rows]))
-    for _, where, values in parts:
-        whole[where] = values
-    return sum((part for part, _, _ in parts), Sums.zero(len(total.confusion))), whole
+    if ranks.size > 1:  # each has its own rows and zeros elsewhere
+        logits = ranks.sum(logits.astype(np.float64)).astype(np.float32)
+    return Evaluation(joined(ranks, total)[0], logits)

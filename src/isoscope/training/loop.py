@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,31 +23,17 @@ from isoscope.training.checkpoint import (
     State,
     load_state,
     optimizer_tensors,
+    read_state,
     restore_optimizer,
     save_state,
 )
 from isoscope.training.determinism import restore_rng, rng_state, seed_dropout
-from isoscope.training.evaluation import Evaluation, Sums, evaluate, sums, to_device
+from isoscope.training.display import Display, Log
+from isoscope.training.evaluation import Evaluation, Sums, evaluate, joined, sums, to_device
 from isoscope.training.keeping import Keeper
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.progress import Points, Progress
 from isoscope.training.ranks import Ranks
-
-TRACE = "trace.json"
-
-
-class Log(Protocol):
-    """Where points go beside the output: the run's record."""
-
-    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
-
-
-class Display(Protocol):
-    """Where a person watches: a bar on a terminal, lines in a log."""
-
-    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
-
-    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
 
 
 class DivergedError(RunError):
@@ -121,7 +107,7 @@ class Loop:
         self.total = self.per_epoch * settings.epochs
         self.progress = Progress(classes=int(model.config.num_labels))
         seed_dropout(settings.determinism, seed, rank=self.ranks.rank)
-        state: State | None = self.ranks.from_main(load_state(states) if self.ranks.main else None)
+        state = self._agreed_state()
         if state is not None:
             self._restore(state)
         self.resumed_at = self.progress.step if state is not None else None
@@ -144,28 +130,27 @@ class Loop:
             self._close_epoch()
         chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
         if self.ranks.main:
-            write_text(self.work / TRACE, json.dumps(progress.trace, indent=1) + "\n", "points")
+            write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
             self.keeper.load(self.raw_model, chosen)
             self.points.flush()
-        if self.ranks.size > 1:
-            self.raw_model.load_state_dict(self.ranks.from_main(self.raw_model.state_dict()))
+        self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
         return Fitted(chosen, progress.step)
 
-    def rehearse(self) -> trace.Trace:
-        """The golden trace alone: the first updates of the run, nothing written."""
+    def rehearse(self, updates: int) -> trace.Trace:
+        """The golden trace alone: the first `updates` of the run, nothing written."""
         self.model.train()
         self._begin()
         for epoch in range(1, self.settings.epochs + 1):
             self._freeze(epoch <= self.settings.freeze.epochs)
             for rows in self._batches(epoch):
                 self._update(rows)
-                if self.progress.step == trace.STEPS:
+                if self.progress.step == updates:
                     return self.progress.trace
         return self.progress.trace
 
     def _begin(self) -> dict[str, float]:
         """Score the validation split before the first update."""
-        figures = self._validate().sums.figures()
+        figures = self.evaluate(self.validation).sums.figures()
         self.progress.trace = trace.begin(figures)
         return figures
 
@@ -231,7 +216,7 @@ class Loop:
                 self.accelerator.backward(loss / (len(rows) / self.ranks.size) if len(micro) else 0 * loss)
             if len(micro):
                 part += sums(loss, scores, labels, progress.classes)
-        part = self._agree(part)
+        part, self._stopping = joined(self.ranks, part, self.stop())
         if not np.isfinite(part.loss):
             raise DivergedError(
                 f"loss is {part.loss / len(rows)} at step {progress.step + 1}: try a lower learning rate"
@@ -245,19 +230,10 @@ class Loop:
         trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
         return mean, norm
 
-    def _agree(self, part: Sums) -> Sums:
-        """The sums of all processes, which stop together once one of them was told to."""
-        if self.ranks.size == 1:
-            self._stopping = self.stop()
-            return part
-        loss, stop, *counts = self.ranks.sum(np.array([part.loss, self.stop(), *part.confusion.ravel()], np.float64))
-        self._stopping = stop > 0
-        return Sums(float(loss), np.array(counts, np.int64).reshape(part.confusion.shape))
-
     def _close_epoch(self) -> None:
         progress = self.progress
         train = {**progress.sums.figures(), "gradient_norm": progress.gradient_norm / max(progress.updates, 1)}
-        figures = self._validate().sums.figures()
+        figures = self.evaluate(self.validation).sums.figures()
         better = progress.close_epoch(figures[self.settings.select], self.settings.select)
         epoch = progress.epochs_done
         self._point_all("train", train, epoch)
@@ -271,9 +247,6 @@ class Loop:
                 self.keeper.snapshot(self.raw_model, progress.step)
         self._save()
         self.display.epoch(epoch, progress.step, self.total, {"train": train, "validation": figures})
-
-    def _validate(self) -> Evaluation:
-        return self.evaluate(self.validation)
 
     def evaluate(self, split: Encoded) -> Evaluation:
         """Score a split with the weights the model holds now."""
@@ -307,6 +280,12 @@ class Loop:
         model = self.raw_model.state_dict()  # buffers too: a fusion of one's own may have some
         optimizer = optimizer_tensors(self.optimizer, self.names)
         save_state(self.states, self.progress.step, State(model, optimizer, rng, self.progress.as_dict()))
+
+    def _agreed_state(self) -> State | None:
+        """The state that the first process finds good, in every process."""
+        state = load_state(self.states) if self.ranks.main else None
+        step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
+        return read_state(self.states, step) if step and state is None else state
 
     def _restore(self, state: State) -> None:
         self.raw_model.load_state_dict(state.model)

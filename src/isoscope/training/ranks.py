@@ -1,22 +1,25 @@
 """Several processes on one run: each computes its part of every batch, the first one alone writes and speaks."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import broadcast
 
 from isoscope.corpora.batches import Indices, rank_slice
 
-Counts = np.ndarray[Any, np.dtype[np.float64]]
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Tensors = dict[str, torch.Tensor]
 
 
 class Ranks:
     """The processes of one run, as torch.distributed counts them; alone, every method is the identity.
 
     All of them call the same methods in the same order: what decides the order (a stop, an early end) is agreed first.
+    Only numbers and tensors travel, never objects, which would have to be unpickled.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
@@ -32,20 +35,28 @@ class Ranks:
         """The rows of a global batch that fall to this process."""
         return rows if self.size == 1 else rank_slice(rows, self.rank, self.size)
 
-    def sum(self, values: Counts) -> Counts:
+    def sum(self, values: Numbers) -> Numbers:
         """The sum over processes, float64, the same bits in each."""
         if self.size == 1:
             return values
         tensor = torch.from_numpy(values).to(self._accelerator.device)
         return np.asarray(self._accelerator.reduce(tensor, "sum").cpu().numpy(), np.float64)
 
-    def gather(self, value: Any) -> list[Any]:
-        """Every process's `value`, in their order."""
-        return list(gather_object([value])) if self.size > 1 else [value]
+    def from_main(self, number: int) -> int:
+        """The first process's `number`."""
+        return int(self.sum(np.array([number if self.main else 0], np.float64))[0])
 
-    def from_main(self, value: Any) -> Any:
-        """The first process's `value`."""
-        return broadcast_object_list([value])[0] if self.size > 1 else value
+    def gather(self, tensors: Mapping[str, torch.Tensor]) -> list[Tensors]:
+        """Every process's tensors, in their order; each name has one shape everywhere."""
+        if self.size == 1:
+            return [dict(tensors)]
+        device = self._accelerator.device
+        rows = {name: self._accelerator.gather(value[None].to(device)).cpu() for name, value in tensors.items()}
+        return [{name: value[rank].clone() for name, value in rows.items()} for rank in range(self.size)]
+
+    def send(self, tensors: Tensors) -> Tensors:
+        """The first process's tensors."""
+        return dict(broadcast(tensors)) if self.size > 1 else tensors
 
     def hold_gradients(self, model: Any, hold: bool) -> AbstractContextManager[Any]:
         """Where `hold`: gradients stay in this process until the next backward pass without."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+FILE = "trace.json"
 STEPS = 8
 """Updates that a trace holds."""
 
