@@ -2,7 +2,7 @@
 
 Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Three parts, two runs at a time:
 rates  six arms x four learning rates, one seed, equal budgets: the rate with the least validation loss is the arm's own
-source six arms with the source's rate, two seeds, four epochs
+source six arms with the source's rate, two seeds, five epochs
 own    six arms with their own rate, three fresh seeds
 `--kill SECONDS` kills (SIGKILL) runs at random, each about so many seconds after its start, and starts them again.
 Finished runs are found, not repeated.
