@@ -3,8 +3,7 @@
 import json
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,17 +23,17 @@ from isoscope.corpora.checkpoints import fetch_checkpoint
 from isoscope.corpora.corpus import SPLITS
 from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.tokens import Encoded
-from isoscope.errors import InputError, RunError
+from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models import build
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.training import trace
-from isoscope.training.determinism import choose_kernels, refusal
+from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
-from isoscope.training.ranks import Ranks
+from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
@@ -91,12 +90,12 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
     run = work.run
     with StopSignal() as stop:
         if launched.rank() > 0:
-            with _plainly():
+            with in_one_line():
                 _assist(work, stop)
             return output or run.output
         with tracked(run, stop):
             finished = run.finished
-            with _plainly():
+            with in_one_line():
                 if launched.size() > 1:
                     Ranks(_accelerator(training)).from_main(finished)
                 if not finished:
@@ -110,7 +109,7 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
 
 def rehearse(work: Job, updates: int) -> trace.Trace:
     """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
-    with tempfile.TemporaryDirectory() as folder, _plainly():
+    with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop, _ = _loop(work, _accelerator(work.training), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
 
@@ -226,22 +225,6 @@ def _loop(
         stop=stop,
     )
     return loop, splits
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Torch's refusals, and the death of another process of the run, in one line."""
-    try:
-        yield
-    except RuntimeError as error:
-        if line := refusal(error):
-            raise line from None
-        if launched.size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
-            raise RunError(
-                f"another of the run's {launched.size()} processes is gone ({str(error).splitlines()[0]}); "
-                "the same command goes on from the last state"
-            ) from None
-        raise
 
 
 def _accelerator(training: Training) -> Accelerator:

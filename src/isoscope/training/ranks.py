@@ -1,7 +1,7 @@
 """Several processes on one run: each computes its part of every batch, the first one alone writes and speaks."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,10 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast
 
+from isoscope import launched
 from isoscope.corpora.batches import Indices, rank_slice
+from isoscope.errors import RunError
+from isoscope.training.determinism import refusal
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Tensors = dict[str, torch.Tensor]
@@ -61,3 +64,19 @@ class Ranks:
     def hold_gradients(self, model: Any, hold: bool) -> AbstractContextManager[Any]:
         """Where `hold`: gradients stay in this process until the next backward pass without."""
         return self._accelerator.no_sync(model) if hold and self.size > 1 else nullcontext()
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Turn torch's refusals under `strict`, and the death of another process of the run, into `RunError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if line := refusal(error):
+            raise line from None
+        if launched.size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
+            raise RunError(
+                f"another of the run's {launched.size()} processes is gone ({str(error).splitlines()[0]}); "
+                "the same command goes on from the last state"
+            ) from None
+        raise
