@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from isoscope.tracking.dvc_lock import free_dvc
 from isoscope.tracking.provenance import file_md5s
 from pipeline_project import BINARIES, Finished, Project, family, left, wait_for, written
 
@@ -48,22 +49,25 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("top", TOPS)
-def test_nothing_runs_on(project: Project, top: str, number: signal.Signals) -> None:
+def test_nothing_runs_on(project: Project, tmp_path: Path, top: str, number: signal.Signals) -> None:
     seen = points(project)
-    process = subprocess.Popen(
-        TOPS[top],
-        cwd=project.folder,
-        env=project.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    wait_for(lambda: points(project) > seen + 20)
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            TOPS[top],
+            cwd=project.folder,
+            env=project.environment(),
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+    wait_for(lambda: points(project) > seen + 20 or process.poll() is not None)
+    assert process.poll() is None, (tmp_path / "said").read_text("utf-8")
     everyone = family(process)
     assert any("train" in one.cmdline() for one in everyone)
     process.send_signal(number)
     process.wait(30)
     assert left(everyone) == []
+    free_dvc(project.folder)  # as `isoscope repro` does; a bare `dvc repro` takes zombies for living
 
 
 def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Project, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     [attempt] = record.attempts
     assert attempt.pid == os.getpid()
     assert attempt.environment == ENVIRONMENT
-    assert attempt.git == {"commit": "1" * 40, "dirty": True, "diff_sha256": git.diff_sha256}
+    assert attempt.git == {"commit": "1" * 40, "dirty": True, "diff_sha256": git.diff_sha256, "scrubbed": False}
     assert [(p.name, p.step, p.epoch) for p in record.metrics[4:8]] == [
         ("train/loss", 5, None),
         ("validation/loss", 5, 1),

@@ -15,6 +15,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.stages.mirror import following
+from isoscope.tracking.dvc_lock import free_dvc
 
 _PR_SET_PDEATHSIG = 1
 
@@ -37,6 +38,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     if configuration.overrides:
         settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
         command = [dvc, "exp", "run", *settings, *words]
+    free_dvc(project.folder)
     with following(project) as followed:
         child = subprocess.Popen(command, cwd=project.folder, env=environment | followed, preexec_fn=_end_with_parent)
         with _handed_on(child):
