@@ -137,7 +137,9 @@ def main() -> None:
             print("Not measured, for mounting takes root: out of space, read-only.\n")
         speeds: dict[str, list[float]] = {state: [] for state in states}
         for turn in range(arguments.rounds):
-            for number, (state, uri) in enumerate(states.items()):
+            order = list(enumerate(states.items()))
+            order = order[turn % len(order) :] + order[: turn % len(order)]  # a machine's drift falls on each alike
+            for number, (state, uri) in order:
                 speeds[state].append(train(project, 100 * turn + number, arguments.epochs, uri))
                 print(f"round {turn + 1}, {state}: {speeds[state][-1]:.0f} tokens/s", file=sys.stderr)
     base = speeds["nobody mirrors"]
