@@ -73,6 +73,16 @@ def trained(study: str, arm: str, seed: int) -> Path:
     return Path("models") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
+def extracted(study: str, arm: str, seed: int) -> Path:
+    """Hidden states of a training run's snapshots over the probe set."""
+    return Path("data/hidden_states") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
+
+
+def measured(study: str, arm: str, seed: int) -> Path:
+    """Tables of what was measured in a run's hidden states."""
+    return Path("data/measures") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
+
+
 def analysed(study: str) -> Path:
     """Tables, metrics and figures of one study."""
     return Path("reports") / checked_name("study", study)

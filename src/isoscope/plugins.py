@@ -1,4 +1,4 @@
-"""Fusions and data sets of one's own: one file outside the package, typed by its signature.
+"""Fusions, data sets and measures of one's own: one file outside the package, typed by its signature.
 
     from pydantic import PositiveFloat
     from isoscope.plugins import fusion
@@ -37,6 +37,7 @@ class Plugin(NamedTuple):
 
 FUSIONS: dict[str, Plugin] = {}
 DATASETS: dict[str, Plugin] = {}
+MEASURES: dict[str, Plugin] = {}
 
 
 def _register(registry: dict[str, Plugin], name: str, given: frozenset[str]) -> Callable[..., Callable[..., Any]]:
@@ -82,6 +83,15 @@ def dataset(name: str) -> Callable[..., Callable[..., Any]]:
     return _register(DATASETS, name, frozenset())
 
 
+def measure(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a function `(cell) -> {figure: number}` as the measure `name`.
+
+    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `analysis.cells.Cell` for what
+    else it knows.
+    """
+    return _register(MEASURES, name, frozenset({"cell"}))
+
+
 def load(path: Path) -> None:
     """Run a plugin file, so that its fusions and data sets are known.
 
@@ -90,7 +100,7 @@ def load(path: Path) -> None:
     path = path.resolve()
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file")
-    if any(plugin.file == path for plugin in (*FUSIONS.values(), *DATASETS.values())):
+    if any(plugin.file == path for plugin in (*FUSIONS.values(), *DATASETS.values(), *MEASURES.values())):
         return
     spec = importlib.util.spec_from_file_location(f"isoscope_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:

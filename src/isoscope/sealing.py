@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 EVENT = "isoscope.durable"
 Point = Literal[
     "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
-    "data", "table", "report", "params", "note",
+    "data", "states", "table", "report", "params", "note",
 ]  # fmt: skip
 POINTS: tuple[Point, ...] = get_args(Point)
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from isoscope.config.base import Below, Fraction, Name, Section, Seed
 from isoscope.config.data import Data
+from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
 from isoscope.config.training import Training
 
@@ -47,6 +48,8 @@ class Root(Section):
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; the task of every study that has seeds must be among them."""
     studies: dict[Name, Study]
+    extraction: Extraction
+    measures: Measures
     analysis: Analysis
     report: Report
 

@@ -58,7 +58,7 @@ def from_scratch(
         pad_token_id=pad_id,
         **_head(labels),
     )
-    with _seeded(seed):
+    with seeded(seed):
         return FusionBertForSequenceClassification(config)
 
 
@@ -75,7 +75,7 @@ def from_checkpoint(
     settings = {key: value for key, value in plain.to_dict().items() if key in BertConfig.__dataclass_fields__}
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
     config = FusionBertConfig(**settings | _head(labels))
-    with _seeded(seed), _quiet():
+    with seeded(seed), quiet():
         try:
             loaded: Any = FusionBertForSequenceClassification.from_pretrained(
                 folder,
@@ -165,7 +165,7 @@ def _check_loaded(folder: Path, info: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Draw weights from `seed` and leave the global generator as it was; parameters are made on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -173,7 +173,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bar and no table of new weights: what is new is checked here."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

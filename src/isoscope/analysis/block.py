@@ -1,0 +1,138 @@
+"""The embedding block over training: what word, position and fusion make of each other.
+
+Three tables: cosines of tokens after the block (the source's heat-map as numbers), spectra along the hidden index with
+the control of permuted axes, and the fusion's kernel as a filter.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.analysis.trajectory import Trajectory
+from isoscope.geometry.contextuality import units
+from isoscope.geometry.fourier import fourier, permuted_axes
+from isoscope.geometry.kernels import kernel_energy
+
+PARTS = ("block_word", "block_position", "block_fused", "block_normed")
+NEAR = 3
+"""Positions at most so far apart are neighbours: a kernel may see both."""
+
+
+def cosine_table(run: Trajectory) -> pd.DataFrame:
+    """Mean cosine of pairs of tokens of different sentences, for each snapshot and part of the block.
+
+    Pairs: all; of one position and different words; of one word and different positions; of different words whose
+    positions are more than `NEAR` apart; [CLS] and [SEP] are left out. `n`: pairs of the kind.
+    """
+    tokens = run.tokens
+    inner = ~tokens["end"].to_numpy()
+    sentence, position, word = (tokens[name].to_numpy()[inner] for name in ("sentence", "position", "token"))
+    apart = np.abs(position[:, None] - position[None])
+    same_word = word[:, None] == word[None]
+    pairs = np.triu(sentence[:, None] != sentence[None], 1)
+    kinds = {
+        "all": pairs,
+        "same position": pairs & (apart == 0) & ~same_word,
+        "same word": pairs & same_word & (apart > 0),
+        "neither": pairs & ~same_word & (apart > NEAR),
+    }
+    rows: list[dict[str, Any]] = []
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        for part in PARTS:
+            if part in arrays.names:
+                unit = units(arrays.whole(part)[inner])
+                cosines = unit @ unit.T
+                for kind, chosen in kinds.items():
+                    count = int(chosen.sum())
+                    mean = float(cosines[chosen].mean()) if count else float("nan")
+                    rows.append({**_who(snapshot), "part": part.removeprefix("block_"), "pairs": kind, "cosine": mean, "n": count})  # noqa: E501
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+    """Spectral flatness and share of near-dead frequencies for each snapshot and part, with the hidden axes permuted too."""
+    rows = []
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        for part in PARTS:
+            if part in arrays.names:
+                points = arrays.whole(part)
+                found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
+                rows.append(
+                    {
+                        **_who(snapshot),
+                        "part": part.removeprefix("block_"),
+                        "flatness": found.flatness,
+                        "dead": found.dead,
+                        "flatness_permuted": control.flatness,
+                        "dead_permuted": control.dead,
+                        "n": len(points),
+                        "d": points.shape[1],
+                    }
+                )
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def kernel_table(run: Trajectory) -> pd.DataFrame:
+    """Where the energy of the fusion's kernel lies at each snapshot; empty without a kernel."""
+    rows = []
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "kernel" in arrays.names:
+            weights = arrays.whole("kernel")
+            energy = kernel_energy(weights)
+            names = ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
+            for source, name in enumerate(names):
+                rows.append(
+                    {
+                        **_who(snapshot),
+                        "source": name,
+                        **{place: float(share[source]) for place, share in energy._asdict().items()},
+                        "norm": float(np.linalg.norm(weights[source])),
+                    }
+                )
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def dimension_table(run: Trajectory) -> pd.DataFrame:
+    """Mean, sd, skewness and kurtosis of each hidden dimension of the fused tokens, first and chosen snapshot.
+
+    `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
+    """
+    rows = []
+    for snapshot in dict.fromkeys((run.trained[0], run.best)):
+        arrays = run.arrays(snapshot)
+        if "block_normed" not in arrays.names:
+            continue
+        points = arrays.whole("block_normed").astype(np.float64)
+        mean, sd = points.mean(0), points.std(0, ddof=1)
+        scaled = (points - mean) / np.where(sd > 0, sd, 1.0)
+        rows.append(
+            pd.DataFrame(
+                {
+                    **_who(snapshot),
+                    "dimension": np.arange(points.shape[1]),
+                    "mean": mean,
+                    "sd": sd,
+                    "skewness": (scaled**3).mean(0),
+                    "kurtosis": (scaled**4).mean(0),
+                    "outlier": _far(mean) | _far(sd),
+                    "n": len(points),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
+
+
+def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    middle = np.median(values)
+    spread = 1.4826 * np.median(np.abs(values - middle))
+    found: npt.NDArray[np.bool_] = np.abs(values - middle) > 6 * spread
+    return found
+
+
+def _who(snapshot: Any) -> dict[str, Any]:
+    return {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}

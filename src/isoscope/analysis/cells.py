@@ -1,0 +1,105 @@
+"""One cloud of representations, a layer at a snapshot, with what measures ask of it, each worked out once."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.geometry import moments
+from isoscope.geometry.dimension import Estimate
+from isoscope.geometry.moments import Floats, Ints
+
+ALIKE = 1e-5
+"""Points whose spread is below this share of their length are one point: the cell is degenerate."""
+
+
+class Cell:
+    """A cloud `points` `[n, d]` and what is known of its points.
+
+    `labels`: class of each, None where they have none (words). `groups`: the sentence of each. `names`: the word of
+    each, or None. `attributes`: nuisances by name (first token, length, …), each `[n]`. `subsample` points in each of
+    `draws` subsamples without replacement, the same in all cells of as many points.
+    """
+
+    def __init__(
+        self,
+        points: npt.ArrayLike,
+        *,
+        labels: Ints | None,
+        groups: Ints,
+        names: list[str] | None,
+        attributes: Mapping[str, Ints],
+        subsample: int,
+        draws: int,
+        confidence: float,
+        seed: int,
+    ) -> None:
+        self.points = moments.as_cloud(points)
+        self.labels, self.groups, self.names, self.attributes = labels, groups, names, attributes
+        self.subsample, self.draws, self.confidence, self.seed = subsample, draws, confidence, seed
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+    @property
+    def d(self) -> int:
+        return self.points.shape[1]
+
+    @cached_property
+    def degenerate(self) -> bool:
+        """Whether all points are one: layer-0 [CLS] of a model whose fusion looks at one token at a time."""
+        spread = np.sqrt(((self.points - self.points.mean(0)) ** 2).sum(1).mean())
+        return bool(spread <= ALIKE * np.sqrt((self.points**2).sum(1).mean()))
+
+    @cached_property
+    def raw(self) -> Floats:
+        """Squared singular values."""
+        return moments.spectrum(self.points, centred=False)
+
+    @cached_property
+    def centred(self) -> Floats:
+        """Squared singular values after the mean is taken off."""
+        return moments.spectrum(self.points)
+
+    @cached_property
+    def within(self) -> Floats | None:
+        """Squared singular values after each class's mean is taken off; None without classes."""
+        if self.labels is None:
+            return None
+        return moments.spectrum(moments.within_classes(self.points, self.labels), centred=False)
+
+    @cached_property
+    def subsamples(self) -> list[Ints]:
+        """Rows of each subsample, by a stream that depends on the seed and n alone."""
+        random = np.random.default_rng((self.seed, self.n))
+        size = min(self.subsample, self.n)
+        return [np.sort(random.permutation(self.n)[:size]) for _ in range(self.draws)]
+
+    def at_fixed_n(self, function: Callable[[Floats], float]) -> Estimate:
+        """A figure of `subsample` points: mean over the subsamples, and the quantiles that hold `confidence` of them."""
+        return self.spread([function(self.points[rows]) for rows in self.subsamples])
+
+    def spread(self, figures: list[float]) -> Estimate:
+        """Mean of a figure over subsamples, and the quantiles that hold `confidence` of them; NaN if one is."""
+        values = np.array(figures)
+        if not np.isfinite(values).all():
+            return Estimate(float("nan"), float("nan"), float("nan"))
+        low, high = np.quantile(values, [(1 - self.confidence) / 2, (1 + self.confidence) / 2])
+        return Estimate(float(values.mean()), float(low), float(high))
+
+    def twin(self) -> "Cell":
+        """Isotropic Gaussian noise in this cell's place: as many points and dimensions, the same labels and words."""
+        noise = np.random.default_rng((self.seed, self.n, self.d)).standard_normal(self.points.shape)
+        return Cell(
+            noise,
+            labels=self.labels,
+            groups=self.groups,
+            names=self.names,
+            attributes=self.attributes,
+            subsample=self.subsample,
+            draws=self.draws,
+            confidence=self.confidence,
+            seed=self.seed,
+        )

@@ -1,0 +1,52 @@
+"""Feature dynamics: the principal plane of a representation at every layer and snapshot, frames made comparable."""
+
+import numpy as np
+import pandas as pd
+
+from isoscope.analysis.trajectory import Trajectory
+from isoscope.geometry.planes import Alignment, planes
+
+
+def feature_dynamics(run: Trajectory, alignment: Alignment, *, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Coordinates of every sentence, and a row for each frame, over training.
+
+    The frames of a layer are its snapshots; the reference is the chosen epoch's. First table: layer, snapshot, sentence,
+    pc1, pc2. Second: layer, snapshot, step, explained variance along both axes, principal angles (degrees) to the
+    reference, and whether the frame is degenerate: all points one.
+    """
+    snapshots = run.trained
+    arrays = [run.arrays(one) for one in snapshots]
+    points, frames = [], []
+    for layer in range(arrays[0].shape(vectors)[0]):
+        clouds = np.stack([one.layer(vectors, layer) for one in arrays]).astype(np.float64)
+        found = planes(clouds, alignment, reference=snapshots.index(run.best))
+        spread = np.sqrt(((clouds - clouds.mean(1, keepdims=True)) ** 2).sum(2).mean(1))
+        one_point = spread <= 1e-5 * np.sqrt((clouds**2).sum(2).mean(1))
+        for number, snapshot in enumerate(snapshots):
+            coordinates = found.coordinates[number]
+            points.append(
+                pd.DataFrame(
+                    {
+                        "layer": layer,
+                        "snapshot": snapshot.name,
+                        "sentence": np.arange(len(coordinates)),
+                        "pc1": coordinates[:, 0].astype(np.float32),
+                        "pc2": coordinates[:, 1].astype(np.float32),
+                    }
+                )
+            )
+            explained, angles = found.explained[number], found.angles[number]
+            frames.append(
+                {
+                    "layer": layer,
+                    "snapshot": snapshot.name,
+                    "step": snapshot.step,
+                    "explained_1": explained[0],
+                    "explained_2": explained[1],
+                    "angle_1": angles[0],
+                    "angle_2": angles[1],
+                    "reference": snapshots[found.reference].name,
+                    "degenerate": bool(one_point[number]),
+                }
+            )
+    return pd.concat(points, ignore_index=True), pd.DataFrame(frames)

@@ -1,0 +1,105 @@
+"""The table of every measure at every snapshot, layer and kind of representation of one run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.analysis.cells import Cell
+from isoscope.analysis.measures import measure
+from isoscope.analysis.trajectory import Snapshot, Trajectory
+from isoscope.errors import InputError
+from isoscope.geometry.dimension import Estimate
+
+COLUMNS = (
+    *("snapshot", "step", "epoch", "best", "layer", "vectors"),
+    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate"),
+)
+
+
+class Cells:
+    """The cells of a run, and how each is measured; `settings` as `Cell` takes them."""
+
+    def __init__(self, run: Trajectory, *, subsample: int, draws: int, confidence: float, seed: int) -> None:
+        self.run = run
+        self.settings = {"subsample": subsample, "draws": draws, "confidence": confidence, "seed": seed}
+        self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
+
+    def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
+        """A cloud of the run's sentences, or of its sampled words, with what is known of each point."""
+        probe, words = self.run.probe, self.run.words
+        if vectors == "words":
+            return Cell(
+                points,
+                labels=None,
+                groups=words["sentence"].to_numpy(),
+                names=words["text"].tolist(),
+                attributes={},
+                **self.settings,  # type: ignore[arg-type]
+            )
+        labels = probe["label"].to_numpy()
+        known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
+        return Cell(
+            points,
+            labels=labels if len(np.unique(labels)) > 1 else None,
+            groups=np.arange(len(probe)),
+            names=None,
+            attributes={name: probe[column].to_numpy() for name, column in known.items()},
+            **self.settings,  # type: ignore[arg-type]
+        )
+
+    def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows of the table for one cell."""
+        cell = self.cell(self.run.arrays(snapshot).layer(vectors, layer), vectors)
+        rows = []
+        for name in names:
+            baseline = self._baseline(name, vectors, cell)
+            # A cell of one point has no geometry: its figures are marked, and none is given.
+            found: Mapping[str, float | Estimate] = (
+                dict.fromkeys(baseline, float("nan")) if cell.degenerate else measure(name)(cell)
+            )
+            for figure, value in found.items():
+                estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
+                rows.append(
+                    dict(
+                        zip(
+                            COLUMNS,
+                            (
+                                *(snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors),
+                                *(name, figure, *estimate, baseline.get(figure, np.nan)),
+                                *(cell.n, cell.d, cell.degenerate),
+                            ),
+                            strict=True,
+                        )
+                    )
+                )
+        return rows
+
+    def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
+        """The same measure of isotropic noise with as many points, dimensions, classes and words."""
+        key = (name, vectors, cell.d)
+        if key not in self._baselines:
+            found = measure(name)(cell.twin())
+            self._baselines[key] = {
+                figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
+            }
+        return self._baselines[key]
+
+
+def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
+    """Every (snapshot, kind of representation, layer) there is; those of `vectors` the model has."""
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        for kind in arrays.vectors:
+            if kind in vectors:
+                yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows as a table with fixed types."""
+    if not rows:
+        raise InputError("measures: nothing was measured; does measures.vectors name what the model has?")
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
+    return found.astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})

@@ -1,0 +1,163 @@
+"""Hidden states on disk: a folder per run with its probe set and one file per snapshot, read a layer at a time."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from isoscope.corpora.probe import ProbeSet
+from isoscope.errors import InputError
+from isoscope.sealing import announce, sync, write_text
+
+SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
+RANDOM = "random"
+"""Name of the snapshot of another random initialisation, never trained."""
+
+
+class Snapshot(NamedTuple):
+    """One state of the weights: `name` (`step-128`), update and epoch (None where it has none), sha256 of the weights."""
+
+    name: str
+    step: int | None
+    epoch: int | None
+    best: bool
+    weights: str
+
+
+class Trajectory:
+    """The hidden states of one run over its snapshots, by step; nothing is in memory until it is asked for.
+
+    Raises `InputError` where the folder is none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            facts = json.loads((folder / SNAPSHOTS).read_text("utf-8"))
+            self.facts: dict[str, Any] = facts["facts"]
+            self.snapshots = [Snapshot(**one) for one in facts["snapshots"]]
+        except FileNotFoundError:
+            raise InputError(f"{folder / SNAPSHOTS}: no such file; run: isoscope repro") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{folder / SNAPSHOTS}: not a list of snapshots ({error}); run: isoscope repro") from None
+
+    @cached_property
+    def probe(self) -> pd.DataFrame:
+        """Sentences: row, text (and its pair), label, tokens, first and second token."""
+        return pq.read_table(self.folder / PROBE).to_pandas()
+
+    @cached_property
+    def words(self) -> pd.DataFrame:
+        """Sampled word occurrences: sentence, position (index of the first token), text."""
+        return pq.read_table(self.folder / WORDS).to_pandas()
+
+    @cached_property
+    def tokens(self) -> pd.DataFrame:
+        """Tokens whose embedding parts are kept: sentence, position, token id, special or not."""
+        return pq.read_table(self.folder / TOKENS).to_pandas()
+
+    @property
+    def trained(self) -> list[Snapshot]:
+        """Snapshots on the way of training, by step."""
+        return sorted((one for one in self.snapshots if one.step is not None), key=lambda one: one.step or 0)
+
+    @property
+    def best(self) -> Snapshot:
+        """The snapshot that validation chose, or the last one."""
+        return next((one for one in self.trained if one.best), self.trained[-1])
+
+    def file(self, snapshot: Snapshot) -> Path:
+        return self.folder / "states" / f"{snapshot.name}.safetensors"
+
+    def arrays(self, snapshot: Snapshot) -> "Arrays":
+        return Arrays(self.file(snapshot))
+
+
+class Arrays:
+    """The arrays of one snapshot, mapped into memory; `layer` reads only what it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = safe_open(path, "numpy")
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}); run: isoscope repro") from None
+        self.names = frozenset(self._file.keys())
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._file.get_slice(name).get_shape())
+
+    def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
+        """One layer of `first`, `last`, `mean` or `words`."""
+        found: npt.NDArray[np.float32] = self._file.get_slice(name)[layer]
+        return found
+
+    def whole(self, name: str) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = self._file.get_tensor(name)
+        return found
+
+    @property
+    def vectors(self) -> list[str]:
+        """Which of the layered representations there are."""
+        return [name for name in ("first", "last", "mean", "words") if name in self.names]
+
+
+def write_probe(folder: Path, probe: ProbeSet) -> None:
+    """Write the probe set's tables; equal sets give equal bytes."""
+    encoded = probe.encoded
+    columns = {f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part) for place, part in enumerate(zip(*probe.texts, strict=True))}  # noqa: E501
+    tables = {
+        PROBE: {
+            "row": probe.rows,
+            **columns,
+            "label": encoded.labels,
+            "tokens": encoded.lengths,
+            "token_1": [int(ids[1]) if len(ids) > 1 else -1 for ids in encoded.ids],
+            "token_2": [int(ids[2]) if len(ids) > 2 else -1 for ids in encoded.ids],
+        },
+        WORDS: {"sentence": probe.words.sentence, "position": probe.words.begin, "text": probe.words.text},
+        TOKENS: {
+            "sentence": np.concatenate([np.full(len(encoded.ids[one]), one) for one in probe.block]),
+            "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
+            "token": np.concatenate([encoded.ids[one] for one in probe.block]),
+            "end": np.concatenate([np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) for one in probe.block]),  # noqa: E501
+        },
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(pa.table(table), folder / name, compression="zstd")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:
+    """Write a snapshot's arrays, whole or not at all, marked with `key`, which says what they were made from."""
+    announce("states", path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.writing")
+    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh, metadata={"key": key})
+    sync(fresh)
+    announce("states", path)
+    fresh.replace(path)
+
+
+def holds(path: Path, key: str) -> bool:
+    """Whether the file stands and was made from `key`."""
+    try:
+        with safe_open(path, "numpy") as file:
+            return bool((file.metadata() or {}).get("key") == key)
+    except (OSError, SafetensorError):
+        return False
+
+
+def write_snapshots(folder: Path, snapshots: list[Snapshot], facts: Mapping[str, Any]) -> None:
+    """Write the list of snapshots, which makes the folder readable."""
+    text = json.dumps({"facts": facts, "snapshots": [one._asdict() for one in snapshots]}, indent=1) + "\n"
+    write_text(folder / SNAPSHOTS, text, "states")

@@ -1,0 +1,57 @@
+"""The sections `extraction` and `measures`: what is looked at inside a model, and how."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from isoscope.config.base import Count, Fraction, Name, Section, Seed
+
+
+class Extraction(Section):
+    """The probe set, and the pass over it that keeps hidden states."""
+
+    split: Literal["test", "validation", "train"]
+    """Split the sentences come from; those that stand in another split too are left out."""
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of its distinct sentences."""
+    sentences: Count | None
+    """Sentences at most; null for the whole share."""
+    words: Count
+    """Word occurrences sampled from them."""
+    block: Count
+    """Sentences whose tokens' embedding parts are kept."""
+    attended: Count
+    """Sentences of the attention pass."""
+    seed: Seed
+    """Of these samples, and of the twin with random weights."""
+    batch_size: Count
+    """Sentences per forward pass."""
+    precision: Literal["fp32", "bf16"]
+    """Arithmetic of the forward pass; what is kept is fp32."""
+    device: Literal["cpu", "cuda"]
+    """Where; an absent device is an error, never replaced."""
+    threads: Count | None
+    """CPU threads; null leaves torch's own choice."""
+
+
+class Measures(Section):
+    """What is computed from hidden states."""
+
+    names: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    """Measures of every layer, snapshot and kind of representation: built-in ones and plugins'."""
+    vectors: Annotated[tuple[Literal["first", "last", "mean", "words"], ...], Field(min_length=1, strict=False)]
+    """Representations measured: the first token ([CLS]), the last one, the mean over tokens, sampled words."""
+    subsample: Annotated[int, Field(ge=16)]
+    """Points of a subsample without replacement, for figures at a fixed n and intervals."""
+    draws: Annotated[int, Field(ge=2)]
+    """Subsamples."""
+    confidence: Fraction
+    """Coverage of the intervals over subsamples."""
+    alignment: Literal["joint", "procrustes", "sign"]
+    """How planes of snapshots are turned towards each other."""
+    perplexity: Annotated[float, Field(gt=1)]
+    """Of t-SNE."""
+    seed: Seed
+    """Of subsamples, splits, k-means and t-SNE."""
+    threads: Count | None
+    """CPU threads of linear algebra; null leaves the libraries' own choice."""

@@ -1,0 +1,139 @@
+"""The probe set: sentences that neither trained nor selected a model, and the words and tokens looked at in them."""
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from isoscope.corpora.batches import Indices
+from isoscope.corpora.corpus import text_columns, texts
+from isoscope.corpora.tokens import Encoded, WordPieces
+from isoscope.errors import InputError
+
+
+class Words(NamedTuple):
+    """A sample of word occurrences: sentence of each, its text, and its tokens `begin` … `end` − 1; `[W]` each."""
+
+    sentence: Indices
+    begin: Indices
+    end: Indices
+    text: list[str]
+
+
+class ProbeSet(NamedTuple):
+    """Sentences with their tokens, a sample of their words, and which sentences are looked at more closely.
+
+    `rows` `[n]` of the split they come from; `block`: sentences whose tokens' embedding parts are kept; `attended`:
+    sentences of the attention pass.
+    """
+
+    rows: Indices
+    texts: list[tuple[str, ...]]
+    encoded: Encoded
+    words: Words
+    block: Indices
+    attended: Indices
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) over tokens, labels and samples."""
+        found = hashlib.sha256()
+        for arrays in (self.encoded.ids, self.encoded.type_ids, [self.encoded.labels], self.words[:3], [*self[4:]]):
+            for array in arrays:
+                found.update(np.ascontiguousarray(array, dtype=np.int64).tobytes() + b"\0")
+        return found.hexdigest()
+
+
+def draw_rows(
+    split: pa.Table, others: list[pa.Table], *, share: float, most: int | None, seed: int
+) -> Indices:
+    """Rows of `split`, ascending: a seeded draw of `share` of its distinct texts, at most `most`, none in `others`.
+
+    Raises `InputError` where fewer than 4 are left.
+    """
+    known = {text for table in others for text in texts(table)}
+    fresh = []
+    for row, text in enumerate(texts(split)):
+        if text not in known:
+            known.add(text)
+            fresh.append(row)
+    count = round(share * len(fresh)) if most is None else min(most, round(share * len(fresh)))
+    if count < 4:
+        raise InputError(f"probe set: {count} sentences that are in no other split; give it a larger share or split")
+    return np.sort(_drawn(np.asarray(fresh, np.int64), count, seed, 0))
+
+
+def probe_set(
+    tokenizer: WordPieces,
+    table: pa.Table,
+    rows: Indices,
+    *,
+    max_length: int,
+    words: int,
+    block: int,
+    attended: int,
+    seed: int,
+) -> ProbeSet:
+    """Tokens of the sentences `rows` of `table`, cut to `max_length`; `words`, `block`, `attended`: how many of each.
+
+    A word is what the tokenizer's own splitting says it is; words cut off by `max_length` are not drawn. Labels are the
+    table's, −1 where it has none.
+    """
+    taken = table.take(rows)
+    columns = text_columns(taken)
+    backend = tokenizer.backend
+    if max_length <= backend.num_special_tokens_to_add(len(columns) == 2) + len(columns) - 1:
+        raise InputError(f"max_length: {max_length} leaves no room for text beside the special tokens")
+    backend.enable_truncation(max_length)
+    found = texts(taken)
+    encodings = backend.encode_batch([text if len(text) == 2 else text[0] for text in found])
+    backend.no_truncation()
+    labels = taken["label"].to_numpy() if "label" in taken.column_names else np.full(len(found), -1, np.int64)
+    encoded = Encoded(
+        [np.array(one.ids, np.int32) for one in encodings],
+        [np.array(one.type_ids, np.int32) for one in encodings],
+        labels,
+        sum(bool(one.overflowing) for one in encodings),
+    )
+    spans = [
+        (number, *span, found[number][part][slice(*place)].lower())
+        for number, one in enumerate(encodings)
+        for part, span, place in _spans(one)
+    ]
+    drawn = np.sort(_drawn(np.arange(len(spans)), min(words, len(spans)), seed, 1))
+    kept = [spans[place] for place in drawn]
+    sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
+    everyone = np.arange(len(rows))
+    return ProbeSet(
+        rows,
+        found,
+        encoded,
+        Words(sentence, begin, end, [span[3] for span in kept]),
+        np.sort(_drawn(everyone, min(block, len(rows)), seed, 2)),
+        np.sort(_drawn(everyone, min(attended, len(rows)), seed, 3)),
+    )
+
+
+def _spans(encoding: object) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """(part of the pair, tokens, characters) of each word of a tokenizer's `Encoding`."""
+    words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
+    found: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
+    before = None
+    for token, (word, part) in enumerate(zip(words, parts, strict=True)):
+        if word is None or part is None:
+            before = None
+            continue
+        if (part, word) == before:
+            _, (begin, _), (first, _) = found[-1]
+            found[-1] = (part, (begin, token + 1), (first, places[token][1]))
+        else:
+            found.append((part, (token, token + 1), tuple(places[token])))
+        before = (part, word)
+    return found
+
+
+def _drawn(items: Indices, count: int, *key: int) -> Indices:
+    """`count` of `items` in an order drawn for `key`, by raw draws whose stream NumPy promises for good."""
+    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(len(items))
+    return items[np.argsort(draws, kind="stable")[:count]]

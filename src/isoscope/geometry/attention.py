@@ -1,0 +1,57 @@
+"""What attention maps look at, as a few numbers for each head."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats
+
+
+class AttentionSummary(NamedTuple):
+    """Means over the queries of one sentence, `[..., heads]` each.
+
+    `entropy`: −Σ a ln a / ln T, in [0, 1], 1 for uniform attention; `distance`: Σ a |i − j| in tokens; shares of the
+    weight on the first token ([CLS]), on the last ([SEP]) and on the query itself. Queries are all real tokens.
+    """
+
+    entropy: Floats
+    distance: Floats
+    first: Floats
+    last: Floats
+    itself: Floats
+
+
+def summarise(attention: npt.ArrayLike) -> AttentionSummary:
+    """Summaries of attention `[..., heads, T, T]` (query by key, rows of sum 1) of one sentence without padding.
+
+    Raises `InputError` for rows that do not sum to 1, and for fewer than two tokens.
+    """
+    weights = np.asarray(attention, dtype=np.float64)
+    if weights.ndim < 3 or weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
+        raise InputError(f"attention: expected [..., heads, T, T] of two tokens or more, got {list(weights.shape)}")
+    if not np.allclose(weights.sum(-1), 1.0, atol=1e-3):
+        raise InputError("attention: its rows do not sum to 1")
+    tokens = weights.shape[-1]
+    index = np.arange(tokens)
+    logs = np.log(np.clip(weights, 1e-300, None))
+    return AttentionSummary(
+        entropy=(-(weights * logs).sum(-1) / np.log(tokens)).mean(-1),
+        distance=(weights * np.abs(index[:, None] - index)).sum(-1).mean(-1),
+        first=weights[..., 0].mean(-1),
+        last=weights[..., -1].mean(-1),
+        itself=np.diagonal(weights, axis1=-2, axis2=-1).mean(-1),
+    )
+
+
+def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
+    """1 − Jensen–Shannon divergence (base 2) of two heads' attention, mean over queries, in [0, 1]; 1 for the same.
+
+    Both `[..., T, T]` over the same tokens; broadcasts over the leading axes.
+    """
+    a, b = (np.clip(np.asarray(maps, dtype=np.float64), 1e-300, None) for maps in (one, other))
+    middle = (a + b) / 2
+    divergence = ((a * np.log2(a / middle)).sum(-1) + (b * np.log2(b / middle)).sum(-1)) / 2
+    found: Floats = 1.0 - divergence.mean(-1)
+    return found

@@ -1,0 +1,82 @@
+"""How alike the representations of tokens are: at random, of one word, within one sentence."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, as_cloud
+
+
+class IntraSim(NamedTuple):
+    """Means over sentences: as published, and with each word left out of the mean it is held against."""
+
+    published: float
+    leave_one_out: float
+
+
+def units(points: npt.ArrayLike) -> Floats:
+    """Each point at length 1; a zero vector stays zero (its cosine with anything is 0)."""
+    cloud = as_cloud(points)
+    lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
+    return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
+
+
+def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
+    """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); of all pairs without groups.
+
+    Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same within each group. In [−1, 1]; 0 for isotropic
+    points. Raises `InputError` where no pair is of different groups. Source: Ethayarajh 2019, all pairs instead of 1,000.
+    """
+    unit = units(points)
+    of = np.arange(len(unit)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    if len(of) != len(unit):
+        raise InputError(f"groups: {len(of)} for {len(unit)} points")
+    sums = np.zeros((int(of.max()) + 1, unit.shape[1]))
+    np.add.at(sums, of, unit)
+    counts = np.bincount(of)
+    pairs = float(len(unit)) ** 2 - float((counts.astype(float) ** 2).sum())
+    if pairs == 0:
+        raise InputError("groups: all points are of one group, so no pair is of two")
+    total = sums.sum(0)
+    return float(total @ total - (sums**2).sum()) / pairs
+
+
+def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> float:
+    """SelfSim: mean cosine over the pairs of occurrences of a word, averaged over words with `least` occurrences.
+
+    NaN where no word occurs so often. Source: Ethayarajh 2019, all pairs.
+    """
+    unit, of = units(points), np.unique(np.asarray(words), return_inverse=True)[1].ravel()
+    counts = np.bincount(of)
+    sums = np.zeros((len(counts), unit.shape[1]))
+    np.add.at(sums, of, unit)
+    own = np.bincount(of, weights=(unit**2).sum(1))
+    kept = counts >= max(least, 2)
+    if not kept.any():
+        return float("nan")
+    n = counts[kept].astype(float)
+    return float((((sums[kept] ** 2).sum(1) - own[kept]) / (n * (n - 1))).mean())
+
+
+def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
+    """IntraSim: mean cosine of a sentence's words with the mean vector of the sentence, averaged over sentences.
+
+    As published a word is part of the mean it is held against: .58, .45, .32, .20 for independent words at 3, 5, 10, 25
+    a sentence. Left out of it, independent words give 0. Sentences of one word are skipped; NaN without any other.
+    """
+    cloud, of = as_cloud(points), np.unique(np.asarray(sentences), return_inverse=True)[1].ravel()
+    counts = np.bincount(of)
+    sums = np.zeros((len(counts), cloud.shape[1]))
+    np.add.at(sums, of, cloud)
+    kept = counts > 1
+    if not kept.any():
+        return IntraSim(float("nan"), float("nan"))
+    unit = units(cloud)
+    with_itself = (unit * units(sums)[of]).sum(1)
+    without = (unit * units(sums[of] - cloud)).sum(1)
+    published, left_out = (
+        (np.bincount(of, weights=cosines) / counts)[kept].mean() for cosines in (with_itself, without)
+    )
+    return IntraSim(float(published), float(left_out))

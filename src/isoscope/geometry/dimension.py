@@ -1,0 +1,68 @@
+"""Intrinsic dimension: how many coordinates a cloud needs locally, from distances to near neighbours."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, as_cloud
+
+
+_ROWS = 1024  # of the distance matrix at once
+
+
+class Estimate(NamedTuple):
+    """A statistic with its spread over subsamples without replacement."""
+
+    value: float
+    low: float
+    high: float
+
+
+def near_distances(points: npt.ArrayLike, k: int) -> Floats:
+    """Distances to the k nearest other places, rising, `[n, k]`; points that coincide count as one place."""
+    cloud = np.unique(as_cloud(points), axis=0)
+    if len(cloud) <= k:
+        raise InputError(f"points: {len(cloud)} different ones, but {k} neighbours are asked for")
+    # By differences (not by the expansion of the square), which holds in a narrow cone far from the origin.
+    parts = [
+        np.sort(np.partition(cdist(cloud[start : start + _ROWS], cloud), k, axis=1)[:, : k + 1], axis=1)[:, 1:]
+        for start in range(0, len(cloud), _ROWS)
+    ]
+    return np.concatenate(parts)
+
+
+def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:
+    """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance.
+
+    The largest `discard` of the ratios are left out, as its authors do. Facco et al. 2017 (Sci. Rep. 7:12140). Dimensions
+    above about 10 are underestimated. Raises `InputError` for fewer than 3 different points.
+    """
+    return two_nn_of(near_distances(points, 2), discard=discard)
+
+
+def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
+    """TwoNN from distances to the nearest places, rising, of which the first two are used."""
+    ratio = np.sort(near[:, 1] / near[:, 0])
+    n = len(ratio)
+    kept = max(1, int(n * (1.0 - discard)))
+    x, y = np.log(ratio[:kept]), -np.log1p(-np.arange(kept) / n)
+    square = float(x @ x)
+    return float(x @ y) / square if square > 0 else float("nan")
+
+
+def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
+    """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, inverses averaged over points.
+
+    The averaging of inverses is MacKay and Ghahramani's. Raises `InputError` for k or fewer different points.
+    """
+    return mle_of(near_distances(points, k))
+
+
+def mle_of(near: Floats) -> float:
+    """Maximum likelihood dimension from distances to the k nearest places, rising, `[n, k]`."""
+    inverse = np.log(near[:, -1:] / near[:, :-1]).mean(1)
+    mean = float(inverse.mean())
+    return 1.0 / mean if mean > 0 else float("nan")

@@ -1,0 +1,78 @@
+"""How evenly a cloud fills its space. Each figure depends on n and d: say them, and the floor, beside it."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from isoscope.geometry.moments import Floats, as_cloud, covariance_traces, spectrum
+
+
+def shares(spectrum: Floats, k: int = 3) -> Floats:
+    """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`; NaN beyond its rank.
+
+    Of a raw spectrum the score of Razzhigaev et al. 2024 (arXiv:2311.05928), of a centred one the explained variance.
+    """
+    found = np.full(k, np.nan)
+    total = spectrum.sum()
+    if total > 0:
+        found[: len(spectrum)] = spectrum[:k] / total
+    return found
+
+
+def isotropic_floor(n: int, d: int) -> float:
+    """a_1 of n points of isotropic Gaussian noise in d dimensions: Marchenko and Pastur's edge `(1 + √(n/d))² / n`."""
+    return float((1.0 + np.sqrt(n / d)) ** 2 / n)
+
+
+def participation_ratio(spectrum: Floats) -> float:
+    """`(Σ λ)² / Σ λ²` of a spectrum of squared singular values: in how many directions the variance lies; plug-in.
+
+    1 for a line; d for equal variances and n → ∞. NaN for a single point. Biased downwards by few points.
+    """
+    square = float((spectrum**2).sum())
+    return float(spectrum.sum()) ** 2 / square if square > 0 else float("nan")
+
+
+def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
+    """`(tr Σ)² / tr Σ²` from unbiased estimates of both: d for isotropic noise whatever n (a ratio, so nearly unbiased).
+
+    NaN where the estimate of tr Σ² is not positive. Raises `InputError` for fewer than 4 points.
+    """
+    first, second = covariance_traces(points)
+    return first**2 / second if second > 0 else float("nan")
+
+
+def isoscore(participation_ratio: float, d: int) -> float:
+    """IsoScore of Rudman et al. 2022, which equals `(PR − 1) / (d − 1)`: 0 for a line, 1 for equal variances.
+
+    k equal variances of d: `(k − 1) / (d − 1)`. From the plug-in ratio it is the published score. NaN for d = 1.
+    """
+    return (participation_ratio - 1.0) / (d - 1) if d > 1 else float("nan")
+
+
+def effective_rank(spectrum: Floats) -> float:
+    """`exp H(p)`, p_i = σ_i / Σ σ_j (singular values, natural log); Roy and Vetterli 2007. NaN for a single point."""
+    values = np.sqrt(spectrum)
+    total = values.sum()
+    if total == 0:
+        return float("nan")
+    share = values[values > 0] / total
+    return float(np.exp(-(share * np.log(share)).sum()))
+
+
+def partition_isotropy(points: npt.ArrayLike) -> float:
+    """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the eigenvectors of XᵀX; 0 is isotropic.
+
+    Mu and Viswanath 2018 with both signs of each eigenvector, since the sign of one is a library's whim, and in logs,
+    since Z overflows. Depends on the scale of the points. Invariant to rotation.
+    """
+    cloud = as_cloud(points)
+    _, _, directions = np.linalg.svd(cloud, full_matrices=False)
+    along = cloud @ directions.T
+    partition = np.concatenate([logsumexp(along, axis=0), logsumexp(-along, axis=0)])
+    return float(partition.min() - partition.max())
+
+
+def anisotropy(points: npt.ArrayLike, k: int = 3) -> Floats:
+    """a_1 … a_k of the raw cloud, see `shares`."""
+    return shares(spectrum(points, centred=False), k)

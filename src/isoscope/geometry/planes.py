@@ -1,0 +1,88 @@
+"""Principal planes of many frames of the same points, turned so that frames can be compared."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import orthogonal_procrustes, subspace_angles
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, as_cloud
+
+Alignment = Literal["joint", "procrustes", "sign"]
+
+
+class Planes(NamedTuple):
+    """What one sees of F frames of n points.
+
+    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes; `angles`
+    `[F, 2]`, principal angles in degrees between a frame's plane and that of the reference frame (joint: between its own
+    principal plane and the common one); `reference`: the frame others are turned to.
+    """
+
+    coordinates: Floats
+    explained: Floats
+    angles: Floats
+    reference: int
+
+
+def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
+    """PC1 and PC2 of each frame `[F, n, d]` of the same n points.
+
+    joint: one PCA over all frames together, so axes are the same everywhere. procrustes: a frame's own plane, turned or
+    reflected to lie as near as it can to the reference frame's (least squares over points). sign: a frame's own
+    components, each with the sign that correlates with the frame before. Raises `InputError` on another alignment, and
+    where a frame is one point many times.
+    """
+    clouds = [as_cloud(frame, least=3) for frame in np.asarray(frames)]
+    reference %= len(clouds)
+    own = [_components(cloud - cloud.mean(0)) for cloud in clouds]
+    if alignment == "joint":
+        pooled = np.concatenate(clouds)
+        common = _components(pooled - pooled.mean(0))
+        scores = [(cloud - pooled.mean(0)) @ common for cloud in clouds]
+        angles = [_angles(one, common) for one in own]
+        explained = [_explained(cloud, common) for cloud in clouds]
+        return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
+    scores = [(cloud - cloud.mean(0)) @ one for cloud, one in zip(clouds, own, strict=True)]
+    if alignment == "procrustes":
+        scores = [score @ orthogonal_procrustes(score, scores[reference])[0] for score in scores]
+    elif alignment == "sign":
+        for before, score in zip(scores, scores[1:], strict=False):
+            score *= np.where((before * score).sum(0) < 0, -1.0, 1.0)
+    else:
+        raise InputError(f"alignment: {alignment!r} is none of joint, procrustes, sign")
+    angles = [_angles(one, own[reference]) for one in own]
+    explained = [
+        score.var(0) / total if (total := cloud.var(0).sum()) > 0 else np.full(2, np.nan)
+        for score, cloud in zip(scores, clouds, strict=True)
+    ]
+    return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
+
+
+def _components(centred: Floats) -> Floats:
+    """The two leading principal axes as columns `[d, 2]`, each with its largest entry positive."""
+    n, d = centred.shape
+    if d < 2:
+        raise InputError(f"points: {d} dimension, a plane needs two")
+    if n < d:
+        values, left = np.linalg.eigh(centred @ centred.T)
+        axes = centred.T @ left[:, :-3:-1] / np.sqrt(np.clip(values[:-3:-1], 1e-300, None))
+        axes, _ = np.linalg.qr(axes)
+    else:
+        axes = np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
+    largest = axes[np.abs(axes).argmax(0), range(2)]
+    found: Floats = axes * np.where(largest < 0, -1.0, 1.0)
+    return found
+
+
+def _angles(one: Floats, other: Floats) -> Floats:
+    found: Floats = np.degrees(subspace_angles(one, other))
+    return found
+
+
+def _explained(cloud: Floats, axes: Floats) -> Floats:
+    centred = cloud - cloud.mean(0)
+    total = float((centred**2).sum())
+    found: Floats = ((centred @ axes) ** 2).sum(0) / total if total > 0 else np.full(2, np.nan)
+    return found

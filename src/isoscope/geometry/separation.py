@@ -1,0 +1,156 @@
+"""How a cloud falls into classes and clusters, as numbers instead of by eye."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.cluster import KMeans
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.metrics import adjusted_mutual_info_score, silhouette_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, as_cloud, within_classes
+
+LEADING = 20
+"""Principal components that shapes are looked for in: enough for two, few enough to draw a null from."""
+
+
+class Clusters(NamedTuple):
+    """k-means at the k with the largest mean silhouette: k, that silhouette, and AMI with each attribute."""
+
+    k: int
+    silhouette: float
+    ami: dict[str, float]
+
+
+class Arch(NamedTuple):
+    """Out-of-sample R² of PC2 on PC1 and PC1², the share of null draws at least as large, and their mean."""
+
+    r2: float
+    p: float
+    null: float
+
+
+def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int64]]:
+    cloud = as_cloud(points, least=3)
+    names, of = np.unique(np.asarray(labels), return_inverse=True)
+    if len(of) != len(cloud):
+        raise InputError(f"labels: {len(of)} for {len(cloud)} points")
+    if not 2 <= len(names) < len(cloud):
+        raise InputError(f"labels: {len(names)} classes among {len(cloud)} points; expected two or more, and fewer")
+    return cloud, of.ravel()
+
+
+def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
+    """The centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
+    cloud = as_cloud(points)
+    cloud = cloud - cloud.mean(0)
+    left, values, _ = np.linalg.svd(cloud, full_matrices=False)
+    found: Floats = left[:, :k] * values[:k]
+    return found
+
+
+def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Mean silhouette of the classes (Euclidean), in [−1, 1]; Rousseeuw 1987."""
+    cloud, of = _classes(points, labels)
+    return float(silhouette_score(cloud, of))
+
+
+def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """tr S_B / tr S_W: variance between class means over variance within classes; NaN where nothing varies within."""
+    cloud, of = _classes(points, labels)
+    within = float((within_classes(cloud, of) ** 2).sum())
+    total = float(((cloud - cloud.mean(0)) ** 2).sum())
+    return (total - within) / within if within > 1e-12 * total else float("nan")
+
+
+def centroid_distance(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Mean Euclidean distance between class means, in units of the root mean squared distance of a point to its own."""
+    cloud, of = _classes(points, labels)
+    means = np.stack([cloud[of == one].mean(0) for one in range(of.max() + 1)])
+    pairs = np.linalg.norm(means[:, None] - means[None], axis=-1)[np.triu_indices(len(means), 1)]
+    spread = float(np.sqrt((within_classes(cloud, of) ** 2).sum(1).mean()))
+    return float(pairs.mean()) / spread if spread > 0 else float("nan")
+
+
+def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> float:
+    """Accuracy on points held out of a ridge classifier, mean of two halves drawn within classes, in [0, 1].
+
+    The penalty is chosen inside the training half by generalised cross-validation. Chance is the largest class's share.
+    """
+    cloud, of = _classes(points, labels)
+    half = np.zeros(len(cloud), bool)
+    random = np.random.default_rng(seed)
+    for one in range(of.max() + 1):
+        rows = random.permutation(np.flatnonzero(of == one))
+        half[rows[: len(rows) // 2]] = True
+    scores = []
+    for train in (half, ~half):
+        if len(np.unique(of[train])) < 2:
+            raise InputError("labels: a class with one point only cannot be split into halves")
+        model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
+        scores.append(model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]))
+    return float(np.mean(scores))
+
+
+def clusters(
+    points: npt.ArrayLike, attributes: Mapping[str, npt.ArrayLike], *, most: int = 6, seed: int = 0
+) -> Clusters:
+    """k-means for k = 2 … `most` in the leading components, and what the clusters are made of.
+
+    AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition. A cluster is no
+    finding until it beats its nuisances: hand in first tokens, lengths and positions beside the label.
+    """
+    scores = principal_scores(as_cloud(points, least=most + 1))
+    scores = scores[:, scores.std(0) > 1e-9 * max(float(scores.std()), 1e-300)]
+    if scores.shape[1] == 0:
+        raise InputError("points: they are all the same")
+    best: tuple[float, int, npt.NDArray[np.int64]] | None = None
+    for k in range(2, most + 1):
+        of = KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
+        if len(np.unique(of)) < 2:
+            continue
+        value = float(silhouette_score(scores, of))
+        if best is None or value > best[0]:
+            best = (value, k, of)
+    if best is None:
+        raise InputError("points: they are all the same")
+    ami = {name: float(adjusted_mutual_info_score(np.asarray(of), best[2])) for name, of in attributes.items()}
+    return Clusters(best[1], best[0], ami)
+
+
+def arch_score(points: npt.ArrayLike, *, draws: int = 39, seed: int = 0) -> Arch:
+    """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
+
+    The null is Gaussian clouds with the same variances along the leading components; p = (1 + #{null ≥ r2})/(1 + draws).
+    R² can be negative: worse than the mean.
+    """
+    scores = principal_scores(as_cloud(points, least=25))
+    random = np.random.default_rng(seed)
+    fold = random.permutation(len(scores)) % 5
+    found = _held_out_r2(scores[:, :2], fold)
+    null = []
+    for _ in range(draws):
+        cloud = random.standard_normal(scores.shape) * scores.std(0)
+        cloud -= cloud.mean(0)
+        _, directions = np.linalg.eigh(cloud.T @ cloud)
+        null.append(_held_out_r2(cloud @ directions[:, : -3 : -1], fold))
+    return Arch(found, (1 + sum(value >= found for value in null)) / (1 + draws), float(np.mean(null)))
+
+
+def _held_out_r2(plane: Floats, fold: npt.NDArray[np.int64]) -> float:
+    if plane.shape[1] < 2 or plane[:, 1].std() <= 1e-9 * plane[:, 0].std():
+        return float("nan")
+    x, y = plane[:, 0] / plane[:, 0].std(), plane[:, 1]
+    design = np.stack([np.ones_like(x), x, x**2], 1)
+    inside = np.zeros((5, len(x)))
+    inside[fold, np.arange(len(x))] = 1.0  # sums over a fold; those of the other four are what it is not in
+    moments = np.einsum("kn,ni,nj->kij", inside, design, design, optimize=True)
+    products = inside @ (design * y[:, None])
+    weights = np.linalg.solve(moments.sum(0) - moments, (products.sum(0) - products)[..., None])[..., 0]
+    means = (products.sum(0)[0] - products[:, 0]) / (moments.sum(0)[0, 0] - moments[:, 0, 0])
+    error = ((y - (design * weights[fold]).sum(1)) ** 2).sum()
+    return 1.0 - float(error / ((y - means[fold]) ** 2).sum())

@@ -1,0 +1,66 @@
+"""The bare encoder or decoder of any Hugging Face checkpoint, and its twin that never learned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel
+
+import isoscope.models  # noqa: F401 - registers the fusions' architecture
+from isoscope.errors import InputError
+from isoscope.models.build import quiet, seeded
+
+WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
+
+
+def load_encoder(folder: Path) -> Any:
+    """The model without a head, in fp32 and evaluation mode.
+
+    Raises `InputError` where the folder is no checkpoint of a text transformer, weights are missing or no safetensors,
+    or hold NaN or infinity.
+    """
+    config = _config(folder)
+    with quiet():
+        try:
+            model, info = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, SafetensorError, RuntimeError) as error:
+            raise InputError(f"checkpoint {folder}: {str(error).strip().splitlines()[0]}") from error
+    lacking = sorted(key for key in info["missing_keys"] if not key.startswith(WITHIN))
+    if lacking:
+        named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+        raise InputError(f"checkpoint {folder}: weights are missing: {named}")
+    for name, value in model.named_parameters():
+        if not torch.isfinite(value).all():
+            raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
+    return model.eval()
+
+
+def random_encoder(folder: Path, *, seed: int) -> Any:
+    """A model of the checkpoint's architecture with weights drawn anew, as it would start from scratch."""
+    with seeded(seed), quiet():
+        return AutoModel.from_config(_config(folder), dtype=torch.float32).eval()
+
+
+def _config(folder: Path) -> Any:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise InputError(f"checkpoint {folder}: no config.json in it; give a Hugging Face checkpoint's folder")
+    try:
+        settings = json.loads(file.read_text("utf-8"))
+        if settings.get("auto_map"):
+            raise InputError(f"{file}: asks for code of its own (auto_map), and none is run; take another")
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(f"checkpoint {folder}: {' '.join(str(error).split())[:200]}") from None
+    if not getattr(config, "num_hidden_layers", 0) or not getattr(config, "vocab_size", 0):
+        raise InputError(f"checkpoint {folder}: {config.model_type!r} is no transformer over text")
+    return config

@@ -1,0 +1,180 @@
+"""Stage `extract-<study>@<arm>`: hidden states of every snapshot of an arm's runs over the probe set."""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import load_file
+from tqdm import tqdm
+
+from isoscope import paths
+from isoscope.analysis import hidden_states as passes
+from isoscope.analysis.outputs import read_output, read_points
+from isoscope.analysis.trajectory import RANDOM, Snapshot, holds, write_arrays, write_probe, write_snapshots
+from isoscope.config.inspection import Extraction
+from isoscope.config.project import Study
+from isoscope.corpora import probe, tokens
+from isoscope.corpora.corpus import SPLITS
+from isoscope.corpora.hub import checkpoint_digest
+from isoscope.corpora.manifest import sha256
+from isoscope.errors import InputError
+from isoscope.guard import StoppedError, StopSignal
+from isoscope.models.encoder import load_encoder, random_encoder
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.run import Identity, Run, tracked
+
+TWIN_SEED = 10_000
+"""Added to a run's seed for the twin with other random weights."""
+
+
+class Source(NamedTuple):
+    """One snapshot and the folder that holds its weights."""
+
+    snapshot: Snapshot
+    folder: Path
+
+
+def extract(
+    extraction: Extraction, study: Study, *, name: str, arm: str, seeds: Collection[int], project: paths.Project, publish: bool
+) -> list[Path]:
+    """Keep the hidden states of an arm's finished runs, or go on with that, or find it done; returns a folder for each.
+
+    Raises `InputError` where a run or its task is missing, `StoppedError` after a signal.
+    """
+    return [_of_run(extraction, name, arm, seed, study.task, project, publish) for seed in seeds]
+
+
+def _of_run(
+    extraction: Extraction, study: str, arm: str, seed: int, task: str, project: paths.Project, publish: bool
+) -> Path:
+    trained = project.folder / paths.trained(study, arm, seed)
+    data = project.folder / paths.processed(task)
+    for folder, file, command in (
+        (trained, "config.yaml", f"isoscope train {study} {arm} --seed {seed}"),
+        (data, "manifest.json", f"isoscope prepare {task}"),
+    ):
+        if not (folder / file).is_file():
+            raise InputError(f"{folder}: not there yet; run: {command}")
+    run = Run(project, _identity(extraction, study, arm, seed, task, trained, data))
+    with StopSignal() as stop, tracked(run, stop):
+        if not run.finished:
+            _extract(run, extraction, trained, data, stop)
+        if not publish:
+            return run.output
+        output = project.folder / paths.extracted(study, arm, seed)
+        run.finished_as(output, run.publish(output, probe=json.loads((run.output / "snapshots.json").read_text())["facts"]))
+    return output
+
+
+def _identity(
+    extraction: Extraction, study: str, arm: str, seed: int, task: str, trained: Path, data: Path
+) -> Identity:
+    config = read_output(trained).run
+    inputs = {"model": dvc_md5(trained), "data": dvc_md5(data)}
+    by_path = {paths.trained(study, arm, seed).as_posix(): inputs["model"], paths.processed(task).as_posix(): inputs["data"]}
+    return Identity(
+        stage="extract",
+        study=study,
+        arm=arm,
+        seed=seed,
+        task=task,
+        axes={},
+        params={"extraction": extraction.model_dump(mode="json")},
+        inputs=inputs,
+        input_paths=by_path | {"trained by": config.digest},
+        plugins=config.plugins,
+    )
+
+
+def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: StopSignal) -> None:
+    if extraction.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("extraction.device: 'cuda' is not available on this machine; use -S extraction.device=cpu")
+    if extraction.threads is not None:
+        torch.set_num_threads(extraction.threads)
+    run.begin(device=extraction.device, threads=torch.get_num_threads(), precision=extraction.precision)
+    sources = sources_of(trained)
+    tokenizer, max_length = _tokenizer(trained)
+    chosen = _probe_set(extraction, data, tokenizer, max_length)
+    key = f"{run.digest} {chosen.digest}"
+    shown = tqdm(sources, desc=f"{run.identity.title}: hidden states", unit="snapshot", disable=None)
+    for source in shown:
+        if stop.received is not None:
+            raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command goes on")
+        path = run.work / "states" / f"{source.snapshot.name}.safetensors"
+        if holds(path, f"{key} {source.snapshot.weights}"):
+            continue
+        twin = run.identity.seed if run.identity.seed is not None else 0
+        model = (
+            random_encoder(source.folder, seed=TWIN_SEED + twin)
+            if source.snapshot.name == RANDOM
+            else load_encoder(source.folder)
+        )
+        arrays = snapshot_arrays(model.to(extraction.device), chosen, extraction, pad_id=tokenizer.pad_id)
+        if source.snapshot.name != RANDOM:
+            arrays |= passes.head(load_file(source.folder / "model.safetensors"))
+        write_arrays(path, arrays, f"{key} {source.snapshot.weights}")
+    write_probe(run.work, chosen)
+    facts = {"sha256": chosen.digest, "sentences": len(chosen.rows), "split": extraction.split, "truncated": chosen.encoded.truncated}
+    write_snapshots(run.work, [source.snapshot for source in sources], facts)
+    run.record.metric("probe/sentences", len(chosen.rows), step=0)
+    run.record.metric("probe/words", len(chosen.words.text), step=0)
+    run.complete()
+
+
+def snapshot_arrays(model: Any, chosen: probe.ProbeSet, extraction: Extraction, *, pad_id: int) -> passes.Arrays:
+    """Everything kept of one model: representations, embedding parts, attention, and the fusion's kernel."""
+    bf16 = extraction.precision == "bf16"
+    found = passes.hidden_states(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
+    found |= passes.attention(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size)
+    return found | passes.kernel(model.state_dict())
+
+
+def sources_of(trained: Path) -> list[Source]:
+    """The snapshots and kept checkpoints of a finished run, by step, and a twin with other random weights."""
+    points = list(read_points(read_output(trained)))
+    epochs = {int(point["step"]): int(point["epoch"]) for point in points if point.get("epoch") is not None}
+    steps = {epoch: step for step, epoch in epochs.items()}
+    best = next((int(point["value"]) for point in points if point["name"] == "training/best_epoch"), None)
+    folders = {int(one.name.removeprefix("step-")): one for one in (trained / "snapshots").glob("step-*")}
+    for one in (trained / "checkpoints").glob("epoch-*"):
+        folders.setdefault(steps[int(one.name.removeprefix("epoch-"))], one)
+    if not folders:
+        raise InputError(f"{trained}: neither snapshots nor checkpoints in it; train this run again")
+    found = [
+        Source(
+            Snapshot(f"step-{step}", step, epochs.get(step), best is not None and epochs.get(step) == best, sha256(folder / "model.safetensors")),
+            folder,
+        )
+        for step, folder in sorted(folders.items())
+    ]
+    first = found[0].folder
+    return [*found, Source(Snapshot(RANDOM, None, None, False, checkpoint_digest(first)), first)]
+
+
+def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
+    folder = next(iter(sorted((trained / "checkpoints").glob("epoch-*"))), None)
+    if folder is None:
+        raise InputError(f"{trained}: no checkpoint with a tokenizer in it; train this run again")
+    settings = json.loads((folder / tokens.CONFIG).read_text("utf-8"))
+    return tokens.load(folder), int(settings["model_max_length"])
+
+
+def _probe_set(extraction: Extraction, data: Path, tokenizer: tokens.WordPieces, max_length: int) -> probe.ProbeSet:
+    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
+    split = tables.pop(extraction.split)
+    rows = probe.draw_rows(
+        split, list(tables.values()), share=extraction.share, most=extraction.sentences, seed=extraction.seed
+    )
+    return probe.probe_set(
+        tokenizer,
+        split,
+        rows,
+        max_length=max_length,
+        words=extraction.words,
+        block=extraction.block,
+        attended=extraction.attended,
+        seed=extraction.seed,
+    )

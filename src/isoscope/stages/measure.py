@@ -1,0 +1,123 @@
+"""Stage `measure-<study>@<arm>`: tables of what is seen in the hidden states of an arm's runs."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from isoscope import paths, plugins
+from isoscope.analysis import block
+from isoscope.analysis.dynamics import feature_dynamics
+from isoscope.analysis.geometry import Cells, frame, places
+from isoscope.analysis.heads import attention_table
+from isoscope.analysis.trajectory import Trajectory
+from isoscope.config.inspection import Measures
+from isoscope.config.project import Study
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.guard import StoppedError, StopSignal
+from isoscope.sealing import announce, sync
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.run import Identity, Run, tracked
+
+
+def measure(
+    measures: Measures, study: Study, *, name: str, arm: str, seeds: Collection[int], project: paths.Project, publish: bool
+) -> list[Path]:
+    """Write the tables of an arm's runs (parquet), or find them done; returns a folder for each.
+
+    Every figure is also a metric of the record, `geometry/layer_07/first/avg_sim` at its step. Raises `InputError` where
+    the hidden states are missing, `StoppedError` after a signal.
+    """
+    return [_of_run(measures, name, arm, seed, study.task, project, publish) for seed in seeds]
+
+
+def _of_run(
+    measures: Measures, study: str, arm: str, seed: int, task: str, project: paths.Project, publish: bool
+) -> Path:
+    states = project.folder / paths.extracted(study, arm, seed)
+    if not (states / "config.yaml").is_file():
+        raise InputError(f"{states}: no hidden states yet; run: isoscope extract {study} {arm} --seed {seed}")
+    run = Run(project, _identity(measures, study, arm, seed, task, states))
+    with StopSignal() as stop, tracked(run, stop):
+        if not run.finished:
+            run.begin(device="cpu", threads=measures.threads, precision="fp64")
+            run.work.mkdir(parents=True, exist_ok=True)
+            trajectory = Trajectory(states)
+            with threadpool_limits(measures.threads):
+                for name, table in _tables(trajectory, measures, run, stop):
+                    _write(table, run.work / f"{name}.parquet")
+            run.complete()
+        if not publish:
+            return run.output
+        output = project.folder / paths.measured(study, arm, seed)
+        run.finished_as(output, run.publish(output, probe=Trajectory(states).facts))
+    return output
+
+
+def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, states: Path) -> Identity:
+    md5 = dvc_md5(states)
+    used = [plugins.MEASURES[name] for name in measures.names if name in plugins.MEASURES]
+    extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
+    return Identity(
+        stage="measure",
+        study=study,
+        arm=arm,
+        seed=seed,
+        task=task,
+        axes={},
+        params={"measures": measures.model_dump(mode="json")},
+        inputs={"states": md5},
+        input_paths={paths.extracted(study, arm, seed).as_posix(): md5, "extracted by": extracted},
+        plugins={one.file.name: plugins.digest(one.file) for one in used},
+    )
+
+
+def _tables(run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSignal) -> Iterator[tuple[str, pd.DataFrame]]:
+    title = tracked_run.identity.title
+    cells = Cells(
+        run,
+        subsample=measures.subsample,
+        draws=measures.draws,
+        confidence=measures.confidence,
+        seed=measures.seed,
+    )
+    rows = []
+    for snapshot, vectors, layer in tqdm(list(places(run, measures.vectors)), desc=f"{title}: measures", disable=None):
+        if stop.received is not None:
+            raise StoppedError(stop.received, f"{title}: stopped; the same command begins these tables anew")
+        found = cells.measured(snapshot, vectors, layer, measures.names)
+        rows += found
+        if snapshot.step is not None:
+            for row in found:
+                if row["value"] == row["value"]:
+                    name = f"geometry/layer_{layer:02d}/{vectors}/{row['figure']}"
+                    tracked_run.record.metric(name, row["value"], step=snapshot.step, epoch=snapshot.epoch)
+    yield "geometry", frame(rows)
+    if "first" in run.arrays(run.best).vectors:
+        points, frames = feature_dynamics(run, measures.alignment)
+        yield "planes", points
+        yield "frames", frames
+    if "attention_entropy" in run.arrays(run.best).names:
+        yield "attention", attention_table(run)
+    for name, table in (
+        ("cosines", block.cosine_table(run)),
+        ("spectrum", block.spectrum_table(run, seed=measures.seed)),
+        ("kernel", block.kernel_table(run)),
+        ("dimensions", block.dimension_table(run)),
+    ):
+        if len(table):
+            yield name, table
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    announce("table", path)
+    fresh = path.with_name(f".{path.name}.writing")
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None), fresh, compression="zstd")
+    sync(fresh)
+    announce("table", path)
+    fresh.replace(path)
