@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from isoscope.corpora.batches import collate, evaluation_batches
 from isoscope.corpora.probe import ProbeSet
+from isoscope.corpora.tokens import Encoded
+from isoscope.corpora.treebank import Treebank
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
 
@@ -37,11 +39,11 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
 
     `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last one ([SEP]; what a decoder
     knows of the whole text), and the mean over a sentence's tokens, special ones included. `words` `[L + 1, W, D]`: the
-    mean over a word's tokens. Where the model has such tables, of every token of the sentences `probe.block`, `[T, D]`:
+    mean over a word's tokens. `shifted_first`, `shifted_mean`: the same of the sentences with two words changed about.
+    `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of every token of the sentences `probe.block`, `[T, D]`:
     `block_word`, `block_position`, `block_fused` (what enters the block's LayerNorm) and `block_normed` (what leaves it).
     `model` is the bare encoder or decoder, without a head. Raises `InputError` on values that are no numbers.
     """
-    device = next(model.parameters()).device
     encoded, words = probe.encoded, probe.words
     block = {int(sentence): place for place, sentence in enumerate(probe.block)}
     lengths = encoded.lengths
@@ -55,20 +57,16 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     model.eval()
     with _embedding_parts(model) as parts:
         for rows in evaluation_batches(lengths, batch_size=batch_size):
-            inputs = _inputs(model, encoded, rows, pad_id, device)
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-                output = model(**inputs, output_hidden_states=True, return_dict=True)
-            layers = torch.stack([layer.float() for layer in output.hidden_states])  # [L + 1, B, T, D]
-            if not torch.isfinite(layers).all():
-                raise InputError("hidden states: NaN or infinity; are the weights damaged?")
+            layers, mask = _layers(model, encoded, rows, pad_id, bf16)
             depth, _, _, width = layers.shape
             shape = (depth, len(lengths), width)
-            mask = inputs["attention_mask"]
             weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
             put("first", shape, rows, layers[:, :, 0])
-            last = torch.as_tensor(lengths[rows] - 1, device=device)
-            put("last", shape, rows, layers[:, torch.arange(len(rows), device=device), last])
+            last = torch.as_tensor(lengths[rows] - 1, device=layers.device)
+            put("last", shape, rows, layers[:, torch.arange(len(rows), device=layers.device), last])
             put("mean", shape, rows, torch.einsum("lbtd,bt->lbd", layers, weight))
+            if "word" in parts:
+                put("bag", (len(lengths), parts["word"].shape[-1]), rows, torch.einsum("btd,bt->bd", parts["word"], weight))
             _put_words(put, layers, words, rows, (depth, len(words.text), width))
             for name, values in parts.items():
                 for place, sentence in enumerate(map(int, rows)):
@@ -82,7 +80,41 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                             values[place if len(values) > 1 else 0, :size],
                         )
             parts.clear()
+        for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
+            layers, mask = _layers(model, probe.shifted.encoded, rows, pad_id, bf16)
+            weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+            shape = (len(layers), len(probe.shifted.sentence), layers.shape[-1])
+            put("shifted_first", shape, rows, layers[:, :, 0])
+            put("shifted_mean", shape, rows, torch.einsum("lbtd,bt->lbd", layers, weight))
+            parts.clear()
     return found
+
+
+@torch.no_grad()
+def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
+    """`treebank` `[L + 1, words, D]`: the mean over each word's tokens, for every word of a treebank's sentences."""
+    model.eval()
+    found: Arrays = {}
+    for rows in evaluation_batches(bank.encoded.lengths, batch_size=batch_size):
+        layers, _ = _layers(model, bank.encoded, rows, pad_id, bf16)
+        kept = found.setdefault("treebank", np.empty((len(layers), len(bank.text), layers.shape[-1]), np.float32))
+        place = {int(sentence): number for number, sentence in enumerate(rows)}
+        for word in np.flatnonzero(np.isin(bank.sentence, rows)):
+            span = slice(int(bank.begin[word]), int(bank.end[word]))
+            kept[:, word] = layers[:, place[int(bank.sentence[word])], span].mean(1).float().cpu().numpy()
+    return found
+
+
+def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
+    """All layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` on NaN or infinity."""
+    device = next(model.parameters()).device
+    inputs = _inputs(model, encoded, rows, pad_id, device)
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
+        output = model(**inputs, output_hidden_states=True, return_dict=True)
+    layers = torch.stack([layer.float() for layer in output.hidden_states])
+    if not torch.isfinite(layers).all():
+        raise InputError("hidden states: NaN or infinity; are the weights damaged?")
+    return layers, inputs["attention_mask"]
 
 
 def _put_words(put: Any, layers: Tensor, words: Any, rows: Sequence[int], shape: tuple[int, ...]) -> None:
@@ -101,7 +133,7 @@ def _put_words(put: Any, layers: Tensor, words: Any, rows: Sequence[int], shape:
     put("words", shape, np.asarray(chosen), means)
 
 
-def _inputs(model: nn.Module, encoded: Any, rows: Any, pad_id: int, device: torch.device) -> dict[str, Tensor]:
+def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: torch.device) -> dict[str, Tensor]:
     batch = collate(encoded, rows, pad_id=pad_id)
     inputs = {
         "input_ids": torch.from_numpy(batch.input_ids).to(device),

@@ -15,10 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from isoscope.corpora.probe import ProbeSet
+from isoscope.corpora.treebank import Treebank
 from isoscope.errors import InputError
 from isoscope.sealing import announce, sync, write_text
 
 SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
+TREEBANK = "treebank.parquet"
 RANDOM = "random"
 """Name of the snapshot of another random initialisation, never trained."""
 
@@ -64,6 +66,12 @@ class Trajectory:
     def tokens(self) -> pd.DataFrame:
         """Tokens whose embedding parts are kept: sentence, position, token id, special or not."""
         return pq.read_table(self.folder / TOKENS).to_pandas()
+
+    @cached_property
+    def treebank(self) -> pd.DataFrame | None:
+        """Words of the treebank: sentence, text, tag, depth; None where the run was extracted without one."""
+        path = self.folder / TREEBANK
+        return pq.read_table(path).to_pandas() if path.is_file() else None
 
     @property
     def trained(self) -> list[Snapshot]:
@@ -121,6 +129,8 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             **columns,
             "label": encoded.labels,
             "tokens": encoded.lengths,
+            "ids": [ids.tolist() for ids in encoded.ids],
+            "shifted": np.isin(np.arange(len(encoded.ids)), probe.shifted.sentence),
             "token_1": [int(ids[1]) if len(ids) > 1 else -1 for ids in encoded.ids],
             "token_2": [int(ids[2]) if len(ids) > 2 else -1 for ids in encoded.ids],
         },
@@ -135,6 +145,12 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pq.write_table(pa.table(table), folder / name, compression="zstd")
+
+
+def write_treebank(folder: Path, bank: Treebank) -> None:
+    """Write what is known of a treebank's words."""
+    columns = {"sentence": bank.sentence, "text": bank.text, "tag": bank.tag, "depth": bank.depth}
+    pq.write_table(pa.table(columns), folder / TREEBANK, compression="zstd")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:

@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Count, Fraction, Name, Section, Seed
+from isoscope.config.base import Below, Count, Fraction, Name, Section, Seed
+
+
+class Treebank(Section):
+    """Sentences whose words have a part of speech and a place in a tree."""
+
+    file: Below
+    """A parquet file (tokens, upos, head) below texts/, or a data set's name below ISOSCOPE_HUB."""
+    sentences: Count
+    """Sentences drawn from it."""
 
 
 class Extraction(Section):
@@ -22,6 +31,8 @@ class Extraction(Section):
     """Sentences whose tokens' embedding parts are kept."""
     attended: Count
     """Sentences of the attention pass."""
+    treebank: Treebank | None
+    """Where probes of words find tags and trees; null: they are not run."""
     seed: Seed
     """Of these samples, and of the twin with random weights."""
     batch_size: Count

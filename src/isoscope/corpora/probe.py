@@ -1,7 +1,8 @@
 """The probe set: sentences that neither trained nor selected a model, and the words and tokens looked at in them."""
 
 import hashlib
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +22,25 @@ class Words(NamedTuple):
     text: list[str]
 
 
+class Shifted(NamedTuple):
+    """Sentences with two neighbouring words changed about: number of each, and its tokens."""
+
+    sentence: Indices
+    encoded: Encoded
+
+
 class ProbeSet(NamedTuple):
     """Sentences with their tokens, a sample of their words, and which sentences are looked at more closely.
 
-    `rows` `[n]` of the split they come from; `block`: sentences whose tokens' embedding parts are kept; `attended`:
-    sentences of the attention pass.
+    `rows` `[n]` of the split they come from; `shifted`: half of them with two words changed about; `block`: sentences
+    whose tokens' embedding parts are kept; `attended`: sentences of the attention pass.
     """
 
     rows: Indices
     texts: list[tuple[str, ...]]
     encoded: Encoded
     words: Words
+    shifted: Shifted
     block: Indices
     attended: Indices
 
@@ -39,7 +48,8 @@ class ProbeSet(NamedTuple):
     def digest(self) -> str:
         """sha256 (hex) over tokens, labels and samples."""
         found = hashlib.sha256()
-        for arrays in (self.encoded.ids, self.encoded.type_ids, [self.encoded.labels], self.words[:3], [*self[4:]]):
+        ids = (self.encoded.ids, self.encoded.type_ids, self.shifted.encoded.ids)
+        for arrays in (*ids, [self.encoded.labels], self.words[:3], [self.block, self.attended]):
             for array in arrays:
                 found.update(np.ascontiguousarray(array, dtype=np.int64).tobytes() + b"\0")
         return found.hexdigest()
@@ -105,11 +115,13 @@ def probe_set(
     kept = [spans[place] for place in drawn]
     sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
     everyone = np.arange(len(rows))
+    shifted = _shifted(encoded, [[span for span in spans if span[0] == number] for number in everyone], seed)
     return ProbeSet(
         rows,
         found,
         encoded,
         Words(sentence, begin, end, [span[3] for span in kept]),
+        shifted,
         np.sort(_drawn(everyone, min(block, len(rows)), seed, 2)),
         np.sort(_drawn(everyone, min(attended, len(rows)), seed, 3)),
     )
@@ -131,6 +143,26 @@ def _spans(encoding: object) -> list[tuple[int, tuple[int, int], tuple[int, int]
             found.append((part, (token, token + 1), tuple(places[token])))
         before = (part, word)
     return found
+
+
+def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
+    """A seeded half of the sentences of four words or more, each with two different neighbouring words changed about."""
+    fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
+    chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
+    kept, ids = [], []
+    for number in chosen:
+        spans, tokens = words[number], encoded.ids[number]
+        pairs = [
+            (one, other)
+            for one, other in pairwise(spans)
+            if one[2] == other[1] and not np.array_equal(tokens[one[1] : one[2]], tokens[other[1] : other[2]])
+        ]
+        if pairs:
+            (_, first, middle, _), (_, _, last, _) = pairs[int(_drawn(np.arange(len(pairs)), 1, seed, 6, int(number))[0])]
+            kept.append(int(number))
+            ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
+    rows = np.array(kept, np.int64)
+    return Shifted(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
 
 
 def _drawn(items: Indices, count: int, *key: int) -> Indices:

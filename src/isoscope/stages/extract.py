@@ -13,10 +13,10 @@ from tqdm import tqdm
 from isoscope import paths
 from isoscope.analysis import hidden_states as passes
 from isoscope.analysis.outputs import read_output, read_points
-from isoscope.analysis.trajectory import RANDOM, Snapshot, holds, write_arrays, write_probe, write_snapshots
+from isoscope.analysis.trajectory import RANDOM, Snapshot, holds, write_arrays, write_probe, write_snapshots, write_treebank
 from isoscope.config.inspection import Extraction
 from isoscope.config.project import Study
-from isoscope.corpora import probe, tokens
+from isoscope.corpora import probe, tokens, treebank
 from isoscope.corpora.corpus import SPLITS
 from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.manifest import sha256
@@ -58,7 +58,8 @@ def _of_run(
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
-    run = Run(project, _identity(extraction, study, arm, seed, task, trained, data))
+    bank = extraction.treebank and treebank.find(extraction.treebank.file, project.folder)
+    run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
     with StopSignal() as stop, tracked(run, stop):
         if not run.finished:
             _extract(run, extraction, trained, data, stop)
@@ -70,11 +71,16 @@ def _of_run(
 
 
 def _identity(
-    extraction: Extraction, study: str, arm: str, seed: int, task: str, trained: Path, data: Path
+    extraction: Extraction, study: str, arm: str, seed: int, task: str, trained: Path, data: Path, bank: Path | None
 ) -> Identity:
     config = read_output(trained).run
     inputs = {"model": dvc_md5(trained), "data": dvc_md5(data)}
-    by_path = {paths.trained(study, arm, seed).as_posix(): inputs["model"], paths.processed(task).as_posix(): inputs["data"]}
+    by_path = {
+        paths.trained(study, arm, seed).as_posix(): inputs["model"],
+        paths.processed(task).as_posix(): inputs["data"],
+    }
+    if bank is not None:
+        inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
     return Identity(
         stage="extract",
         study=study,
@@ -98,6 +104,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
     sources = sources_of(trained)
     tokenizer, max_length = _tokenizer(trained)
     chosen = _probe_set(extraction, data, tokenizer, max_length)
+    bank = _treebank(extraction, run.project, tokenizer, max_length)
     key = f"{run.digest} {chosen.digest}"
     shown = tqdm(sources, desc=f"{run.identity.title}: hidden states", unit="snapshot", disable=None)
     for source in shown:
@@ -112,11 +119,13 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
             if source.snapshot.name == RANDOM
             else load_encoder(source.folder)
         )
-        arrays = snapshot_arrays(model.to(extraction.device), chosen, extraction, pad_id=tokenizer.pad_id)
+        arrays = snapshot_arrays(model.to(extraction.device), chosen, bank, extraction, pad_id=tokenizer.pad_id)
         if source.snapshot.name != RANDOM:
             arrays |= passes.head(load_file(source.folder / "model.safetensors"))
         write_arrays(path, arrays, f"{key} {source.snapshot.weights}")
     write_probe(run.work, chosen)
+    if bank is not None:
+        write_treebank(run.work, bank)
     facts = {"sha256": chosen.digest, "sentences": len(chosen.rows), "split": extraction.split, "truncated": chosen.encoded.truncated}
     write_snapshots(run.work, [source.snapshot for source in sources], facts)
     run.record.metric("probe/sentences", len(chosen.rows), step=0)
@@ -124,10 +133,14 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
     run.complete()
 
 
-def snapshot_arrays(model: Any, chosen: probe.ProbeSet, extraction: Extraction, *, pad_id: int) -> passes.Arrays:
+def snapshot_arrays(
+    model: Any, chosen: probe.ProbeSet, bank: treebank.Treebank | None, extraction: Extraction, *, pad_id: int
+) -> passes.Arrays:
     """Everything kept of one model: representations, embedding parts, attention, and the fusion's kernel."""
     bf16 = extraction.precision == "bf16"
     found = passes.hidden_states(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
+    if bank is not None:
+        found |= passes.word_states(model, bank, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
     found |= passes.attention(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size)
     return found | passes.kernel(model.state_dict())
 
@@ -160,6 +173,16 @@ def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
         raise InputError(f"{trained}: no checkpoint with a tokenizer in it; train this run again")
     settings = json.loads((folder / tokens.CONFIG).read_text("utf-8"))
     return tokens.load(folder), int(settings["model_max_length"])
+
+
+def _treebank(
+    extraction: Extraction, project: paths.Project, tokenizer: tokens.WordPieces, max_length: int
+) -> treebank.Treebank | None:
+    named = extraction.treebank
+    if named is None:
+        return None
+    path = treebank.find(named.file, project.folder)
+    return treebank.read(path, tokenizer, sentences=named.sentences, max_length=max_length, seed=extraction.seed)
 
 
 def _probe_set(extraction: Extraction, data: Path, tokenizer: tokens.WordPieces, max_length: int) -> probe.ProbeSet:
