@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
+from isoscope.errors import InputError
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
@@ -58,6 +59,66 @@ def measure(
         from isoscope.stages.measure import measure as stage
 
     _say(study, arm, stage(given.pop("root").measures, **given, project=project), "measured", as_json)
+
+
+@app.command()
+def geometry(
+    checkpoints: Annotated[list[str], typer.Argument(help="Folders, or hub names (name@revision).", metavar="CHECKPOINT…")],
+    text: Annotated[Path, typer.Option(help="Sentences: txt (one a line), csv, tsv, jsonl or parquet.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
+    column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
+    measures: Annotated[list[str], typer.Option("--measure", help="Measure; may be repeated [default: all].")] = [],  # noqa: B006
+    vectors: Annotated[list[str], typer.Option(help="first, last, mean or words; may be repeated [default: all].")] = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = 500,
+    words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = 500,
+    max_length: Annotated[int, typer.Option(help="Tokens of a sentence at most.", min=4)] = 128,
+    subsample: Annotated[int, typer.Option(help="Points where a figure is wanted at a fixed n.", min=16)] = 64,
+    draws: Annotated[int, typer.Option(help="Such subsamples.", min=2)] = 20,
+    confidence: Annotated[float, typer.Option(help="Coverage of intervals.", min=0.01, max=0.999)] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the draws and of the twin with random weights.", min=0)] = 0,
+    batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = 32,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    threads: Annotated[int | None, typer.Option(help="CPU threads.", min=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The geometry of any checkpoint's representations of any sentences: tables, figures and one page.
+
+    Beside each checkpoint stands its twin with random weights, beside each figure that of isotropic noise. A second call
+    works out only what is new. Works outside a project.
+
+    Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --labels stars --out geometry
+    """
+    from isoscope import plugins as known
+    from isoscope.corpora.plain import read_texts
+
+    for path in plugin:
+        known.load(path)
+    for name, value, allowed in (("device", device, ("cpu", "cuda")), ("precision", precision, ("fp32", "bf16"))):
+        if value not in allowed:
+            raise InputError(f"--{name} {value}: expected {' or '.join(allowed)}")
+    kinds = ("first", "last", "mean", "words")
+    if wrong := [one for one in vectors if one not in kinds]:
+        raise InputError(f"--vectors {wrong[0]}: expected {', '.join(kinds)}")
+    if out.exists() and not (out.is_dir() and ((out / "manifest.json").is_file() or not any(out.iterdir()))):
+        raise InputError(f"--out {out}: holds something other than an earlier page; give a new folder")
+    texts = read_texts(text, column=column, labels=labels)
+    with importing():
+        from isoscope.analysis.measures import BUILT_IN
+        from isoscope.report.geometry import page
+        from isoscope.stages.geometry import Settings, find
+        from isoscope.stages.geometry import geometry as stage
+
+    names = tuple(measures) or (*BUILT_IN, *known.MEASURES)
+    settings = Settings(
+        *(names, tuple(vectors) or kinds, sentences, words, max_length, subsample, draws, confidence, seed),
+        *(batch_size, device, precision, threads),
+    )
+    stage(find(checkpoints), texts, settings, out)
+    shown = page(out)
+    say({"page": str(shown), "table": str(out / "geometry.parquet")}, as_json, f"geometry: {shown}")
 
 
 def _given(

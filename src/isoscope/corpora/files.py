@@ -32,7 +32,7 @@ def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
         if extension == "parquet":
             table, names = _parse_parquet(data, texts, label)
             return Raw(str(path), table, names, digest)
-        _check_utf8(data, path)
+        check_utf8(data, path)
         if extension == "jsonl":
             return Raw(str(path), _parse_jsonl(data, path, texts, label), sha256=digest)
         return Raw(str(path), _parse_csv(data, [*texts, label], tabs=extension == "tsv"), sha256=digest)
@@ -58,7 +58,8 @@ def _parse_parquet(data: bytes, texts: Sequence[str], label: str) -> tuple[pa.Ta
     return table, class_names(schema, label)
 
 
-def _check_utf8(data: bytes, path: Path) -> None:
+def check_utf8(data: bytes, path: Path) -> None:
+    """Raise `InputError` naming line and byte where `data`, read from `path`, is not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -93,11 +93,11 @@ def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowe
     return load(folder)
 
 
-def load(folder: Path) -> WordPieces:
+def load(folder: Path, *, padded: bool = True) -> WordPieces:
     """The tokenizer in `folder`: tokenizer.json, or a BERT's vocab.txt with the options of tokenizer_config.json.
 
     Padding and truncation that the file brings are taken off. Raises InputError when neither file is there or readable,
-    or no padding token is in the vocabulary.
+    or no padding token is in the vocabulary, unless `padded` is false: then any id will do, as padding is masked.
     """
     if (folder / "tokenizer.json").is_file():
         try:
@@ -112,6 +112,8 @@ def load(folder: Path) -> WordPieces:
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
     padding = next((vocabulary[token] for token in ("[PAD]", "<pad>") if token in vocabulary), None)
+    if padding is None and not padded:
+        padding = 0
     if padding is None:
         raise InputError(f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary; batches need padding")
     return WordPieces(tokenizer, padding, max(vocabulary.values()) + 1)

@@ -64,3 +64,13 @@ def _config(folder: Path) -> Any:
     if not getattr(config, "num_hidden_layers", 0) or not getattr(config, "vocab_size", 0):
         raise InputError(f"checkpoint {folder}: {config.model_type!r} is no transformer over text")
     return config
+
+
+def positions(model: Any) -> int:
+    """How many tokens a model takes at most."""
+    for name in ("max_position_embeddings", "n_positions"):
+        if found := getattr(model.config, name, None):
+            # RoBERTa and its kin keep the rows up to the padding id for themselves.
+            kept = (model.config.pad_token_id or 0) + 1 if "roberta" in model.config.model_type else 0
+            return int(found) - kept
+    return 10**6

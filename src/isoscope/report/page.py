@@ -43,7 +43,7 @@ def build(
     }
     every = [row for part in rows.values() for row in part]
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             title=title,
@@ -57,7 +57,7 @@ def build(
     )
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("isoscope.report", ""),
         autoescape=True,
