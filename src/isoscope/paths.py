@@ -83,6 +83,16 @@ def measured(study: str, arm: str, seed: int) -> Path:
     return Path("data/measures") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
+def inside(study: str) -> Path:
+    """Tables of what the arms of a study look like inside."""
+    return analysed(study) / "inside"
+
+
+def figures(study: str) -> Path:
+    """Pictures of the same."""
+    return analysed(study) / "figures"
+
+
 def analysed(study: str) -> Path:
     """Tables, metrics and figures of one study."""
     return Path("reports") / checked_name("study", study)

@@ -29,7 +29,7 @@ from isoscope.geometry.probes import (
 
 COLUMNS = (
     *("snapshot", "step", "epoch", "best", "layer", "vectors", "task", "metric", "score", "chance", "control"),
-    *("selectivity", "compression", "control_compression", "penalty", "n", "d", "distinct", "degenerate"),
+    *("selectivity", "compression", "control_compression", "penalty", "trained", "n", "d", "distinct", "degenerate"),
 )
 TASKS = (
     *("label", "first token", "length", "bigram shift"),
@@ -42,6 +42,7 @@ FEATURES = 5000  # terms of TF-IDF in the probe's own folds, the most frequent o
 WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
 Labels = npt.NDArray[Any]
 Vectors = npt.NDArray[np.float32]
+Rows = Iterator[dict[str, Any]]
 
 
 class Cloud(NamedTuple):
@@ -67,6 +68,7 @@ def probing_table(
     seed: int,
     folds: int = 5,
     penalties: Sequence[float] = PENALTIES,
+    share: float = 1.0,
     tasks: Collection[str] = TASKS,
     snapshots: Collection[str] | None = None,
     codes: Collection[str] | None = None,
@@ -76,58 +78,31 @@ def probing_table(
 
     `score`: accuracy (`chance`: the largest class's share) or R². `control`: the score with labels permuted (sentences)
     or drawn once for each word type (words: memorisable, as types are shared by training and test). `compression`:
-    uniform over online code length of the labels. `distinct`: how many different vectors there are; a cell of one is
-    degenerate and has no score, a cell of few knows no more than what tells these few apart. `snapshots`: names, None
-    for all. `codes`, `trees`: those whose code lengths are taken, and on which the treebank's tasks are run; None for
-    the first, the chosen one and the twin. Raises `InputError` where nothing was measured.
+    uniform over online code length of the labels. `share` of each training part is trained on, `trained` points; R² is
+    of the whole part. `distinct`: how many different vectors there are; a cell of one is degenerate and has no score, a
+    cell of few knows no more than what tells these few apart. `snapshots`: names, None for all. `codes`, `trees`: those
+    whose code lengths are taken, and on which a treebank's tasks are run; None for the first, the chosen one and the
+    twin. Raises `InputError` where nothing was measured.
     """
-    codes, trees = (_ends(run) if names is None else names for names in (codes, trees))
+    ends = {run.trained[0].name, run.best.name, RANDOM}
+    codes, trees = (ends if names is None else names for names in (codes, trees))
+    settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
     rows: list[dict[str, Any]] = []
     for snapshot, arrays, cloud, layer in _places(run, clouds(run, vectors, tasks, seed=seed), snapshots):
         if cloud.vectors == "treebank" and snapshot.name not in trees:
             continue
         points = cloud.points(arrays, layer)
         found = {"n": len(points), "d": points.shape[1], "distinct": distinct(points)}
-        settings = {"seed": seed, "folds": folds, "penalties": penalties}
-        figures = _figures(cloud, points, snapshot.name in codes, settings) if found["distinct"] > 1 else {}
+        found |= {"degenerate": found["distinct"] == 1, "trained": round(share * len(points) * (1 - 1 / folds))}
+        figures = {} if found["degenerate"] else _figures(cloud, points, snapshot.name in codes, settings)
         who = {**snapshot._asdict(), "snapshot": snapshot.name, "layer": layer, "vectors": cloud.vectors}
         rows += [
             {**who, "task": task, "metric": _metric(task), **figures.get(task, {}), **found} for task in cloud.tasks
         ]
     if not rows:
         raise InputError("probes: nothing was measured; do vectors and tasks name what the run has?")
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(degenerate=lambda made: made["distinct"] == 1)
-    whole = dict.fromkeys(("step", "epoch"), "Int64") | dict.fromkeys(("layer", "n", "d", "distinct"), "int64")
-    return table.astype(whole | dict.fromkeys(COLUMNS[8:15], "float64"))
-
-
-def learning_table(
-    run: Trajectory,
-    *,
-    vectors: Sequence[str] = ("first", "mean"),
-    seed: int,
-    folds: int = 5,
-    penalties: Sequence[float] = PENALTIES,
-    tasks: Collection[str] = ("label",),
-    shares: Sequence[float] = (0.25, 0.5, 1.0),
-    snapshots: Collection[str] | None = None,
-) -> pd.DataFrame:
-    """How accuracy grows with training points: a row for each snapshot, layer, kind of vectors, task and share of them.
-
-    `trained`: training points, mean over folds. Degenerate cells are left out. `snapshots`: None for the first, the
-    chosen one and the twin.
-    """
-    rows = []
-    asked = clouds(run, vectors, set(tasks) - set(VALUES), seed=seed)
-    for snapshot, arrays, cloud, layer in _places(run, asked, _ends(run) if snapshots is None else snapshots):
-        who = {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best, "layer": layer}
-        points = cloud.points(arrays, layer)
-        for share in shares if distinct(points) > 1 else ():
-            settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
-            for task, probe in linear_probes(points, cloud.tasks, cloud.groups, **settings).items():
-                size = {"share": share, "trained": share * probe.n * (1 - 1 / folds)}
-                rows.append({**who, "vectors": cloud.vectors, "task": task, **size, **probe._asdict()})
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+    types = dict.fromkeys(("step", "epoch"), "Int64") | dict.fromkeys(COLUMNS[8:15], "float64")
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
 
 
 def baselines_table(
@@ -148,26 +123,25 @@ def baselines_table(
     tasks of words, their types alone, one-hot. `trained`: labels seen in training.
     """
     settings = {"seed": seed, "folds": folds, "penalties": penalties}
+    unscaled = settings | {"standardise": False}
     texts, known = [_joined(text) for text in train_texts], np.asarray(train_labels)
+    judged = [_joined(text) for text in run.probe.filter(like="text").itertuples(index=False, name=None)]
+    width = run.arrays(run.best).shape("mean")[-1]
     rows: list[dict[str, Any]] = []
-    for cloud in clouds(run, ("bag",), TASKS, seed=seed):
+    for cloud in clouds(run, ("bag",), set(TASKS) - {"bigram shift"}, seed=seed):
         if cloud.words:
             types = np.concatenate([(part[:, None] == np.unique(part)).astype(float) for part in cloud.words], 1)
-            rows += _baseline("word types", cloud, [types], settings | {"standardise": False})
-        elif "shifted_bag" not in cloud.needs:
-            named = [name for name in run.probe if name.startswith("text")]
-            judged = [_joined(text) for text in zip(*(run.probe[name] for name in named), strict=True)]
-            if "label" in cloud.tasks:
-                rows += _trained_on_train(cloud.tasks["label"], judged, texts, known)
-            tfidf = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORD, max_features=FEATURES).fit(texts)
-            rows += _baseline("TF-IDF", cloud, [tfidf.transform(judged).toarray()], settings | {"standardise": False})
-            for name, snapshot in (("first snapshot", run.trained[0]), ("chosen epoch", run.best)):
-                arrays = run.arrays(snapshot)
-                if "bag" in arrays.names:
-                    rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
-            width = run.arrays(run.best).shape("mean")[-1]
-            bound = [hrr_bags(run.probe["ids"], width=width, seed=seed + draw) for draw in range(draws)]
-            rows += _baseline("words bound to positions", cloud, bound, settings)
+            rows += _baseline("word types", cloud, [types], unscaled)
+            continue
+        if "label" in cloud.tasks:
+            rows += _trained_on_train(cloud.tasks["label"], judged, texts, known)
+        tfidf = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORD, max_features=FEATURES).fit(texts)
+        rows += _baseline("TF-IDF", cloud, [tfidf.transform(judged).toarray()], unscaled)
+        for name, snapshot in (("first snapshot", run.trained[0]), ("chosen epoch", run.best)):
+            if "bag" in (arrays := run.arrays(snapshot)).names:
+                rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
+        bound = [hrr_bags(run.probe["ids"].tolist(), width=width, seed=seed + draw) for draw in range(draws)]
+        rows += _baseline("words bound to positions", cloud, bound, settings)
     return pd.DataFrame(rows)
 
 
@@ -187,7 +161,7 @@ def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Fl
 
 
 def distinct(points: npt.ArrayLike) -> int:
-    """How many different vectors there are among `[n, d]`; those that differ by less than `ALIKE` of a length are one."""
+    """How many different vectors there are among `[n, d]`: further apart than `ALIKE` of their length."""
     cloud = np.asarray(points, np.float64)
     order = np.argsort(cloud @ np.random.default_rng(0).standard_normal(cloud.shape[1]), kind="stable")
     steps = np.linalg.norm(np.diff(cloud[order], axis=0), axis=1)
@@ -279,10 +253,6 @@ def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
     return np.asarray(np.random.default_rng((seed, 12)).choice(labels, len(types))[of])
 
 
-def _ends(run: Trajectory) -> set[str]:
-    return {run.trained[0].name, run.best.name, RANDOM}
-
-
 def _places(
     run: Trajectory, asked: Sequence[Cloud], names: Collection[str] | None
 ) -> Iterator[tuple[Snapshot, Arrays, Cloud, int]]:
@@ -297,59 +267,62 @@ def _places(
 def _scores(
     points: npt.ArrayLike, labels: Mapping[str, Labels], groups: Ints, settings: Mapping[str, Any]
 ) -> dict[str, LinearProbe | RidgeProbe]:
-    plain = {name: of for name, of in labels.items() if name.removeprefix(CONTROL) not in VALUES}
-    ridge = {"seed": settings["seed"], "folds": settings["folds"]}
+    classes = {name: of for name, of in labels.items() if name.removeprefix(CONTROL) not in VALUES}
+    fixed = {"seed": settings["seed"], "folds": settings["folds"]}
     return {
-        **(linear_probes(points, plain, groups, **settings) if plain else {}),
-        **{name: ridge_probe(points, of, groups, **ridge) for name, of in labels.items() if name not in plain},
+        **(linear_probes(points, classes, groups, **settings) if classes else {}),
+        **{name: ridge_probe(points, of, groups, **fixed) for name, of in labels.items() if name not in classes},
     }
 
 
 def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    found = _scores(points, asked, cloud.groups, settings)
-    plain = {name: of for name, of in asked.items() if isinstance(found[name], LinearProbe)} if coded else {}
-    codes = online_code_lengths(points, plain, cloud.groups, seed=settings["seed"])
+    probes = _scores(points, asked, cloud.groups, settings)
+    classes = {name: of for name, of in asked.items() if isinstance(probes[name], LinearProbe) and coded}
+    codes = online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
     figures = {}
     for task in cloud.tasks:
-        probe, control = found[task], found.get(f"{CONTROL}{task}")
+        probe, control = probes[task], f"{CONTROL}{task}"
         figures[task] = {"score": probe[0], "chance": getattr(probe, "chance", np.nan), "penalty": probe.penalty}
-        if control is not None:
-            figures[task] |= {"control": control[0], "selectivity": selectivity(probe[0], control[0])}
-        for column, name in (("compression", task), ("control_compression", f"{CONTROL}{task}")):
-            if name in codes:
-                figures[task][column] = codes[name].compression
+        if control in probes:
+            against = probes[control][0]
+            figures[task] |= {"control": against, "selectivity": selectivity(probe[0], against)}
+        for column, name in (("compression", task), ("control_compression", control)):
+            figures[task] |= {column: codes[name].compression} if name in codes else {}
     return figures
 
 
-def _baseline(
-    name: str, cloud: Cloud, draws: Sequence[npt.NDArray[Any]], settings: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
     """A row for each task: mean and sd over the draws of the points."""
     found = [_scores(points, cloud.tasks, cloud.groups, settings) for points in draws]
-    for task in cloud.tasks:
-        scores = [one[task][0] for one in found]
-        yield {
-            **{"baseline": name, "task": task, "metric": _metric(task), "score": float(np.mean(scores))},
-            **{"sd": float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan},
-            **{"chance": getattr(found[0][task], "chance", np.nan), "n": found[0][task].n, "d": found[0][task].d},
-            "trained": found[0][task].n * (1 - 1 / settings["folds"]),
-        }
+    trained = round(len(cloud.groups) * (1 - 1 / settings["folds"]))
+    for task, labels in cloud.tasks.items():
+        yield _row(name, task, labels, [one[task][0] for one in found], found[0][task].d, trained)
 
 
-def _trained_on_train(labels: Labels, judged: list[str], texts: list[str], known: Labels) -> Iterator[dict[str, Any]]:
+def _trained_on_train(labels: Labels, judged: list[str], texts: list[str], known: Labels) -> Rows:
     tfidf = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORD)
     model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
-    values, counts = np.unique(known, return_counts=True)
-    for name, found, d in (
-        ("majority class", np.full(len(labels), values[counts.argmax()]), 0),
-        ("TF-IDF, all of train", model.predict(tfidf.transform(judged)), len(tfidf.vocabulary_)),
-    ):
-        yield {
-            **{"baseline": name, "task": "label", "metric": "accuracy", "score": float((found == labels).mean())},
-            **{"sd": np.nan, "chance": float(np.unique(labels, return_counts=True)[1].max() / len(labels))},
-            **{"n": len(labels), "d": d, "trained": len(known)},
-        }
+    right = model.predict(tfidf.transform(judged)) == labels
+    names, counts = np.unique(known, return_counts=True)
+    largest = names[counts.argmax()] == labels
+    yield _row("majority class", "label", labels, [float(largest.mean())], 0, len(known))
+    yield _row("TF-IDF, all of train", "label", labels, [float(right.mean())], len(tfidf.vocabulary_), len(known))
+
+
+def _row(name: str, task: str, labels: Labels, scores: list[float], d: int, trained: int) -> dict[str, Any]:
+    chance = np.nan if task in VALUES else float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+    sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan
+    who = {"baseline": name, "task": task, "metric": _metric(task)}
+    return {
+        **who,
+        "score": float(np.mean(scores)),
+        "sd": sd,
+        "chance": chance,
+        "n": len(labels),
+        "d": d,
+        "trained": trained,
+    }
 
 
 def _metric(task: str) -> str:

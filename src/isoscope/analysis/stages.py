@@ -48,7 +48,7 @@ def series(geometry: pd.DataFrame) -> pd.DataFrame:
     """
     rows = geometry[(geometry["vectors"] == "first") & geometry["step"].notna()]
     rows = rows[rows["layer"] == rows["layer"].max()]
-    wide = rows.pivot_table(index=["step", "snapshot"], columns="figure", values="value", dropna=False).sort_index()
+    wide = rows.set_index(["step", "snapshot", "figure"])["value"].unstack("figure").sort_index()
     if lacking := [name for name in SERIES if name not in wide]:
         raise InputError(
             f"stages: {', '.join(lacking)} not measured; they need classes, and anisotropy's companions isoscore, "

@@ -62,6 +62,28 @@ def measure(
 
 
 @app.command()
+def explore(
+    study: Study,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show what a study's arms look like inside, side by side: figures, tables, stages of training.
+
+    Example: isoscope explore fusion
+    """
+    project, configuration = configure(overrides, plugin)
+    arms = configuration.cells(study)
+    as_stage()
+    heal(project)
+    with importing():
+        from isoscope.stages.explore import explore as stage
+
+    folder = stage(configuration.root.measures, configuration.study(study), name=study, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"explored {study}: {folder.relative_to(project.folder)}")
+
+
+@app.command()
 def geometry(
     checkpoints: Annotated[list[str], typer.Argument(help="Folders, or hub names (name@revision).", metavar="CHECKPOINT…")],
     text: Annotated[Path, typer.Option(help="Sentences: txt (one a line), csv, tsv, jsonl or parquet.")],

@@ -1,13 +1,16 @@
 """What all figures share: colours, sizes, and an SVG whose bytes depend on the data alone."""
 
 import io
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
 """Each 3 : 1 against a white and a dark page; the first four told apart with the common colour-blindnesses."""
@@ -15,6 +18,19 @@ ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Beside the colour, so that no curve is known by colour alone."""
 INK = "#1b1f24"
 """Text, axes and grid; a page may replace it by its own colour."""
+HATCH = "#8a8f96"
+"""Of cells and panels that have no number; seen on a white and on a dark page."""
+SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
+"""Colour maps of shares and of signed numbers; both grow or part in lightness, so they survive colour-blindness."""
+BOXED: dict[str, Any] = {
+    "color": "#101418",
+    "bbox": {"facecolor": "#ffffff", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
+}
+"""Text that is read on anything, dark pages included: both colours are its own."""
+SHAPES = 4000
+"""Points of a figure up to which each is a shape of its own in the SVG; above, a panel's points are one picture."""
+WIDTH = 7.2
+"""Inches: the text of a page, across both columns."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -41,6 +57,7 @@ _SETTINGS: dict[Any, Any] = {
     "legend.fontsize": 9.0,
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
+    "hatch.linewidth": 0.6,
     "svg.hashsalt": "isoscope",
     "svg.fonttype": "none",  # text stays text: selectable, readable to a screen reader, in any script
 }
@@ -55,11 +72,86 @@ def style() -> Iterator[None]:
         yield
 
 
-def to_svg(figure: Figure) -> str:
-    """The figure as SVG text; equal figures give equal text (no date, ids from the content)."""
+def look(index: int) -> tuple[str, str]:
+    """Colour and marker of the arm in this place."""
+    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[index % len(ARM_MARKERS)]
+
+
+def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
+    """`text` broken into at most `lines` lines that fit into `inches` at `size` points; what is left over becomes …"""
+    letters = max(6, int(inches * 72 / (0.58 * size)))
+    return "\n".join(textwrap.wrap(text, letters, max_lines=lines, placeholder=" …") or [""])
+
+
+def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
+    """`arm, facts` on one line, or `facts` below an arm's name that is too long, which is cut rather than they."""
+    whole = f"{arm}, {facts}"
+    return (
+        whole if wrapped(whole, inches, size=size, lines=1) == whole else f"{wrapped(arm, inches, size=size)}\n{facts}"
+    )
+
+
+def hatched(axes: Axes, text: str) -> None:
+    """Cover a panel that has nothing to show, and say why in `text`."""
+    axes.add_patch(
+        Rectangle(
+            *((0, 0), 1, 1),
+            transform=axes.transAxes,
+            facecolor="none",
+            edgecolor=HATCH,
+            hatch="////",
+            linewidth=0,
+            gid="hatched",
+        )
+    )
+    axes.text(
+        *(0.5, 0.5, text),
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        fontsize=7,
+        **BOXED,
+    )
+
+
+def hatch_key(label: str, hatch: str = "//////") -> Patch:
+    """A hatched square for a legend."""
+    return Patch(facecolor="none", edgecolor=HATCH, hatch=hatch, linewidth=0.6, label=label)
+
+
+def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
+    """The figure as SVG text; equal figures give equal text (no date, ids from the content).
+
+    `metadata`: Dublin Core terms to write into it, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for
+    another term.
+    """
     target = io.StringIO()
-    with style(), warnings.catch_warnings():
-        # The page's fonts draw the text, so glyphs that matplotlib's own lacks are no loss.
-        warnings.filterwarnings("ignore", message=r"(?s)Glyph \d+ .* missing from font", category=UserWarning)
-        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    with style(), _without_glyph_warnings():
+        _lay_out(figure)
+        written = {"Date": None, "Creator": None, **(metadata or {})}
+        figure.savefig(target, format="svg", metadata=written, transparent=True)
     return target.getvalue()
+
+
+def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
+    """The figure as PNG on white, 300 dots per inch; equal figures give equal bytes. `metadata`: texts by keyword."""
+    target = io.BytesIO()
+    with style(), _without_glyph_warnings():
+        _lay_out(figure)
+        figure.savefig(target, format="png", dpi=300, metadata={"Software": None, **(metadata or {})})
+    return target.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place everything once and for all: a layout made anew at each drawing would depend on how often it was drawn."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
+@contextmanager
+def _without_glyph_warnings() -> Iterator[None]:
+    """The page's fonts draw an SVG's text, so glyphs that matplotlib's own lacks are no loss."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(?s)Glyph \d+ .* missing from font", category=UserWarning)
+        yield

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, INK, style
+from isoscope.figures.style import INK, look, style
 
 PANELS = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
@@ -36,7 +36,7 @@ def training_curves(bands: pd.DataFrame) -> Figure:
 
 def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) -> None:
     for index, arm in enumerate(arms):
-        colour, marker = _look(index)
+        colour, marker = look(index)
         for split, dashes in DASHES.items():
             rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
@@ -57,14 +57,10 @@ def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) 
     axes.margins(x=0.03)
 
 
-def _look(index: int) -> tuple[str, str]:
-    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[index % len(ARM_MARKERS)]
-
-
 def _legend(bands: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
     handles = []
     for index, arm in enumerate(arms):
-        colour, marker = _look(index)
+        colour, marker = look(index)
         handles.append(
             Line2D([], [], color=colour, marker=marker, label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}")
         )

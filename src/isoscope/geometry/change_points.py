@@ -1,21 +1,27 @@
 """Where a set of series changes its course: segments of straight lines, as few as a calibrated test allows.
 
-A trend by itself is no change, nor is a wandering of autocorrelated noise. So each further boundary has to lower the
-residual more than it would in series made of the segments found so far with noise of the same autocorrelation and
-correlation between series (parametric bootstrap).
+A trend by itself is no change, nor is a wandering of autocorrelated noise. Few points cannot tell a wandering from a
+change by its size alone, so noise that wanders is offered to both sides as an explanation: the criterion is a likelihood
+ratio, each side at its own autocorrelation. And each further boundary has to improve it more than it would in series
+made of the segments found so far with noise of the strongest autocorrelation reckoned with (parametric bootstrap).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.signal import lfilter
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
 
 SHORTEST = 3
 """Points of a segment at least: two lie on any line."""
-LARGEST_PHI = 0.9
+PHIS = (0.0, 0.3, 0.6, 0.9)
+"""Autocorrelations (lag one) that either side may explain the series by."""
+STRONGEST = 0.85
+"""Autocorrelation of the noise that a boundary is tested against. Estimated from 25 points it would be far too low as
+often as not; under a stronger one improvements by chance are larger, so up to here no series is worse off."""
 
 
 class Segmentation(NamedTuple):
@@ -31,8 +37,8 @@ def segment(
 ) -> Segmentation:
     """Boundaries common to all `series` `[T, m]`, at most `most`.
 
-    Each series is divided by the sd of its residual about one straight line. The j-th test compares the best j
-    boundaries with the best j − 1 at `level`. Raises `InputError` for fewer than 2·SHORTEST points, or NaN.
+    The j-th test compares the best j boundaries with the best j − 1 at `level`. Series that keep to a straight line
+    count for nothing. Raises `InputError` for fewer than 2·SHORTEST points, or NaN.
     """
     values = np.asarray(series, dtype=np.float64)
     values = values[:, None] if values.ndim == 1 else values
@@ -40,21 +46,16 @@ def segment(
         raise InputError(
             f"series: expected [points, series] without NaN, {2 * SHORTEST} points or more, got {list(values.shape)}"
         )
-    scale = _residual(values, ()).std(0)
-    values = values[:, scale > 1e-12 * (np.abs(values).max(0) + 1e-300)]
+    values = values[:, _residual(values, ()).std(0) > 1e-12 * np.abs(values).max(0, initial=0)]
     if not values.shape[1]:
         return Segmentation((), (1.0,))
-    values = values / _residual(values, ()).std(0)
+    values = _standard(values)
     random = np.random.default_rng(seed)
     boundaries: tuple[int, ...] = ()
     tests: list[float] = []
     while len(boundaries) < min(most, len(values) // SHORTEST - 1):
-        further = len(boundaries) + 1
-        error, best = _best(_costs(values[None]), further)
-        before = float((_residual(values, boundaries) ** 2).sum())
-        gain = _gain(before, float(error[0]))
-        made = _simulated(values, boundaries, draws, random)
-        null = _null_gains(made, further)
+        gain, best = _gain(values[None], len(boundaries) + 1)
+        null, _ = _gain(_simulated(values, boundaries, best, draws, random), len(boundaries) + 1)
         tests.append((1 + int((null >= gain).sum())) / (1 + draws))
         if tests[-1] > level:
             break
@@ -62,85 +63,93 @@ def segment(
     return Segmentation(boundaries, tuple(tests))
 
 
-def _gain(before: float, after: float) -> float:
-    return float(np.log(max(before, 1e-12) / max(after, 1e-12)))
-
-
-def _null_gains(made: Floats, further: int) -> Floats:
-    costs = _costs(made)
-    before, _ = _best(costs, further - 1)
-    after, _ = _best(costs, further)
-    found: Floats = np.log(np.maximum(before, 1e-12) / np.maximum(after, 1e-12))
-    return found
-
-
-def _line(length: int) -> Floats:
-    """Projection off the straight lines over `length` points."""
-    design = np.stack([np.ones(length), np.arange(length)], 1)
-    found: Floats = np.eye(length) - design @ np.linalg.pinv(design)
-    return found
-
-
 def _residual(values: Floats, boundaries: tuple[int, ...]) -> Floats:
-    edges = (0, *boundaries, len(values))
-    parts = [_line(end - start) @ values[start:end] for start, end in zip(edges, edges[1:], strict=False)]
-    return np.concatenate(parts)
+    """What straight lines leave of `values` `[..., T, m]`, a line to each segment."""
+    edges = (0, *boundaries, values.shape[-2])
+    parts = [_off_line(end - start) @ values[..., start:end, :] for start, end in zip(edges, edges[1:], strict=False)]
+    return np.concatenate(parts, -2)
 
 
-def _costs(values: Floats) -> Floats:
-    """Squared residual about a line of each stretch i … j−1 of each draw `[B, T, m]`, infinite for short ones; `[B, T, T+1]`."""
+def _standard(values: Floats) -> Floats:
+    """Each series divided by the sd of its residual about one straight line."""
+    found: Floats = values / np.maximum(_residual(values, ()).std(-2, keepdims=True), 1e-300)
+    return found
+
+
+def _off_line(length: int, phi: float = 0.0) -> Floats:
+    """The form whose value is the squared residual about the likeliest straight line under AR(1) noise `[length, length]`.
+
+    In units of the innovation's variance; for φ = 0 it is the projection off the lines.
+    """
+    whiten = np.eye(length) - phi * np.eye(length, k=-1)
+    whiten[0, 0] = np.sqrt(1 - phi**2)
+    design = whiten @ np.stack([np.ones(length), np.arange(length)], 1)
+    found: Floats = whiten.T @ (whiten - design @ (np.linalg.pinv(design) @ whiten))
+    return found
+
+
+def _costs(values: Floats, phi: float) -> Floats:
+    """Squared residual of each stretch i … j−1 of each draw `[B, T, m]`, infinite for short ones; `[B, T, T+1]`."""
     draws, points, _ = values.shape
     costs = np.full((draws, points, points + 1), np.inf)
     for length in range(SHORTEST, points + 1):
-        off = _line(length)
+        form = _off_line(length, phi)
         for start in range(points - length + 1):
             part = values[:, start : start + length]
-            costs[:, start, start + length] = np.einsum("btm,bsm,ts->b", part, part, off, optimize=True)
+            costs[:, start, start + length] = (part * (form @ part)).sum((1, 2))
     return costs
 
 
 def _best(costs: Floats, boundaries: int) -> tuple[Floats, tuple[int, ...]]:
-    """Least cost with so many boundaries for each draw, and where they are in the first draw."""
+    """Least cost with 0, 1, … so many boundaries for each draw, `[boundaries + 1, B]`; where the last lie in draw 0."""
     points = costs.shape[1]
-    least, choice = costs[:, 0, :], []
+    least, choice, found = costs[:, 0, :], [], [costs[:, 0, points]]
     for _ in range(boundaries):
         total = least[:, :points, None] + costs  # [B, last start, end]
         choice.append(total[0].argmin(0))
         least = total.min(1)
-    found: list[int] = []
-    end = points
+        found.append(least[:, points])
+    where, end = [], points
     for starts in reversed(choice):
         end = int(starts[end])
-        found.append(end)
-    return least[:, points], tuple(reversed(found))
+        where.append(end)
+    return np.stack(found), tuple(reversed(where))
 
 
-def _simulated(values: Floats, boundaries: tuple[int, ...], draws: int, random: np.random.Generator) -> Floats:
-    """Series of the fitted segments with AR(1) noise like the residual's, correlated between series as it is."""
-    residual = _residual(values, boundaries)
-    fitted = values - residual
-    points, count = values.shape
-    lost = 2 * (len(boundaries) + 1)
-    phi = np.array([_phi(residual[:, one], lost) for one in range(count)])
-    innovation = residual[1:] - phi * residual[:-1]
-    covariance = np.atleast_2d(innovation.T @ innovation) / max(1, points - 1 - lost)
-    root = np.linalg.cholesky(covariance + 1e-9 * np.eye(count) * np.trace(covariance))
-    noise = np.empty((draws, points, count))
-    noise[:, 0] = random.standard_normal((draws, count)) @ root.T / np.sqrt(1 - phi**2)
-    for t in range(1, points):
-        noise[:, t] = phi * noise[:, t - 1] + random.standard_normal((draws, count)) @ root.T
-    return fitted + noise
+def _gain(values: Floats, further: int) -> tuple[Floats, tuple[int, ...]]:
+    """Twice the log likelihood ratio of the best `further` boundaries to the best with one less, `[B]`; where in draw 0.
 
-
-def _phi(residual: Floats, lost: int) -> float:
-    """Lag-one autocorrelation, corrected for the degrees of freedom that the fitted lines took, within [0, .9].
-
-    A residual about fitted lines looks less correlated than the noise was: about (1 + 3φ + lost…)/T less.
+    Each at the φ, common to the series, that suits it best. Noise starts afresh with each segment.
     """
-    square = float(residual @ residual)
-    if square == 0:
-        return 0.0
-    raw = float(residual[1:] @ residual[:-1]) / square
-    points = len(residual)
-    corrected = (points * raw + lost) / max(1, points - lost - 1)
-    return float(np.clip(corrected, 0.0, LARGEST_PHI))
+    values = _standard(values)
+    _, points, count = values.shape
+    found = []
+    for phi in PHIS:
+        costs, where = _best(_costs(values, phi), further)
+        minus = points * count * np.log(np.maximum(costs[-2:], 1e-12 * points * count))
+        segments = np.array([[further], [further + 1]])
+        found.append((minus - count * segments * np.log1p(-(phi**2)), where))
+    minus = np.stack([one for one, _ in found])
+    before, after = minus.min(0)
+    return before - after, found[int(minus[:, 1, 0].argmin())][1]
+
+
+def _simulated(
+    values: Floats, boundaries: tuple[int, ...], best: tuple[int, ...], draws: int, random: np.random.Generator
+) -> Floats:
+    """Series of the segments fitted so far and AR(1) noise that leaves as much about them as the series do.
+
+    The correlation between series is that of what the `best` further boundaries leave: a change common to all is none.
+    """
+    residual, left = _residual(values, boundaries), _residual(values, best)
+    points, count = values.shape
+    left = left / np.maximum(np.linalg.norm(left, axis=0), 1e-300)
+    correlation = left.T @ left
+    np.fill_diagonal(correlation, 1.0)
+    latent, directions = np.linalg.eigh(correlation)
+    shock = random.standard_normal((draws, points, count)) @ (directions * np.sqrt(np.clip(latent, 0, None))).T
+    shock[:, 0] /= np.sqrt(1 - STRONGEST**2)
+    noise = lfilter([1.0], [1.0, -STRONGEST], shock, axis=1)
+    scale = np.sqrt((residual**2).sum(0) / (_residual(noise, boundaries) ** 2).sum(1).mean(0))
+    found: Floats = values - residual + noise * scale
+    return found

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -20,6 +19,7 @@ from isoscope import plugins
 from isoscope.analysis.dynamics import feature_dynamics
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.measures import measure
+from isoscope.analysis.tables import write_parquet
 from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
 from isoscope.code import code_version
 from isoscope.corpora import probe, tokens
@@ -112,15 +112,6 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     }
     write_text(out / "manifest.json", json.dumps(facts, indent=1) + "\n", "table")
     return found
-
-
-def write_parquet(table: pd.DataFrame, path: Path) -> None:
-    """Write a table whole, or not at all."""
-    import pyarrow as pa
-
-    fresh = path.with_name(f".{path.name}.writing")
-    pq.write_table(pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None), fresh, compression="zstd")
-    fresh.replace(path)
 
 
 def _states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path) -> Path:

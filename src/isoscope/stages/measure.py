@@ -4,23 +4,24 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from isoscope import paths, plugins
 from isoscope.analysis import block
 from isoscope.analysis.dynamics import feature_dynamics
+from isoscope.analysis.embedding_space import neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
+from isoscope.analysis.rank_views import rank_table
+from isoscope.analysis.tables import write_parquet
+from isoscope.analysis.topology import topology
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.sealing import announce, sync
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
@@ -50,7 +51,7 @@ def _of_run(
             trajectory = Trajectory(states)
             with threadpool_limits(measures.threads):
                 for name, table in _tables(trajectory, measures, run, stop):
-                    _write(table, run.work / f"{name}.parquet")
+                    write_parquet(table, run.work / f"{name}.parquet")
             run.complete()
         if not publish:
             return run.output
@@ -102,6 +103,9 @@ def _tables(run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSig
         points, frames = feature_dynamics(run, measures.alignment)
         yield "planes", points
         yield "frames", frames
+        bars, distances = topology(run, seed=measures.seed)
+        yield "bars", bars
+        yield "distances", distances
     if "attention_entropy" in run.arrays(run.best).names:
         yield "attention", attention_table(run)
     for name, table in (
@@ -109,15 +113,8 @@ def _tables(run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSig
         ("spectrum", block.spectrum_table(run, seed=measures.seed)),
         ("kernel", block.kernel_table(run)),
         ("dimensions", block.dimension_table(run)),
+        ("neighbours", neighbour_table(run)),
+        ("ranks", rank_table(run)),
     ):
         if len(table):
             yield name, table
-
-
-def _write(table: pd.DataFrame, path: Path) -> None:
-    announce("table", path)
-    fresh = path.with_name(f".{path.name}.writing")
-    pq.write_table(pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None), fresh, compression="zstd")
-    sync(fresh)
-    announce("table", path)
-    fresh.replace(path)

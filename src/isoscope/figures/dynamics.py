@@ -1,0 +1,132 @@
+"""The source's Figures 2-4: how the points of each layer move in their principal plane while the model trains."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, named, style, wrapped
+
+CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
+"""Orange and blue first, as the source has them."""
+
+READ = "across: first component, up: second; beside a row: what its panels span; in a corner: variance along both (%)"
+
+
+def feature_dynamics(
+    planes: pd.DataFrame,
+    frames: pd.DataFrame,
+    labels: npt.ArrayLike,
+    *,
+    arm: str,
+    seed: int,
+    snapshots: Sequence[str],
+    class_names: Sequence[str],
+    layers: Sequence[int] | None = None,
+) -> Figure:
+    """A panel per layer (rows, the last one on top) and snapshot (columns) of one run: PC1 and PC2, coloured by class.
+
+    The panels of a row share both axes, so that its frames compare; what they span stands beside the row, and the
+    variance along both axes in each panel's corner. A frame whose points are all one is hatched. Points are drawn in
+    the order of the sentences, so that no class covers another. `labels` `[n]`: class by sentence number, an index of
+    `class_names`. `frames` may have a column epoch. Raises `ValueError` for a run, snapshot or layer that
+    is not there, and for labels that are too few.
+    """
+    of_class = np.asarray(labels)
+    points, facts = (_of_run(table, arm, seed) for table in (planes, frames))
+    layers = sorted(int(layer) for layer in facts["layer"].unique()) if layers is None else sorted(layers)
+    about = {(row["layer"], row["snapshot"]): row for row in facts.to_dict("records")}
+    if absent := [place for layer in layers for name in snapshots if (place := (layer, name)) not in about]:
+        raise ValueError(f"no frame of layer {absent[0][0]} at {absent[0][1]!r} in the table of {arm}, seed {seed}")
+    if not layers or not snapshots:
+        raise ValueError("layers, snapshots: at least one of each")
+    if len(of_class) <= points["sentence"].max() or not 0 <= of_class.min() <= of_class.max() < len(class_names):
+        raise ValueError(
+            f"labels: {len(of_class)} of classes {of_class.min()} … {of_class.max()}, not one per sentence"
+        )
+    groups = {place: rows for place, rows in points.groupby(["layer", "snapshot"], sort=False) if place in about}
+    picture = len(of_class) * len(layers) * len(snapshots) > SHAPES
+    with style():
+        height = float(np.clip(8.2 / len(layers), 0.62, 1.3))
+        figure = Figure(figsize=(WIDTH, height * len(layers) + 0.95), dpi=200, layout="constrained")
+        panels = figure.subplots(len(layers), len(snapshots), squeeze=False, sharex="row", sharey="row")
+        for row, layer in zip(panels, reversed(layers), strict=True):
+            shown = [name for name in snapshots if not about[layer, name]["degenerate"]]
+            spans = _spans(pd.concat([groups[layer, name] for name in shown])) if shown else None
+            for axes, name in zip(row, snapshots, strict=True):
+                _frame(axes, groups[layer, name], about[layer, name], of_class, picture=picture)
+                if spans is not None:
+                    axes.set(xlim=spans[0], ylim=spans[1])
+            size = "" if spans is None else "\n" + " × ".join(f"{high - low:.3g}" for low, high in spans)
+            row[0].set_ylabel(f"Layer {layer}{size}", fontsize=7.5, rotation=0, ha="right", va="center")
+        for axes, name in zip(panels[0], snapshots, strict=True):
+            title = _when(about[layers[-1], name]) if facts["snapshot"].nunique() > 1 else name
+            axes.set_title(title, fontsize=7.5, loc="center")
+        who = named(arm, f"seed {seed}, n = {points['sentence'].nunique()} sentences", WIDTH)
+        figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
+        key = figure.legend(handles=_legend(class_names), loc="outside lower center", ncols=4, fontsize=7.5, title=READ)
+        key.get_title().set_fontsize(7)
+    return figure
+
+
+def _of_run(table: pd.DataFrame, arm: str, seed: int) -> pd.DataFrame:
+    found = table[(table["arm"] == arm) & (table["seed"] == seed)]
+    if found.empty:
+        runs = ", ".join(f"{one} seed {number}" for one, number in table.groupby(["arm", "seed"], sort=False).groups)
+        raise ValueError(f"no rows of {arm!r}, seed {seed}, in the table, but of {runs or 'none'}")
+    return found
+
+
+def _spans(points: pd.DataFrame) -> list[tuple[float, float]]:
+    """Limits along both axes, with a margin and, below, room for a line of text."""
+    found = []
+    for name, below in (("pc1", 0.06), ("pc2", 0.22)):
+        low, high = float(points[name].min()), float(points[name].max())
+        span = high - low or 1.0
+        found.append((low - below * span, high + 0.06 * span))
+    return found
+
+
+def _frame(
+    axes: Axes, points: pd.DataFrame, about: Mapping[str, Any], of_class: npt.NDArray[np.int64], *, picture: bool
+) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(visible=True, linewidth=0.5)
+    if about["degenerate"]:
+        hatched(axes, "one point")
+        return
+    points = points.sort_values("sentence")
+    colours = [CLASS_COLOURS[one % len(CLASS_COLOURS)] for one in of_class[points["sentence"]]]
+    axes.scatter(points["pc1"], points["pc2"], s=3.5, c=colours, linewidths=0, alpha=0.75, rasterized=picture)
+    shares = [100 * about[name] for name in ("explained_1", "explained_2")]
+    axes.text(
+        *(0.97, 0.05, " + ".join(f"{share:.0f}" for share in shares)),
+        transform=axes.transAxes,
+        ha="right",
+        fontsize=6.5,
+    )
+
+
+def _when(about: Mapping[str, Any]) -> str:
+    """`update 158`, with its epoch below where the snapshot ends one."""
+    epoch, best = about.get("epoch", np.nan), about["snapshot"] == about["reference"]
+    lines = [f"update {about['step']}"]
+    if not pd.isna(epoch):
+        lines.append(f"epoch {int(epoch)}{', chosen' * best}")
+    elif best:
+        lines.append("chosen epoch")
+    return "\n".join(lines)
+
+
+def _legend(class_names: Sequence[str]) -> list[Line2D]:
+    return [
+        Line2D(
+            [], [], color=CLASS_COLOURS[index % len(CLASS_COLOURS)], marker="o", linestyle="", label=wrapped(name, 1.6)
+        )
+        for index, name in enumerate(class_names)
+    ]

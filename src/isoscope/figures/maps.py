@@ -1,0 +1,44 @@
+"""Square pictures side by side on one pinned colour scale, with one colour bar."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from isoscope.figures.style import WIDTH, style, wrapped
+
+Floats = npt.NDArray[np.float64]
+PER_ROW = 4
+
+
+def pictures(
+    panels: Sequence[tuple[str, Floats]], *, label: str, low: float, high: float, colours: str, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a picture for each (title, matrix), and its panels for what else stands on them.
+
+    `options` go to `imshow`. What is no number stays empty. The colour bar ends in arrows where values lie beyond.
+    """
+    columns = min(PER_ROW, len(panels))
+    rows = -(-len(panels) // columns)
+    side = min(2.6, (WIDTH - 0.9) / columns)
+    with style():
+        figure = Figure(figsize=(side * columns + 0.9, (side + 0.5) * rows), dpi=200, layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        image = None
+        for axes, (title, matrix) in zip(grid.flat, panels, strict=False):
+            shown = np.ma.masked_invalid(matrix)
+            image = axes.imshow(shown, cmap=colours, vmin=low, vmax=high, interpolation="none", **options)
+            lines = [wrapped(line, side - 0.35, size=8.5) for line in title.split("\n")]
+            axes.set_title("\n".join(lines), fontsize=8.5)
+            axes.spines[:].set_visible(False)
+            axes.tick_params(labelsize=6.5, length=2)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        if image is not None:
+            bar = figure.colorbar(image, ax=grid.ravel().tolist(), aspect=18 * rows, shrink=0.85, label=label)
+            bar.ax.tick_params(labelsize=7)
+            bar.ax.yaxis.label.set_fontsize(8)
+    return figure, list(grid.flat[: len(panels)])

@@ -1,0 +1,81 @@
+"""What each figure of the geometry table is called on paper, and the range of its colours."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Scale(NamedTuple):
+    """A label, and the natural range, None where there is none; `diverging` about 0."""
+
+    label: str
+    low: float | None = None
+    high: float | None = None
+    diverging: bool = False
+
+
+def _share(label: str) -> Scale:
+    return Scale(label, 0.0, 1.0)
+
+
+def _cosine(label: str) -> Scale:
+    return Scale(label, -1.0, 1.0, diverging=True)
+
+
+SCALES: dict[str, Scale] = {
+    **{
+        f"a_{k + 1}{suffix}": _share(f"Share of the {ordinal} direction (a{'₁₂₃'[k]}{removed})")
+        for k, ordinal in enumerate(("first", "second", "third"))
+        for suffix, removed in {"": "", "_centred": ", mean removed", "_within": ", class means removed"}.items()
+    },
+    "a_1_at_n": _share("Share of the first direction (a₁), at equal n"),
+    "a_1_floor": _share("Share of the first direction (a₁) in noise"),
+    "between_share": _share("Share of variance between classes"),
+    "isoscore": _share("IsoScore"),
+    "isoscore_unbiased": _share("IsoScore, unbiased"),
+    "participation_ratio": Scale("Participation ratio (dimensions)"),
+    "participation_ratio_unbiased": Scale("Participation ratio, unbiased (dimensions)"),
+    "effective_rank": Scale("Effective rank (dimensions)"),
+    "log_partition_isotropy": Scale("Log of partition isotropy"),
+    "avg_sim": _cosine("Mean cosine between sentences"),
+    "self_sim": _cosine("Mean cosine of a word with itself in other sentences"),
+    "intra_sim": _cosine("Mean cosine of a word with its sentence"),
+    "intra_sim_left_out": _cosine("Mean cosine of a word with the rest of its sentence"),
+    "two_nn": Scale("Intrinsic dimension (two neighbours)"),
+    "two_nn_at_n": Scale("Intrinsic dimension (two neighbours), at equal n"),
+    "mle": Scale("Intrinsic dimension (likelihood)"),
+    "mle_at_n": Scale("Intrinsic dimension (likelihood), at equal n"),
+    "h0_entropy": Scale("Persistent entropy (nats)"),
+    "h0_entropy_share": _share("Persistent entropy, share of its maximum"),
+    "silhouette": _cosine("Silhouette of the classes"),
+    "fisher_ratio": Scale("Variance between over within classes"),
+    "centroid_distance": Scale("Distance of class means, in spreads"),
+    "linear_separability": _share("Held-out accuracy of a linear classifier"),
+    "clusters": Scale("Number of clusters"),
+    "clusters_silhouette": _cosine("Silhouette of the clusters"),
+    "clusters_ami_label": _share("Agreement of clusters with the label"),
+    "clusters_ami_first_token": _share("Agreement of clusters with the first token"),
+    "clusters_ami_second_token": _share("Agreement of clusters with the second token"),
+    "clusters_ami_length": _share("Agreement of clusters with the length"),
+    "arch_score": _share("Arch: R² of the second component on a parabola"),
+    "arch_score_null": _share("Arch: R² in noise of the same spectrum"),
+    "arch_score_p": _share("Arch: p value"),
+}
+"""Ranges are those a figure can take, whatever was measured; a figure that is not here spans what was measured."""
+
+
+def scale_of(figure: str, values: Iterable[float]) -> Scale:
+    """The scale of `figure`: its natural range, or the range of `values` common to all panels.
+
+    Where there is no number at all, the range stays None.
+    """
+    scale = SCALES.get(figure, Scale(figure.replace("_", " ")))
+    if scale.low is not None:
+        return scale
+    found = np.array(list(values), dtype=float)
+    found = found[np.isfinite(found)]
+    if not found.size:
+        return scale
+    low, high = float(found.min()), float(found.max())
+    return scale._replace(low=low, high=high if high > low else low + 1.0)

@@ -1,0 +1,103 @@
+"""What figures over training share: arms in order, snapshots as columns, chosen epochs, means over seeds."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
+
+TWIN = -1
+"""Column of the twin with other random weights, which has no step."""
+
+
+def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """`table` with the step of each row as the whole number `column`, `TWIN` for the twin.
+
+    Raises `ValueError` where nothing is in it, one of `columns` is missing, or two studies are.
+    """
+    if table.empty:
+        raise ValueError("nothing to draw: the table has no rows")
+    missing = [name for name in ("arm", "seed", "step", *columns) if name not in table]
+    if missing:
+        raise ValueError(f"columns expected in the table: {', '.join(missing)}")
+    if "study" in table and table["study"].nunique() > 1:
+        raise ValueError(f"rows of one study expected, got {sorted(table['study'].unique())}")
+    steps = table["step"].to_numpy(dtype=float, na_value=np.nan)
+    return table.assign(column=np.where(np.isfinite(steps), steps, TWIN).astype(int))
+
+
+def arms_of(table: pd.DataFrame) -> list[str]:
+    """Arms in the order of their first row."""
+    return list(dict.fromkeys(table["arm"]))
+
+
+def steps_of(table: pd.DataFrame) -> list[int]:
+    """Steps of all snapshots of training, the twin's column left out."""
+    return sorted(int(step) for step in table["column"].unique() if step != TWIN)
+
+
+def seeds_of(table: pd.DataFrame) -> str:
+    """`n = 3 seeds`."""
+    n = int(table["seed"].nunique())
+    return f"n = {n} seed{'s' * (n != 1)}"
+
+
+def trained_seeds_of(table: pd.DataFrame) -> str:
+    """`n = 3 seeds`, or `n = 3 seeds, after update 948: 2` where runs stopped early."""
+    last = table[table["column"] != TWIN].groupby("seed")["column"].max()
+    fewer = [f", after update {step}: {(last > step).sum()}" for step in sorted(set(last)) if step < last.max()]
+    return seeds_of(table) + "".join(fewer)
+
+
+def over_seeds(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+    """Mean, sd (NaN for one seed) and n of `value` over the seeds that have a number, a row for each group of `by`."""
+    found = table.groupby(list(by), sort=False)[value].agg(["mean", "std", "count"]).reset_index()
+    return found.rename(columns={"std": "sd", "count": "n"})
+
+
+def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
+    """The chosen step of each run (arm, seed): its first snapshot marked `best`, or its last one where none is."""
+    found = {}
+    for run, rows in table[table["column"] != TWIN].groupby(["arm", "seed"], sort=False):
+        best = rows.loc[rows["best"].astype(bool), "column"] if "best" in rows else rows["column"][:0]
+        found[run] = int(best.min() if len(best) else rows["column"].max())
+    return found
+
+
+def at_chosen(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of each run's chosen snapshot."""
+    steps = chosen(table)
+    runs = zip(table["arm"], table["seed"], table["column"], strict=True)
+    return table[[steps.get((arm, seed)) == column for arm, seed, column in runs]]
+
+
+def ends(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of each run's first and chosen snapshot, told apart by `moment`: `first` or `chosen`.
+
+    A run whose first snapshot is the chosen one has its rows twice.
+    """
+    trained = table[table["column"] != TWIN]
+    start = trained.groupby(["arm", "seed"])["column"].transform("min")
+    first = trained[trained["column"] == start]
+    return pd.concat([first.assign(moment="first"), at_chosen(table).assign(moment="chosen")], ignore_index=True)
+
+
+def moments_of(table: pd.DataFrame) -> dict[str, str]:
+    """Names of the moments of `ends(table)`, with their steps where those are few."""
+    names = {"first": "first snapshot", "chosen": "chosen epoch"}
+    steps = {moment: sorted(table.loc[table["moment"] == moment, "column"].unique()) for moment in names}
+    return {
+        moment: f"{name} (update {' or '.join(map(str, found))})" if len(found := steps[moment]) < 4 else name
+        for moment, name in names.items()
+    }
+
+
+def step_axis(axes: Axes, steps: Sequence[int]) -> None:
+    """An x-axis of steps: from 1 on by powers of ten, 0 at the left end."""
+    last = max(max(steps), 1)
+    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
+    axes.xaxis.set_major_locator(FixedLocator([0, *(10**power for power in range(int(np.log10(last)) + 1))]))
+    axes.xaxis.set_major_formatter(lambda step, _: f"{step:.0f}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(-0.15, last * 1.25)

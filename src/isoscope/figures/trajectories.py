@@ -1,0 +1,109 @@
+"""Figures of the geometry table as lines over training: a row of panels per figure, a column per layer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from isoscope.figures.layers import of_figure
+from isoscope.figures.scales import scale_of
+from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, step_axis, steps_of, trained_seeds_of
+from isoscope.figures.style import BOXED, INK, WIDTH, hatched, look, named, style, wrapped
+
+MOST = 5
+"""Layers that are drawn where none are named."""
+
+
+def geometry_curves(
+    geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str = "first", layers: Sequence[int] | None = None
+) -> Figure:
+    """A line per arm over snapshots: mean over seeds with a band of ± 1 sd, isotropic noise dashed.
+
+    Rows of panels are `figures`, columns `layers` (without them up to `MOST`, evenly spread, first and last among
+    them); the panels of a row share their scale. Where an arm's points are all one its line is left out, and the panel
+    says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for a figure or layer
+    that was not measured on `vectors`.
+    """
+    tables = {figure: of_figure(geometry, figure, vectors) for figure in figures}
+    if not tables:
+        raise ValueError("figures: none named")
+    everything = pd.concat(tables.values(), ignore_index=True)
+    arms, shown = arms_of(everything), _layers(everything, layers)
+    with style():
+        drawing = Figure(figsize=(WIDTH, 1.45 * len(tables) + 0.9), layout="constrained")
+        panels = drawing.subplots(len(tables), len(shown), squeeze=False, sharex=True, sharey="row")
+        for row, (figure, table) in zip(panels, tables.items(), strict=True):
+            for axes, layer in zip(row, shown, strict=True):
+                trained = table[(table["layer"] == layer) & (table["column"] != TWIN)]
+                _panel(axes, trained, arms)
+                step_axis(axes, steps_of(everything))
+                axes.tick_params(labelsize=7)
+                axes.yaxis.set_major_locator(MaxNLocator(4))
+                axes.grid(visible=True, axis="y")
+            row[0].set_ylabel(wrapped(scale_of(figure, table["value"]).label, 1.35, size=7.5, lines=3), fontsize=7.5)
+        for axes, layer in zip(panels[0], shown, strict=True):
+            axes.set_title(f"Layer {layer}", fontsize=8.5)
+        for axes in panels[-1]:
+            axes.set_xlabel("Update", fontsize=8)
+        drawing.legend(handles=_legend(everything, arms), loc="outside lower center", ncols=2, fontsize=7.5)
+    return drawing
+
+
+def _layers(table: pd.DataFrame, layers: Sequence[int] | None) -> list[int]:
+    there = sorted(int(layer) for layer in table["layer"].unique())
+    if layers is None:
+        return [
+            there[at] for at in np.unique(np.linspace(0, len(there) - 1, min(MOST, len(there))).round().astype(int))
+        ]
+    if absent := [layer for layer in layers if layer not in there] or not layers:
+        raise ValueError(f"layers: {absent if layers else 'none named'}; there are {there}")
+    return list(layers)
+
+
+def _panel(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
+    """Lines of one figure at one layer."""
+    baselines = table.groupby("arm", sort=False)["baseline"].mean()
+    alike = baselines.notna().all() and np.allclose(baselines, baselines.iloc[:1].to_numpy(), rtol=0.01, atol=0.002)
+    one_point = []
+    for index, arm in enumerate(arms):
+        rows = table[table["arm"] == arm]
+        degenerate = set(rows.loc[rows["degenerate"], "column"])
+        colour, marker = look(index)
+        means = over_seeds(rows, ["column"], "value").sort_values("column")
+        step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
+        mean = np.where(np.isin(step, list(degenerate)), np.nan, mean)
+        every = max(1, len(step) // 8)
+        axes.plot(
+            step, mean, color=colour, marker=marker, markersize=3, markevery=every, linewidth=1.3, zorder=3, gid="mean"
+        )
+        spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+        axes.fill_between(step, mean - spread, mean + spread, color=colour, alpha=0.16, linewidth=0)
+        if not alike and np.isfinite(baselines.get(arm, np.nan)):
+            axes.axhline(baselines[arm], color=colour, linestyle=(0, (4, 2)), linewidth=0.9, gid="noise")
+        if len(step) and not np.isfinite(mean).any():
+            one_point.append(arm)
+    if alike and len(baselines):
+        axes.axhline(baselines.iloc[0], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, gid="noise")
+    if one_point and len(one_point) == table["arm"].nunique():
+        hatched(axes, "one point")
+    elif one_point:
+        note = wrapped(f"one point: {', '.join(one_point)}", 1.2, size=6.5)
+        axes.text(0.03, 0.97, note, transform=axes.transAxes, fontsize=6.5, va="top", zorder=5, **BOXED)
+
+
+def _legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
+    handles = []
+    for index, arm in enumerate(arms):
+        colour, marker = look(index)
+        own = table[table["arm"] == arm]
+        points = "–".join(str(n) for n in sorted({own["n"].min(), own["n"].max()}))
+        label = named(arm, f"{trained_seeds_of(own)}, {points} points", 2.8, size=7.5)
+        handles.append(Line2D([], [], color=colour, marker=marker, label=label))
+    return [
+        *handles,
+        Line2D([], [], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, label="isotropic noise, same n and d"),
+    ]
