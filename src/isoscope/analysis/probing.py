@@ -37,19 +37,20 @@ TASKS = (
 )
 VALUES = ("tree depth",)  # labels that are numbers: ridge regression, scored by R²
 CONTROL = "control of "
-FREQUENT = 10  # points that a tag or a first token needs to be a class of its own
+FREQUENT = 10  # words that a tag needs to be a class of its own
 FEATURES = 5000  # terms of TF-IDF in the probe's own folds, the most frequent ones
 WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
 Labels = npt.NDArray[Any]
 Vectors = npt.NDArray[np.float32]
 Rows = Iterator[dict[str, Any]]
+Scores = dict[str, LinearProbe | RidgeProbe]
 
 
 class Cloud(NamedTuple):
     """Vectors of one kind, what is asked of them, and the control task of each task that has one; labels `[n]`.
 
-    `points(arrays, layer)` takes the vectors out of the arrays `needs`. `groups`: the sentence of each; `words`: the
-    words behind it, none for sentences.
+    `points(arrays, layer)` takes the vectors out of the arrays `needs`. `groups`: the sentence of each; `strata` as
+    `linear_probes` takes them; `words`: the words behind each, none for sentences.
     """
 
     vectors: str
@@ -58,6 +59,7 @@ class Cloud(NamedTuple):
     groups: Ints
     tasks: dict[str, Labels]
     controls: dict[str, Labels]
+    strata: Labels | None = None
     words: tuple[Labels, ...] = ()
 
 
@@ -188,33 +190,33 @@ def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, s
 
 
 def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
-    length, shifted = probe["tokens"].to_numpy(), probe["shifted"].to_numpy()
+    label, length, shifted = (probe[name].to_numpy() for name in ("label", "tokens", "shifted"))
     counts = probe["token_1"].map(probe["token_1"].value_counts())
-    first = probe["token_1"].where(counts >= FREQUENT, -1).to_numpy()
-    tasks = {"label": probe["label"].to_numpy(), "first token": first, "length": _terciles(length)}
+    first = probe["token_1"].where(counts >= len(probe) / 10, -1).to_numpy()
+    tasks = {"label": label, "first token": first, "length": _terciles(length)}
     # A sentence too short to have words changed about would give itself away.
     kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
-    random = np.random.default_rng((seed, 10))
-    permuted, shuffled = random.permutation(tasks["label"]), random.permutation(shifted[kept])
+    moved, random = shifted[kept], np.random.default_rng((seed, 10))
+    permuted, shuffled = random.permutation(label), random.permutation(moved)
+    every, both, pairs = np.arange(len(probe)), _together(label, permuted), _together(moved, shuffled)
     for name in vectors:
-        yield Cloud(name, (name,), partial(_layer, name), np.arange(len(probe)), tasks, {"label": permuted})
-        points = partial(_shifted, name, shifted, kept)
-        asked, control = {"bigram shift": shifted[kept]}, {"bigram shift": shuffled}
-        yield Cloud(name, (name, f"shifted_{name}"), points, kept, asked, control)
+        yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, both)
+        points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
+        yield Cloud(name, needs, points, kept, {"bigram shift": moved}, {"bigram shift": shuffled}, pairs)
 
 
 def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
     place = _terciles(position)
     asked, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
-    yield Cloud("words", ("words",), partial(_layer, "words"), sentence, asked, control, (text,))
+    yield Cloud("words", ("words",), partial(_layer, "words"), sentence, asked, control, None, (text,))
     one, other = np.nonzero(np.triu(sentence[:, None] == sentence, 1) & (position[:, None] != position))
     flip = np.random.default_rng((seed, 11)).random(len(one)) < 0.5
     one, other = np.where(flip, other, one), np.where(flip, one, other)
     rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type stands first in a drawn order of types
     asked, control = {"word order": position[one] < position[other]}, {"word order": rank[one] < rank[other]}
     points = partial(_pairs, one, other)
-    yield Cloud("words", ("words",), points, sentence[one], asked, control, (text[one], text[other]))
+    yield Cloud("words", ("words",), points, sentence[one], asked, control, None, (text[one], text[other]))
 
 
 def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
@@ -222,9 +224,9 @@ def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     kept = np.flatnonzero(bank["tag"].map(bank["tag"].value_counts()).to_numpy() >= FREQUENT)
     asked, control = {"part of speech": tag[kept]}, {"part of speech": _by_type(text[kept], tag[kept], seed)}
     points, needs = partial(_layer, "treebank", rows=kept), ("treebank",)
-    yield Cloud("treebank", needs, points, sentence[kept], asked, control, (text[kept],))
+    yield Cloud("treebank", needs, points, sentence[kept], asked, control, None, (text[kept],))
     asked, control = {"tree depth": depth}, {"tree depth": _by_type(text, depth, seed)}
-    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, (text,))
+    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, None, (text,))
 
 
 def _layer(name: str, arrays: Arrays, layer: int, rows: Ints | slice = slice(None)) -> Vectors:
@@ -247,6 +249,11 @@ def _terciles(values: Labels) -> Ints:
     return np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
 
 
+def _together(labels: Labels, control: Labels) -> Ints:
+    """Strata that deal a task's and its control's classes evenly over the folds."""
+    return np.unique(np.stack([labels, control], 1).astype(int), axis=0, return_inverse=True)[1]
+
+
 def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
     """A label for each word type, drawn from the labels of all words; Hewitt and Liang 2019."""
     types, of = np.unique(text, return_inverse=True)
@@ -264,20 +271,18 @@ def _places(
                     yield from ((snapshot, arrays, cloud, at) for at in range(arrays.shape(cloud.needs[0])[0]))
 
 
-def _scores(
-    points: npt.ArrayLike, labels: Mapping[str, Labels], groups: Ints, settings: Mapping[str, Any]
-) -> dict[str, LinearProbe | RidgeProbe]:
+def _scores(points: npt.ArrayLike, cloud: Cloud, labels: Mapping[str, Labels], settings: Mapping[str, Any]) -> Scores:
     classes = {name: of for name, of in labels.items() if name.removeprefix(CONTROL) not in VALUES}
     fixed = {"seed": settings["seed"], "folds": settings["folds"]}
     return {
-        **(linear_probes(points, classes, groups, **settings) if classes else {}),
-        **{name: ridge_probe(points, of, groups, **fixed) for name, of in labels.items() if name not in classes},
+        **(linear_probes(points, classes, cloud.groups, strata=cloud.strata, **settings) if classes else {}),
+        **{name: ridge_probe(points, of, cloud.groups, **fixed) for name, of in labels.items() if name not in classes},
     }
 
 
 def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    probes = _scores(points, asked, cloud.groups, settings)
+    probes = _scores(points, cloud, asked, settings)
     classes = {name: of for name, of in asked.items() if isinstance(probes[name], LinearProbe) and coded}
     codes = online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
     figures = {}
@@ -294,7 +299,7 @@ def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
     """A row for each task: mean and sd over the draws of the points."""
-    found = [_scores(points, cloud.tasks, cloud.groups, settings) for points in draws]
+    found = [_scores(points, cloud, cloud.tasks, settings) for points in draws]
     trained = round(len(cloud.groups) * (1 - 1 / settings["folds"]))
     for task, labels in cloud.tasks.items():
         yield _row(name, task, labels, [one[task][0] for one in found], found[0][task].d, trained)

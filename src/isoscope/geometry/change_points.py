@@ -19,7 +19,7 @@ SHORTEST = 3
 """Points of a segment at least: two lie on any line."""
 PHIS = (0.0, 0.3, 0.6, 0.9)
 """Autocorrelations (lag one) that either side may explain the series by."""
-STRONGEST = 0.85
+STRONGEST = 0.9
 """Autocorrelation of the noise that a boundary is tested against. Estimated from 25 points it would be far too low as
 often as not; under a stronger one improvements by chance are larger, so up to here no series is worse off."""
 

@@ -74,10 +74,9 @@ def linear_probes(
 
     Outer folds hold out whole groups (sentences). Inside each training part that penalty is chosen which gives labels,
     held out by group once more, the shortest code; then the outer fold is looked at, once. Folds depend on groups, seed
-    and `strata`, each dealt evenly: else a fold's largest class tends to be the others' smallest, and accuracy without a
-    signal falls below chance. Training is on `share` of the other folds' groups. `standardise`: each dimension by its
-    mean and sd there; without it the cloud by one number, so that rotations change nothing. Raises `InputError` for
-    labels of one class or another number, and for fewer groups than folds.
+    and `strata`, each dealt evenly: else a fold's largest class tends to be the others' smallest, and chance is missed.
+    Training is on `share` of the other folds' groups. `standardise`: each dimension by its mean and sd there, else the
+    cloud by one number, so that rotations change nothing. Raises `InputError` for labels of one class or another number.
     """
     cloud, group = _grouped(points, groups, folds)
     labels = {name: _classes(values, cloud, name) for name, values in tasks.items()}
@@ -259,8 +258,8 @@ def _regressions(
 
     Nesterov's method with restarts and Böhning's bound (1992) as step lengths: no line search, two products a step.
     """
-    target = (labels[:, None] == np.arange(classes)[:, None]).astype(float)
-    used = np.asarray(weights, float)[:, None]
+    target = (labels[:, None] == np.arange(classes)[:, None]).astype(design.dtype)
+    used = np.asarray(weights, design.dtype)[:, None]
     counts = (used * target).sum(0)
     absent, start = np.where(counts > 0, 0.0, ABSENT), np.log(counts + 0.5)
     if classes == 2:

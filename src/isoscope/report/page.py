@@ -1,6 +1,7 @@
 """The page: every table and figure in one HTML file that asks for nothing else."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,12 +23,13 @@ def build(
     records: Mapping[str, RunRecord],
     tracking_uri: str | None,
     experiments: Mapping[str, str],
+    folders: Mapping[str, Path] | None = None,
 ) -> str:
-    """The report as HTML text: figures, tables and style inside, no script, nothing loaded from elsewhere.
+    """The report as HTML text: figures, tables, style and the explorer's script inside, nothing loaded from elsewhere.
 
     `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
     to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
-    experiment there; links need it. Raises `InputError` where a manifest lacks what the page shows.
+    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. Raises `InputError` where a manifest lacks what the page shows.
     """
     rows = {
         study.study: [
@@ -48,7 +50,10 @@ def build(
         .render(
             title=title,
             version=__version__,
-            studies=[show(study, rows[study.study], position=i) for i, study in enumerate(studies, start=1)],
+            studies=[
+                show(study, rows[study.study], position=i, folder=(folders or {}).get(study.study))
+                for i, study in enumerate(studies, start=1)
+            ],
             tasks=[task(name, manifest) for name, manifest in manifests.items()],
             runs=every,
             plugins=plugins(every),

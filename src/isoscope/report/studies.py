@@ -1,6 +1,7 @@
 """One study as the page shows it: figures with their origin, what was found, the table of arms."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
 from isoscope.figures.training import training_curves
 from isoscope.report import numbers
+from isoscope.report.inside import Inside, read_inside
 from isoscope.report.runs import RunRow
 from isoscope.report.svg import inline
 
@@ -40,6 +42,7 @@ class Study(NamedTuple):
     commits: Sequence[str]
     unknown_commit: bool
     data: Mapping[str, str]
+    inside: Inside | None
 
     @property
     def wide(self) -> bool:
@@ -47,8 +50,11 @@ class Study(NamedTuple):
         return len(self.arms) > 2
 
 
-def show(tables: Tables, rows: Sequence[RunRow], *, position: int) -> Study:
-    """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique."""
+def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path | None = None) -> Study:
+    """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
+
+    `folder`: where `isoscope explore` may have left what the arms look like inside.
+    """
     key = f"study-{position}"
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics = {METRICS.get(name, name): rows for name, rows in _by_metric(tables.comparison).items()}
@@ -76,6 +82,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int) -> Study:
         commits=sorted({_commit(row) for row in rows if row.commit}),
         unknown_commit=any(row.commit is None for row in rows),
         data={path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
+        inside=None if folder is None else read_inside(folder, key=key),
     )
 
 
