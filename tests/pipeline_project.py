@@ -62,9 +62,20 @@ training:
     steps: none
     epochs: false
   log_every: 5
+extraction:
+  share: 1.0
+  words: 60
+  block: 12
+  attended: 8
+measures:
+  names: [anisotropy, isoscore, similarity, classes]
+  subsample: 16
+  draws: 3
+  perplexity: 5
 report:
   title: Order of two words
 """
+INSIDE = ("extract-fusion", "measure-fusion", "explore-fusion")
 
 
 def sentences() -> str:
@@ -225,8 +236,11 @@ def _at(top: Path, names: tuple[str, ...]) -> Callable[[str, list[str]], set[str
     return lambda folder, _: set(names) if Path(folder) == top else set()
 
 
-def make(folder: Path) -> Project:
-    """The checkout as its working tree is (new files too, tests left out), on the task and the profile `tiny`."""
+def make(folder: Path, *, inside: bool = False) -> Project:
+    """The checkout as its working tree is (new files too, tests left out), on the task and the profile `tiny`.
+
+    `inside`: with the stages that look inside the models; most tests are about what stands around them.
+    """
     listed = subprocess.run(
         ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
         cwd=ROOT,
@@ -245,6 +259,10 @@ def make(folder: Path) -> Project:
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
+    if not inside:
+        kept = re.sub(rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M)
+        assert not any(stage in kept for stage in INSIDE)
+        (folder / "dvc.yaml").write_text(kept, "utf-8")
     project = Project(folder)
     project.git("init", "--quiet")
     project.commit("A task of two words")

@@ -39,7 +39,8 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
         if inspect.isclass(kind) and issubclass(kind, Section) and not sections:
             sections = {"studies"}  # one study of the mapping
         taken |= sections
-    plugins = {"plugins"} if declared(name) & set(CELL_SECTIONS) else set()
+    of_plugins = {*CELL_SECTIONS, "extraction", "measures"} - ({"measures"} if VERBS[name] == "explore" else set())
+    plugins = {"plugins"} if declared(name) & of_plugins else set()
     assert declared(name) == taken | plugins
 
 
@@ -76,6 +77,10 @@ def test_what_stages_write_stands_in_paths() -> None:
     filled = trained.replace("${item.fusion}", "A").replace("${item.seed}", "7")
     assert filled == paths.trained("fusion", "A", 7).as_posix()
     assert all(Path(out).is_relative_to(paths.analysed("fusion")) for out in outs["analyse-fusion"])
+    for stage, place in (("extract-fusion", paths.extracted), ("measure-fusion", paths.measured)):
+        (folder,) = outs[stage]
+        assert folder.replace("${item.fusion}", "A") == place("fusion", "A", 7).parent.as_posix()
+    assert outs["explore-fusion"] == [paths.inside("fusion").as_posix()]
     assert outs["report"] == [paths.INDEX.as_posix()]
 
 

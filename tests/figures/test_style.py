@@ -1,13 +1,16 @@
-"""Colours that can be told apart, on paper and on a dark page."""
+"""Colours that can be told apart, on paper and on a dark page; files that are the same each time."""
 
+import io
 from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 
-from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, INK
+from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, HATCH, INK, named, style, to_png, to_svg, wrapped
 
 # Complete protanopia, deuteranopia and tritanopia in linear RGB: Machado et al. 2009, severity 1.
 DEFICIENCIES = {
@@ -53,3 +56,48 @@ def test_the_first_four_are_told_apart(deficiency: str) -> None:
 
 def test_as_many_markers_as_colours() -> None:
     assert len(set(ARM_MARKERS)) == len(set(ARM_COLOURS)) == len(ARM_MARKERS)
+
+
+def drawn() -> Figure:
+    with style():
+        figure = Figure(figsize=(2, 1), layout="constrained")
+        figure.subplots().plot([0, 1], [0, 1], label="否定")
+        figure.legend(loc="outside lower center")
+    return figure
+
+
+def test_hatches_are_seen_on_any_page() -> None:
+    assert min(contrast(HATCH, "#ffffff"), contrast(HATCH, "#14181d")) >= 3.0
+
+
+def test_svg_carries_what_it_was_made_from() -> None:
+    svg = to_svg(drawn(), {"Source": "digest 8406d364 & <b>"})
+    assert "<dc:source>digest 8406d364 &amp; &lt;b&gt;</dc:source>" in svg
+    assert "dc:date" not in svg
+    assert svg == to_svg(drawn(), {"Source": "digest 8406d364 & <b>"})
+    assert "dc:source" not in to_svg(drawn())
+    with pytest.raises(ValueError, match="digest"):
+        to_svg(drawn(), {"digest": "8406d364"})
+
+
+def test_png_is_print_quality_and_carries_what_it_was_made_from() -> None:
+    png = to_png(drawn(), metadata={"Source": "digest 8406d364"})
+    image = Image.open(io.BytesIO(png))
+    assert image.size == (600, 300)
+    assert image.info["Source"] == "digest 8406d364"
+    assert "Software" not in image.info
+    assert png == to_png(drawn(), metadata={"Source": "digest 8406d364"})
+
+
+def test_files_do_not_depend_on_which_was_written_first() -> None:
+    one, other = drawn(), drawn()
+    assert (to_svg(one), to_png(one)) == (to_png(other), to_svg(other))[::-1]
+    assert to_svg(one) == to_svg(one)
+
+
+def test_a_long_name_is_cut_and_its_facts_are_not() -> None:
+    assert named("fft", "n = 3 seeds", 3.0) == "fft, n = 3 seeds"
+    _, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
+    assert facts == "n = 3 seeds"
+    assert second.endswith("…")
+    assert wrapped("", 1.0) == ""

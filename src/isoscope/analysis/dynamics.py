@@ -41,6 +41,7 @@ def feature_dynamics(run: Trajectory, alignment: Alignment, *, vectors: str = "f
                     "layer": layer,
                     "snapshot": snapshot.name,
                     "step": snapshot.step,
+                    "epoch": snapshot.epoch,
                     "explained_1": explained[0],
                     "explained_2": explained[1],
                     "angle_1": angles[0],
@@ -49,4 +50,4 @@ def feature_dynamics(run: Trajectory, alignment: Alignment, *, vectors: str = "f
                     "degenerate": bool(one_point[number]),
                 }
             )
-    return pd.concat(points, ignore_index=True), pd.DataFrame(frames)
+    return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"epoch": "Int64"})

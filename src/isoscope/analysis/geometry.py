@@ -1,11 +1,13 @@
 """The table of every measure at every snapshot, layer and kind of representation of one run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sklearn import config_context
 
 from isoscope.analysis.cells import Cell
 from isoscope.analysis.measures import measure
@@ -57,9 +59,10 @@ class Cells:
         for name in names:
             baseline = self._baseline(name, vectors, cell)
             # A cell of one point has no geometry: its figures are marked, and none is given.
-            found: Mapping[str, float | Estimate] = (
-                dict.fromkeys(baseline, float("nan")) if cell.degenerate else measure(name)(cell)
-            )
+            with quick():
+                found: Mapping[str, float | Estimate] = (
+                    dict.fromkeys(baseline, float("nan")) if cell.degenerate else measure(name)(cell)
+                )
             for figure, value in found.items():
                 estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
                 rows.append(
@@ -81,11 +84,18 @@ class Cells:
         """The same measure of isotropic noise with as many points, dimensions, classes and words."""
         key = (name, vectors, cell.d)
         if key not in self._baselines:
-            found = measure(name)(cell.twin())
+            with quick():
+                found = measure(name)(cell.twin())
             self._baselines[key] = {
                 figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
             }
         return self._baselines[key]
+
+
+def quick() -> AbstractContextManager[None]:
+    """scikit-learn without its checks of arrays and parameters, which cost small cells more than the work: ours are made."""
+    found: AbstractContextManager[None] = config_context(assume_finite=True, skip_parameter_validation=True)
+    return found
 
 
 def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:

@@ -34,6 +34,7 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
                     {
                         "snapshot": snapshot.name,
                         "step": snapshot.step,
+                        "best": snapshot.best,
                         "layer": layer + 1,
                         "head": head,
                         **{name: float(values[layer, head].mean()) for name, values in summaries.items()},

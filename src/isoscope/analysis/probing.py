@@ -14,43 +14,28 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.analysis.cells import ALIKE
-from isoscope.analysis.trajectory import RANDOM, Arrays, Snapshot, Trajectory
+from isoscope.analysis.trajectory import RANDOM, Arrays, Trajectory
 from isoscope.errors import InputError
+from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, Ints
-from isoscope.geometry.probes import (
-    PENALTIES,
-    LinearProbe,
-    RidgeProbe,
-    linear_probes,
-    online_code_lengths,
-    ridge_probe,
-    selectivity,
-)
 
-COLUMNS = (
-    *("snapshot", "step", "epoch", "best", "layer", "vectors", "task", "metric", "score", "chance", "control"),
-    *("selectivity", "compression", "control_compression", "penalty", "trained", "n", "d", "distinct", "degenerate"),
-)
-TASKS = (
-    *("label", "first token", "length", "bigram shift"),
-    *("word position", "word order", "part of speech", "tree depth"),
-)
-VALUES = ("tree depth",)  # labels that are numbers: ridge regression, scored by R²
+FIGURES = ("score", "chance", "control", "selectivity", "compression", "control_compression", "penalty")
+WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
+TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
+METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression, where labels are numbers
 CONTROL = "control of "
 FREQUENT = 10  # words that a tag needs to be a class of its own
 FEATURES = 5000  # terms of TF-IDF in the probe's own folds, the most frequent ones
-WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
+GRAMS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"}  # unlike by default, "a" is a word
 Labels = npt.NDArray[Any]
 Vectors = npt.NDArray[np.float32]
 Rows = Iterator[dict[str, Any]]
-Scores = dict[str, LinearProbe | RidgeProbe]
 
 
 class Cloud(NamedTuple):
     """Vectors of one kind, what is asked of them, and the control task of each task that has one; labels `[n]`.
 
-    `points(arrays, layer)` takes the vectors out of the arrays `needs`. `groups`: the sentence of each; `strata` as
-    `linear_probes` takes them; `words`: the words behind each, none for sentences.
+    `points(arrays, layer)` takes them out of the arrays `needs`. `groups`: the sentence of each. `words`: those behind.
     """
 
     vectors: str
@@ -69,12 +54,12 @@ def probing_table(
     vectors: Sequence[str] = ("first", "mean"),
     seed: int,
     folds: int = 5,
-    penalties: Sequence[float] = PENALTIES,
+    penalties: Sequence[float] = probes.PENALTIES,
     share: float = 1.0,
     tasks: Collection[str] = TASKS,
+    everywhere: Collection[str] = ("label", "bigram shift"),
     snapshots: Collection[str] | None = None,
-    codes: Collection[str] | None = None,
-    trees: Collection[str] | None = None,
+    closely: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """A row for each snapshot, layer, kind of vectors and task: score on sentences held out, chance, control, code.
 
@@ -82,53 +67,47 @@ def probing_table(
     or drawn once for each word type (words: memorisable, as types are shared by training and test). `compression`:
     uniform over online code length of the labels. `share` of each training part is trained on, `trained` points; R² is
     of the whole part. `distinct`: how many different vectors there are; a cell of one is degenerate and has no score, a
-    cell of few knows no more than what tells these few apart. `snapshots`: names, None for all. `codes`, `trees`: those
-    whose code lengths are taken, and on which a treebank's tasks are run; None for the first, the chosen one and the
-    twin. Raises `InputError` where nothing was measured.
+    cell of few knows no more than what tells these few apart. `snapshots`: names, None for all. Of these `closely`
+    (None: the first, the chosen one and the twin) have code lengths and all `tasks`, the rest those `everywhere` alone.
+    Raises `InputError` where nothing was measured.
     """
-    ends = {run.trained[0].name, run.best.name, RANDOM}
-    codes, trees = (ends if names is None else names for names in (codes, trees))
+    closely = {run.trained[0].name, run.best.name, RANDOM} if closely is None else closely
     settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
+    some, every = (clouds(run, vectors, names, seed=seed) for names in (set(tasks) & set(everywhere), tasks))
     rows: list[dict[str, Any]] = []
-    for snapshot, arrays, cloud, layer in _places(run, clouds(run, vectors, tasks, seed=seed), snapshots):
-        if cloud.vectors == "treebank" and snapshot.name not in trees:
-            continue
-        points = cloud.points(arrays, layer)
-        found = {"n": len(points), "d": points.shape[1], "distinct": distinct(points)}
-        found |= {"degenerate": found["distinct"] == 1, "trained": round(share * len(points) * (1 - 1 / folds))}
-        figures = {} if found["degenerate"] else _figures(cloud, points, snapshot.name in codes, settings)
-        who = {**snapshot._asdict(), "snapshot": snapshot.name, "layer": layer, "vectors": cloud.vectors}
-        rows += [
-            {**who, "task": task, "metric": _metric(task), **figures.get(task, {}), **found} for task in cloud.tasks
-        ]
+    for snapshot in (one for one in run.snapshots if snapshots is None or one.name in snapshots):
+        arrays, close = run.arrays(snapshot), snapshot.name in closely
+        who = {"snapshot": snapshot.name, "step": snapshot.step, "epoch": snapshot.epoch, "best": snapshot.best}
+        for cloud in every if close else some:
+            for layer in range(arrays.shape(cloud.needs[0])[0]) if set(cloud.needs) <= arrays.names else ():
+                rows += [
+                    who | {"layer": layer} | row for row in _rows(cloud, cloud.points(arrays, layer), close, settings)
+                ]
     if not rows:
         raise InputError("probes: nothing was measured; do vectors and tasks name what the run has?")
-    types = dict.fromkeys(("step", "epoch"), "Int64") | dict.fromkeys(COLUMNS[8:15], "float64")
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
+    return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64"})
 
 
 def baselines_table(
     run: Trajectory,
-    train_texts: Sequence[str | tuple[str, ...]],
+    train_texts: Sequence[str],
     train_labels: npt.ArrayLike,
     *,
     seed: int,
     draws: int = 5,
     folds: int = 5,
-    penalties: Sequence[float] = PENALTIES,
+    penalties: Sequence[float] = probes.PENALTIES,
 ) -> pd.DataFrame:
     """What needs no encoder, on the same points and folds: baseline, task, metric, score, sd, chance, n, d, trained.
 
     The majority class of train. TF-IDF of uni- and bigrams known from `train_texts`, with logistic regression in the
     probe's folds; and the same trained on all of `train_labels`, C = 1. Bags of word embeddings before training and at
     the chosen epoch. `draws` of random vectors of words bound to random ones of positions and summed: mean and sd. For
-    tasks of words, their types alone, one-hot. `trained`: labels seen in training.
+    tasks of words, their types alone. `trained`: labels seen. The texts of a pair are joined by a space.
     """
     settings = {"seed": seed, "folds": folds, "penalties": penalties}
-    unscaled = settings | {"standardise": False}
-    texts, known = [_joined(text) for text in train_texts], np.asarray(train_labels)
-    judged = [_joined(text) for text in run.probe.filter(like="text").itertuples(index=False, name=None)]
-    width = run.arrays(run.best).shape("mean")[-1]
+    unscaled, width = settings | {"standardise": False}, run.arrays(run.best).shape("mean")[-1]
+    judged = [" ".join(text) for text in run.probe.filter(like="text").itertuples(index=False, name=None)]
     rows: list[dict[str, Any]] = []
     for cloud in clouds(run, ("bag",), set(TASKS) - {"bigram shift"}, seed=seed):
         if cloud.words:
@@ -136,9 +115,9 @@ def baselines_table(
             rows += _baseline("word types", cloud, [types], unscaled)
             continue
         if "label" in cloud.tasks:
-            rows += _trained_on_train(cloud.tasks["label"], judged, texts, known)
-        tfidf = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORD, max_features=FEATURES).fit(texts)
-        rows += _baseline("TF-IDF", cloud, [tfidf.transform(judged).toarray()], unscaled)
+            rows += _trained_on_train(cloud.tasks["label"], judged, train_texts, np.asarray(train_labels))
+        tfidf = TfidfVectorizer(max_features=FEATURES, **GRAMS).fit(train_texts)
+        rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
         for name, snapshot in (("first snapshot", run.trained[0]), ("chosen epoch", run.best)):
             if "bag" in (arrays := run.arrays(snapshot)).names:
                 rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
@@ -152,14 +131,13 @@ def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Fl
 
     A binding has expected squared length 1, so a sentence of T tokens T. Source: Plate 1995.
     """
-    random = np.random.default_rng((seed, width))
-    words, of = np.unique(np.concatenate([np.asarray(one) for one in sentences]), return_inverse=True)
-    lengths = np.array([len(one) for one in sentences])
-    ends = np.cumsum(lengths)
-    tables = (random.standard_normal((size, width)) / np.sqrt(width) for size in (len(words), int(lengths.max())))
+    random, lengths = np.random.default_rng((seed, width)), [len(one) for one in sentences]
+    words, of = np.unique(np.concatenate(sentences), return_inverse=True)
+    tables = (random.standard_normal((size, width)) / np.sqrt(width) for size in (len(words), max(lengths)))
     word, position = (np.fft.rfft(table) for table in tables)
-    sums = [(word[of[end - size : end]] * position[:size]).sum(0) for end, size in zip(ends, lengths, strict=True)]
-    return np.asarray(np.fft.irfft(np.stack(sums), n=width))
+    parts = np.split(of, np.cumsum(lengths)[:-1])
+    sums = np.stack([(word[part] * position[: len(part)]).sum(0) for part in parts])
+    return np.asarray(np.fft.irfft(sums, n=width))
 
 
 def distinct(points: npt.ArrayLike) -> int:
@@ -177,46 +155,47 @@ def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, s
     """
     if unknown := set(tasks) - set(TASKS):
         raise InputError(f"probes: no task {sorted(unknown)[0]!r}; there are {', '.join(TASKS)}")
-    found = [*_sentences(run.probe, vectors, seed), *_words(run.words, seed)]
-    found += [] if run.treebank is None else _treebank(run.treebank, seed)
+    bank = [] if run.treebank is None else _treebank(run.treebank, seed)
     kept = []
-    for cloud in found:
-        several = [
-            {name: of for name, of in labels.items() if name in tasks and len(np.unique(of)) > 1}
-            for labels in (cloud.tasks, cloud.controls)
-        ]
-        kept.append(cloud._replace(tasks=several[0], controls=several[1]))
-    return [cloud for cloud in kept if cloud.tasks]
+    for cloud in (*_sentences(run.probe, vectors, seed), *_words(run.words, seed), *bank):
+        told = {name: of for name, of in cloud.tasks.items() if name in tasks and len(np.unique(of)) > 1}
+        controls = {name: of for name, of in cloud.controls.items() if name in told and len(np.unique(of)) > 1}
+        kept += [cloud._replace(tasks=told, controls=controls)] if told else []
+    return kept
 
 
 def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
     label, length, shifted = (probe[name].to_numpy() for name in ("label", "tokens", "shifted"))
-    counts = probe["token_1"].map(probe["token_1"].value_counts())
-    first = probe["token_1"].where(counts >= len(probe) / 10, -1).to_numpy()
+    frequent = probe["token_1"].value_counts().index[:2]
+    first = probe["token_1"].where(probe["token_1"].isin(frequent), -1).to_numpy()
     tasks = {"label": label, "first token": first, "length": _terciles(length)}
     # A sentence too short to have words changed about would give itself away.
     kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
     moved, random = shifted[kept], np.random.default_rng((seed, 10))
     permuted, shuffled = random.permutation(label), random.permutation(moved)
-    every, both, pairs = np.arange(len(probe)), _together(label, permuted), _together(moved, shuffled)
+    every, strata = np.arange(len(probe)), label * len(label) + permuted  # both tasks' classes dealt evenly over folds
     for name in vectors:
-        yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, both)
+        yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, strata)
         points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
-        yield Cloud(name, needs, points, kept, {"bigram shift": moved}, {"bigram shift": shuffled}, pairs)
+        task, control = {"bigram shift": moved}, {"bigram shift": shuffled}
+        yield Cloud(name, needs, points, kept, task, control, moved * 2 + shuffled)
 
 
 def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
-    place = _terciles(position)
-    asked, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
-    yield Cloud("words", ("words",), partial(_layer, "words"), sentence, asked, control, None, (text,))
-    one, other = np.nonzero(np.triu(sentence[:, None] == sentence, 1) & (position[:, None] != position))
-    flip = np.random.default_rng((seed, 11)).random(len(one)) < 0.5
-    one, other = np.where(flip, other, one), np.where(flip, one, other)
-    rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type stands first in a drawn order of types
-    asked, control = {"word order": position[one] < position[other]}, {"word order": rank[one] < rank[other]}
-    points = partial(_pairs, one, other)
-    yield Cloud("words", ("words",), points, sentence[one], asked, control, None, (text[one], text[other]))
+    place, read = _terciles(position), partial(_layer, "words")
+    task, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
+    yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
+    numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
+    pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
+    before, after = pairs["word_1"].to_numpy(), pairs["word_2"].to_numpy()
+    right = np.random.default_rng((seed, 11)).permutation(len(pairs)) % 2 == 0
+    one, other = np.where(right, before, after), np.where(right, after, before)
+    rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type comes first in an order drawn of types
+    yield Cloud(
+        *("words", ("words",), partial(_pairs, one, other), sentence[one]),
+        *({"word order": right}, {"word order": rank[one] < rank[other]}, None, (text[one], text[other])),
+    )
 
 
 def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
@@ -234,7 +213,6 @@ def _layer(name: str, arrays: Arrays, layer: int, rows: Ints | slice = slice(Non
 
 
 def _shifted(name: str, shifted: Labels, kept: Ints, arrays: Arrays, layer: int) -> Vectors:
-    """Every sentence once: as it is, or with two words changed about."""
     points = arrays.layer(name, layer).copy()
     points[shifted] = arrays.layer(f"shifted_{name}", layer)
     return points[kept]
@@ -249,49 +227,45 @@ def _terciles(values: Labels) -> Ints:
     return np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
 
 
-def _together(labels: Labels, control: Labels) -> Ints:
-    """Strata that deal a task's and its control's classes evenly over the folds."""
-    return np.unique(np.stack([labels, control], 1).astype(int), axis=0, return_inverse=True)[1]
-
-
 def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
     """A label for each word type, drawn from the labels of all words; Hewitt and Liang 2019."""
     types, of = np.unique(text, return_inverse=True)
     return np.asarray(np.random.default_rng((seed, 12)).choice(labels, len(types))[of])
 
 
-def _places(
-    run: Trajectory, asked: Sequence[Cloud], names: Collection[str] | None
-) -> Iterator[tuple[Snapshot, Arrays, Cloud, int]]:
-    for snapshot in run.snapshots:
-        if names is None or snapshot.name in names:
-            arrays = run.arrays(snapshot)
-            for cloud in asked:
-                if set(cloud.needs) <= arrays.names:
-                    yield from ((snapshot, arrays, cloud, at) for at in range(arrays.shape(cloud.needs[0])[0]))
-
-
-def _scores(points: npt.ArrayLike, cloud: Cloud, labels: Mapping[str, Labels], settings: Mapping[str, Any]) -> Scores:
-    classes = {name: of for name, of in labels.items() if name.removeprefix(CONTROL) not in VALUES}
+def _scores(
+    points: npt.ArrayLike, cloud: Cloud, labels: Mapping[str, Labels], settings: Mapping[str, Any]
+) -> dict[str, probes.LinearProbe | probes.RidgeProbe]:
+    classes = {name: of for name, of in labels.items() if METRIC[name.removeprefix(CONTROL)] == "accuracy"}
+    values = {name: of for name, of in labels.items() if name not in classes}
     fixed = {"seed": settings["seed"], "folds": settings["folds"]}
     return {
-        **(linear_probes(points, classes, cloud.groups, strata=cloud.strata, **settings) if classes else {}),
-        **{name: ridge_probe(points, of, cloud.groups, **fixed) for name, of in labels.items() if name not in classes},
+        **(probes.linear_probes(points, classes, cloud.groups, strata=cloud.strata, **settings) if classes else {}),
+        **{name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in values.items()},
     }
+
+
+def _rows(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> Rows:
+    different, trained = distinct(points), settings["share"] * len(points) * (1 - 1 / settings["folds"])
+    size = {"trained": round(trained), "n": len(points), "d": points.shape[1], "distinct": different}
+    figures = _figures(cloud, points, coded, settings) if different > 1 else {}
+    for task in cloud.tasks:
+        what = {"vectors": cloud.vectors, "task": task, "metric": METRIC[task], **dict.fromkeys(FIGURES, np.nan)}
+        yield what | figures.get(task, {}) | size | {"degenerate": different == 1}
 
 
 def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    probes = _scores(points, cloud, asked, settings)
-    classes = {name: of for name, of in asked.items() if isinstance(probes[name], LinearProbe) and coded}
-    codes = online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
+    found = _scores(points, cloud, asked, settings)
+    classes = {name: of for name, of in asked.items() if coded and isinstance(found[name], probes.LinearProbe)}
+    codes = probes.online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
     figures = {}
     for task in cloud.tasks:
-        probe, control = probes[task], f"{CONTROL}{task}"
+        probe, control = found[task], f"{CONTROL}{task}"
         figures[task] = {"score": probe[0], "chance": getattr(probe, "chance", np.nan), "penalty": probe.penalty}
-        if control in probes:
-            against = probes[control][0]
-            figures[task] |= {"control": against, "selectivity": selectivity(probe[0], against)}
+        if control in found:
+            against = found[control][0]
+            figures[task] |= {"control": against, "selectivity": probes.selectivity(probe[0], against)}
         for column, name in (("compression", task), ("control_compression", control)):
             figures[task] |= {column: codes[name].compression} if name in codes else {}
     return figures
@@ -305,34 +279,17 @@ def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings:
         yield _row(name, task, labels, [one[task][0] for one in found], found[0][task].d, trained)
 
 
-def _trained_on_train(labels: Labels, judged: list[str], texts: list[str], known: Labels) -> Rows:
-    tfidf = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORD)
+def _trained_on_train(labels: Labels, judged: list[str], texts: Sequence[str], known: Labels) -> Rows:
+    tfidf = TfidfVectorizer(**GRAMS)
     model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
-    right = model.predict(tfidf.transform(judged)) == labels
     names, counts = np.unique(known, return_counts=True)
-    largest = names[counts.argmax()] == labels
-    yield _row("majority class", "label", labels, [float(largest.mean())], 0, len(known))
-    yield _row("TF-IDF, all of train", "label", labels, [float(right.mean())], len(tfidf.vocabulary_), len(known))
+    found = {"TF-IDF, all of train": model.predict(tfidf.transform(judged)), "majority class": names[counts.argmax()]}
+    for (name, told), d in zip(found.items(), (len(tfidf.vocabulary_), 0), strict=True):
+        yield _row(name, "label", labels, [float((told == labels).mean())], d, len(known))
 
 
 def _row(name: str, task: str, labels: Labels, scores: list[float], d: int, trained: int) -> dict[str, Any]:
-    chance = np.nan if task in VALUES else float(np.unique(labels, return_counts=True)[1].max() / len(labels))
-    sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan
-    who = {"baseline": name, "task": task, "metric": _metric(task)}
-    return {
-        **who,
-        "score": float(np.mean(scores)),
-        "sd": sd,
-        "chance": chance,
-        "n": len(labels),
-        "d": d,
-        "trained": trained,
-    }
-
-
-def _metric(task: str) -> str:
-    return "r2" if task in VALUES else "accuracy"
-
-
-def _joined(text: str | tuple[str, ...]) -> str:
-    return text if isinstance(text, str) else " ".join(text)
+    chance = np.nan if METRIC[task] == "r2" else float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+    score = {"score": float(np.mean(scores)), "sd": float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan}
+    size = {"chance": chance, "n": len(labels), "d": d, "trained": trained}
+    return {"baseline": name, "task": task, "metric": METRIC[task], **score, **size}

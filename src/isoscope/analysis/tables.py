@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from isoscope.analysis.comparison import Baselines, Comparison, compare
 from isoscope.analysis.confusion import confusion
@@ -16,7 +14,7 @@ from isoscope.analysis.outputs import Trained, read_output
 from isoscope.analysis.statistics import Interval, Paired
 from isoscope.analysis.verdicts import Verdict
 from isoscope.errors import InputError
-from isoscope.sealing import announce, sync, write_text
+from isoscope.sealing import write_text
 
 CURVES, CONFUSION, COMPARISON = "curves.csv", "confusion.csv", "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
@@ -65,18 +63,6 @@ def write_tables(folder: Path, made: Tables) -> None:
     rest = {name: value for name, value in made._asdict().items() if name not in ("bands", "confusion")}
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
-
-
-def write_parquet(table: pd.DataFrame, path: Path) -> None:
-    """Write a table whole and on the disk, or not at all; equal tables give equal bytes."""
-    announce("table", path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.writing")
-    bare = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
-    pq.write_table(bare, fresh, compression="zstd")
-    sync(fresh)
-    announce("table", path)
-    fresh.replace(path)
 
 
 def read_tables(folder: Path) -> Tables:

@@ -65,7 +65,7 @@ def _check_stages(stages: Tree, configuration: Configuration) -> None:
                     f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), sections)}"
                 )
         verb, _, study = name.partition("-")
-        if verb in ("train", "analyse") and study not in configuration.root.studies:
+        if verb in ("train", "extract", "measure", "explore", "analyse") and study not in configuration.root.studies:
             raise InputError(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, configuration.root.studies)}")
     for study, settings in configuration.root.studies.items():
         matrix = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
@@ -73,6 +73,11 @@ def _check_stages(stages: Tree, configuration: Configuration) -> None:
         found = stages.get(f"train-{study}", {}).get("matrix")
         if found != matrix:
             raise InputError(f"{DVC}: stages.train-{study}.matrix: expected {matrix}, got {found}")
+        for verb in ("extract", "measure"):
+            axes = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
+            found = stages.get(f"{verb}-{study}", {}).get("matrix", axes)
+            if found != axes:
+                raise InputError(f"{DVC}: stages.{verb}-{study}.matrix: expected {axes}, got {found}")
         if f"analyse-{study}" not in stages:
             raise InputError(f"{DVC}: stages.analyse-{study}: missing, but {PARAMS} has the study {study!r}")
 

@@ -118,7 +118,9 @@ def attention_heads(attention: pd.DataFrame, *, summary: str = "entropy", seed: 
     if seed is not None:
         table = table[table["seed"] == seed]
         if table.empty:
-            raise ValueError(f"seed: no {seed} in the table, but {sorted(attention['seed'].unique())}")
+            raise ValueError(
+                f"seed: no {seed} in the table, but {', '.join(map(str, sorted(attention['seed'].unique())))}"
+            )
     at_best = at_chosen(table if "best" in table else _marked(table))
     by = "head"
     if seed is None:

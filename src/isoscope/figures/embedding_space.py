@@ -24,9 +24,9 @@ def scatter(
 ) -> Figure:
     """The tokens of all arms in one plane: a colour and marker per arm, and beside it the same points by position.
 
-    `points`: columns arm, x, y (of PCA pc1 and pc2, if it has them) and, for the second panel, position. Arms take turns
-    (`TURNS`), so that none covers another; both axes have one scale. `explained`: shares of variance along both axes,
-    of PCA alone. Raises `ValueError` for another method, and where there is no point.
+    `points`: columns arm, x, y (of PCA pc1 and pc2, if it has them) and, for the second panel, position. Arms take
+    turns (`TURNS`), so that none covers another; both axes have one scale. `explained`: shares of variance along both
+    axes, of PCA alone. Raises `ValueError` for another method, and where there is no point.
     """
     if method not in READ:
         raise ValueError(f"method: {method!r} is none of {', '.join(READ)}")

@@ -128,14 +128,21 @@ def kernel_response(panels: Sequence[tuple[str, npt.ArrayLike]]) -> Figure:
         high=high,
         colours=SEQUENTIAL,
         origin="lower",
-        extent=(-0.5, 0.5, -0.5, 0.5),
     )
     with style():
-        for index, axes in enumerate(grid):
-            axes.set(xticks=(-0.5, 0, 0.5), yticks=(-0.5, 0, 0.5))
+        for index, (axes, (_, matrix)) in enumerate(zip(grid, matrices, strict=True)):
+            rows, columns = (_edges(size) for size in matrix.shape)
+            axes.images[0].set_extent((*columns, *rows))
+            axes.set(xticks=(-0.4, -0.2, 0, 0.2, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
             axes.set_xlabel("Cycles per hidden index", fontsize=8)
             axes.set_ylabel("" if index else "Cycles per token", fontsize=8)
     return figure
+
+
+def _edges(size: int) -> tuple[float, float]:
+    """Where `size` frequencies begin and end, each a square with its frequency in the middle."""
+    frequencies = np.fft.fftshift(np.fft.fftfreq(size))
+    return float(frequencies[0]) - 0.5 / size, float(frequencies[-1]) + 0.5 / size
 
 
 def _line(axes: Axes, rows: pd.DataFrame, value: str, *, band: bool = False, **options: Any) -> None:

@@ -12,10 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from isoscope.figures.layers import of_figure
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, step_axis, steps_of, trained_seeds_of
-from isoscope.figures.style import BOXED, INK, WIDTH, hatched, look, named, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, look, named, style, wrapped
 
 MOST = 5
 """Layers that are drawn where none are named."""
+SHORT = 14
+"""Letters of an arm's name that a panel's title has room for."""
 
 
 def geometry_curves(
@@ -24,7 +26,7 @@ def geometry_curves(
     """A line per arm over snapshots: mean over seeds with a band of ± 1 sd, isotropic noise dashed.
 
     Rows of panels are `figures`, columns `layers` (without them up to `MOST`, evenly spread, first and last among
-    them); the panels of a row share their scale. Where an arm's points are all one its line is left out, and the panel
+    them); the panels of a row share their scale. Where an arm's points are all one its line is left out, and the title
     says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for a figure or layer
     that was not measured on `vectors`.
     """
@@ -46,7 +48,10 @@ def geometry_curves(
                 axes.grid(visible=True, axis="y")
             row[0].set_ylabel(wrapped(scale_of(figure, table["value"]).label, 1.35, size=7.5, lines=3), fontsize=7.5)
         for axes, layer in zip(panels[0], shown, strict=True):
-            axes.set_title(f"Layer {layer}", fontsize=8.5)
+            flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
+            names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
+            note = wrapped(f"one point: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
+            axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
         drawing.legend(handles=_legend(everything, arms), loc="outside lower center", ncols=2, fontsize=7.5)
@@ -68,7 +73,6 @@ def _panel(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
     """Lines of one figure at one layer."""
     baselines = table.groupby("arm", sort=False)["baseline"].mean()
     alike = baselines.notna().all() and np.allclose(baselines, baselines.iloc[:1].to_numpy(), rtol=0.01, atol=0.002)
-    one_point = []
     for index, arm in enumerate(arms):
         rows = table[table["arm"] == arm]
         degenerate = set(rows.loc[rows["degenerate"], "column"])
@@ -84,15 +88,10 @@ def _panel(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
         axes.fill_between(step, mean - spread, mean + spread, color=colour, alpha=0.16, linewidth=0)
         if not alike and np.isfinite(baselines.get(arm, np.nan)):
             axes.axhline(baselines[arm], color=colour, linestyle=(0, (4, 2)), linewidth=0.9, gid="noise")
-        if len(step) and not np.isfinite(mean).any():
-            one_point.append(arm)
     if alike and len(baselines):
         axes.axhline(baselines.iloc[0], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, gid="noise")
-    if one_point and len(one_point) == table["arm"].nunique():
+    if len(table) and table["degenerate"].all():
         hatched(axes, "one point")
-    elif one_point:
-        note = wrapped(f"one point: {', '.join(one_point)}", 1.2, size=6.5)
-        axes.text(0.03, 0.97, note, transform=axes.transAxes, fontsize=6.5, va="top", zorder=5, **BOXED)
 
 
 def _legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:

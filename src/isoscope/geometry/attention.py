@@ -26,13 +26,11 @@ class AttentionSummary(NamedTuple):
 def summarise(attention: npt.ArrayLike) -> AttentionSummary:
     """Summaries of attention `[..., heads, T, T]` (query by key, rows of sum 1) of one sentence without padding.
 
-    Raises `InputError` for rows that do not sum to 1, and for fewer than two tokens.
+    Raises `InputError` for rows that are no shares of 1, and for fewer than two tokens.
     """
-    weights = np.asarray(attention, dtype=np.float64)
-    if weights.ndim < 3 or weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
+    weights = _maps(attention)
+    if weights.ndim < 3 or weights.shape[-1] < 2:
         raise InputError(f"attention: expected [..., heads, T, T] of two tokens or more, got {list(weights.shape)}")
-    if not np.allclose(weights.sum(-1), 1.0, atol=1e-3):
-        raise InputError("attention: its rows do not sum to 1")
     tokens = weights.shape[-1]
     index = np.arange(tokens)
     logs = np.log(np.clip(weights, 1e-300, None))
@@ -48,10 +46,22 @@ def summarise(attention: npt.ArrayLike) -> AttentionSummary:
 def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
     """1 − Jensen–Shannon divergence (base 2) of two heads' attention, mean over queries, in [0, 1]; 1 for the same.
 
-    Both `[..., T, T]` over the same tokens; broadcasts over the leading axes.
+    Both `[..., T, T]` over the same tokens; broadcasts over the leading axes. Raises `InputError` for rows that are no
+    shares of 1, and for different numbers of tokens.
     """
-    a, b = (np.clip(np.asarray(maps, dtype=np.float64), 1e-300, None) for maps in (one, other))
+    a, b = (np.clip(_maps(maps), 1e-300, None) for maps in (one, other))
+    if a.shape[-1] != b.shape[-1]:
+        raise InputError(f"attention: maps over {a.shape[-1]} and {b.shape[-1]} tokens cannot be compared")
     middle = (a + b) / 2
     divergence = ((a * np.log2(a / middle)).sum(-1) + (b * np.log2(b / middle)).sum(-1)) / 2
     found: Floats = 1.0 - divergence.mean(-1)
     return found
+
+
+def _maps(attention: npt.ArrayLike) -> Floats:
+    weights = np.asarray(attention, dtype=np.float64)
+    if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2]:
+        raise InputError(f"attention: expected [..., T, T], got {list(weights.shape)}")
+    if not np.allclose(weights.sum(-1), 1.0, atol=1e-3) or (weights < 0).any():
+        raise InputError("attention: its rows are no shares that sum to 1")
+    return weights

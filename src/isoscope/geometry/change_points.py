@@ -19,7 +19,7 @@ SHORTEST = 3
 """Points of a segment at least: two lie on any line."""
 PHIS = (0.0, 0.3, 0.6, 0.9)
 """Autocorrelations (lag one) that either side may explain the series by."""
-STRONGEST = 0.9
+STRONGEST = 0.95
 """Autocorrelation of the noise that a boundary is tested against. Estimated from 25 points it would be far too low as
 often as not; under a stronger one improvements by chance are larger, so up to here no series is worse off."""
 
@@ -139,10 +139,13 @@ def _simulated(
 ) -> Floats:
     """Series of the segments fitted so far and AR(1) noise that leaves as much about them as the series do.
 
-    The correlation between series is that of what the `best` further boundaries leave: a change common to all is none.
+    The correlation between series is that of their steps within the segments of the `best` further boundaries, for a
+    change common to all is no correlation, and the lines that a search has found take more of what is common than of the
+    rest.
     """
-    residual, left = _residual(values, boundaries), _residual(values, best)
+    residual = _residual(values, boundaries)
     points, count = values.shape
+    left = np.delete(np.diff(_residual(values, best), axis=0), np.array(best) - 1, axis=0)
     left = left / np.maximum(np.linalg.norm(left, axis=0), 1e-300)
     correlation = left.T @ left
     np.fill_diagonal(correlation, 1.0)

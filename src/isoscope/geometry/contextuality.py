@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud
+from isoscope.geometry.moments import Floats, as_cloud, indices
 
 
 class IntraSim(NamedTuple):
@@ -30,9 +30,7 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float
     points. Raises `InputError` where no pair is of different groups. Source: Ethayarajh 2019, all pairs instead of 1,000.
     """
     unit = units(points)
-    of = np.arange(len(unit)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
-    if len(of) != len(unit):
-        raise InputError(f"groups: {len(of)} for {len(unit)} points")
+    of = indices(np.arange(len(unit)) if groups is None else groups, len(unit), "groups")
     sums = np.zeros((int(of.max()) + 1, unit.shape[1]))
     np.add.at(sums, of, unit)
     counts = np.bincount(of)
@@ -48,7 +46,8 @@ def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> 
 
     NaN where no word occurs so often. Source: Ethayarajh 2019, all pairs.
     """
-    unit, of = units(points), np.unique(np.asarray(words), return_inverse=True)[1].ravel()
+    unit = units(points)
+    of = indices(words, len(unit), "words")
     counts = np.bincount(of)
     sums = np.zeros((len(counts), unit.shape[1]))
     np.add.at(sums, of, unit)
@@ -66,7 +65,8 @@ def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     As published a word is part of the mean it is held against: .58, .45, .32, .20 for independent words at 3, 5, 10, 25
     a sentence. Left out of it, independent words give 0. Sentences of one word are skipped; NaN without any other.
     """
-    cloud, of = as_cloud(points), np.unique(np.asarray(sentences), return_inverse=True)[1].ravel()
+    cloud = as_cloud(points)
+    of = indices(sentences, len(cloud), "sentences")
     counts = np.bincount(of)
     sums = np.zeros((len(counts), cloud.shape[1]))
     np.add.at(sums, of, cloud)

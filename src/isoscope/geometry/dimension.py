@@ -38,7 +38,7 @@ def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:
     """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance.
 
     The largest `discard` of the ratios are left out, as its authors do. Facco et al. 2017 (Sci. Rep. 7:12140). Dimensions
-    above about 10 are underestimated. Raises `InputError` for fewer than 3 different points.
+    above about 10 are underestimated. NaN where all ratios are 1. Raises `InputError` for fewer than 3 different points.
     """
     return two_nn_of(near_distances(points, 2), discard=discard)
 
@@ -56,8 +56,11 @@ def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
 def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
     """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, inverses averaged over points.
 
-    The averaging of inverses is MacKay and Ghahramani's. Raises `InputError` for k or fewer different points.
+    The averaging of inverses is MacKay and Ghahramani's. NaN where all distances are the same. Raises `InputError` for k
+    or fewer different points, and for k = 1, which has no ratio.
     """
+    if k < 2:
+        raise InputError(f"k: {k}, but a ratio of distances needs 2 neighbours")
     return mle_of(near_distances(points, k))
 
 

@@ -31,9 +31,12 @@ def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
 
 
 def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:
-    """|F K| of each source over 2-D frequency, `[sources, size, size]`, zero frequency in the middle."""
+    """|F K| of each source at `size` frequencies a side, `[sources, size, size]`, zero frequency in the middle."""
     weights = _kernel(kernel)
-    response: Floats = np.abs(np.fft.fftshift(np.fft.fft2(weights, s=(size, size), axes=(1, 2)), axes=(1, 2)))
+    frequency = np.fft.fftshift(np.fft.fftfreq(size))
+    # Not by fft2, which cuts off what a kernel larger than `size` has beyond it.
+    rows, columns = (np.exp(-2j * np.pi * np.outer(frequency, np.arange(n))) for n in weights.shape[1:])
+    response: Floats = np.abs(rows @ weights @ columns.T)
     return response
 
 

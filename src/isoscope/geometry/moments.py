@@ -33,26 +33,41 @@ def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
     return cloud
 
 
+def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
+    """Which of the different `labels` each of n points has, `[n]`, counted from 0. Raises `InputError` for another n."""
+    found = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
+    if len(found) != n:
+        raise InputError(f"{name}: {len(found)} for {n} points")
+    return found
+
+
+def centre(points: npt.ArrayLike) -> Floats:
+    """The cloud with its mean taken off, exactly 0 where it is one point many times (a mean is rounded)."""
+    cloud = as_cloud(points)
+    cloud = cloud - cloud[0]
+    found: Floats = cloud - cloud.mean(0)
+    return found
+
+
 def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
     """Squared singular values σ² of the cloud, falling, `[min(n, d)]`; `centred`: after the mean is taken off.
 
     From the eigenvalues of the smaller of XᵀX and XXᵀ: O(nd · min(n, d)).
     """
-    cloud = as_cloud(points)
-    if centred:
-        cloud = cloud - cloud.mean(0)
+    cloud = centre(points) if centred else as_cloud(points)
     gram = cloud.T @ cloud if cloud.shape[0] >= cloud.shape[1] else cloud @ cloud.T
     return np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
 
 
 def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """The cloud with each class's mean taken off its points, `[n, d]`."""
-    cloud, classes = as_cloud(points), np.asarray(labels)
-    out = np.empty_like(cloud)
-    for one in np.unique(classes):
-        rows = classes == one
-        out[rows] = cloud[rows] - cloud[rows].mean(0)
-    return out
+    """The cloud with each class's mean taken off its points, `[n, d]`; exactly 0 for a class of one point many times."""
+    cloud = as_cloud(points)
+    of = indices(labels, len(cloud))
+    cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]
+    sums = np.zeros((of.max() + 1, cloud.shape[1]))
+    np.add.at(sums, of, cloud)
+    found: Floats = cloud - (sums / np.bincount(of)[:, None])[of]
+    return found
 
 
 def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -60,11 +75,8 @@ def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
     NaN for a cloud that is one point many times.
     """
-    cloud = as_cloud(points)
-    total = float(((cloud - cloud.mean(0)) ** 2).sum())
-    if total == 0.0:
-        return float("nan")
-    return 1.0 - float((within_classes(cloud, labels) ** 2).sum()) / total
+    within, total = within_classes(points, labels), float((centre(points) ** 2).sum())
+    return 1.0 - float((within**2).sum()) / total if total > 0 else float("nan")
 
 
 def covariance_traces(points: npt.ArrayLike) -> CovarianceTraces:
@@ -74,8 +86,7 @@ def covariance_traces(points: npt.ArrayLike) -> CovarianceTraces:
     with its diagonal set to 0: `(tr K̃² + (1ᵀK̃1)²/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃²1) / (n(n−3))`. O(n²d).
     Raises `InputError` for fewer than 4 points. Source: Song et al. 2012 (JMLR 13), with both kernels linear.
     """
-    cloud = as_cloud(points, least=4)
-    cloud = cloud - cloud.mean(0)
+    cloud = centre(as_cloud(points, least=4))
     n = len(cloud)
     gram = cloud @ cloud.T
     first = float(np.trace(gram)) / (n - 1)

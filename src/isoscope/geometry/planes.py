@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud
+from isoscope.geometry.moments import Floats, as_cloud, centre
 
 Alignment = Literal["joint", "procrustes", "sign"]
 
@@ -15,9 +15,10 @@ Alignment = Literal["joint", "procrustes", "sign"]
 class Planes(NamedTuple):
     """What one sees of F frames of n points.
 
-    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes; `angles`
-    `[F, 2]`, principal angles in degrees between a frame's plane and that of the reference frame (joint: between its own
-    principal plane and the common one); `reference`: the frame others are turned to.
+    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes, NaN for a frame
+    that is one point many times (its angles mean nothing either); `angles` `[F, 2]`, principal angles in degrees, the
+    larger first, between a frame's plane and that of the reference frame (joint: between its own principal plane and the
+    common one); `reference`: the frame others are turned to.
     """
 
     coordinates: Floats
@@ -31,20 +32,22 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
 
     joint: one PCA over all frames together, so axes are the same everywhere. procrustes: a frame's own plane, turned or
     reflected to lie as near as it can to the reference frame's (least squares over points). sign: a frame's own
-    components, each with the sign that correlates with the frame before. Raises `InputError` on another alignment, and
-    where a frame is one point many times.
+    components, each with the sign that correlates with the frame before. Raises `InputError` on another alignment, for
+    fewer than 3 points or 2 dimensions, and for a reference that is no frame.
     """
     clouds = [as_cloud(frame, least=3) for frame in np.asarray(frames)]
+    if not -len(clouds) <= reference < len(clouds):
+        raise InputError(f"reference: {reference}, but there are {len(clouds)} frames")
     reference %= len(clouds)
-    own = [_components(cloud - cloud.mean(0)) for cloud in clouds]
+    own = [_components(centre(cloud)) for cloud in clouds]
     if alignment == "joint":
         pooled = np.concatenate(clouds)
-        common = _components(pooled - pooled.mean(0))
+        common = _components(centre(pooled))
         scores = [(cloud - pooled.mean(0)) @ common for cloud in clouds]
         angles = [_angles(one, common) for one in own]
         explained = [_explained(cloud, common) for cloud in clouds]
         return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
-    scores = [(cloud - cloud.mean(0)) @ one for cloud, one in zip(clouds, own, strict=True)]
+    scores = [centre(cloud) @ one for cloud, one in zip(clouds, own, strict=True)]
     if alignment == "procrustes":
         scores = [score @ orthogonal_procrustes(score, scores[reference])[0] for score in scores]
     elif alignment == "sign":
@@ -54,7 +57,7 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
         raise InputError(f"alignment: {alignment!r} is none of joint, procrustes, sign")
     angles = [_angles(one, own[reference]) for one in own]
     explained = [
-        score.var(0) / total if (total := cloud.var(0).sum()) > 0 else np.full(2, np.nan)
+        (score**2).sum(0) / total if (total := (centre(cloud) ** 2).sum()) > 0 else np.full(2, np.nan)
         for score, cloud in zip(scores, clouds, strict=True)
     ]
     return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
@@ -82,7 +85,7 @@ def _angles(one: Floats, other: Floats) -> Floats:
 
 
 def _explained(cloud: Floats, axes: Floats) -> Floats:
-    centred = cloud - cloud.mean(0)
+    centred = centre(cloud)
     total = float((centred**2).sum())
     found: Floats = ((centred @ axes) ** 2).sum(0) / total if total > 0 else np.full(2, np.nan)
     return found

@@ -21,7 +21,7 @@ RIDGES = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)  # weights of ‖weights‖² beside the
 FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the groups, where the blocks of an online code end
 INNER = 3  # folds inside a training part, by which its penalty is chosen
 ABSENT = -1e30  # logit of a class without training points
-LOOSE, TIGHT, STEPS = 1e-4, 1e-7, 2000  # where a fit ends (nats for each training point), and the most it may take
+LOOSE, TIGHT, STEPS = 1e-4, 1e-6, 2000  # where a fit ends (nats for each training point), and the most it may take
 
 
 class LinearProbe(NamedTuple):
@@ -76,7 +76,7 @@ def linear_probes(
     held out by group once more, the shortest code; then the outer fold is looked at, once. Folds depend on groups, seed
     and `strata`, each dealt evenly: else a fold's largest class tends to be the others' smallest, and chance is missed.
     Training is on `share` of the other folds' groups. `standardise`: each dimension by its mean and sd there, else the
-    cloud by one number, so that rotations change nothing. Raises `InputError` for labels of one class or another number.
+    cloud by one number, so that rotations change nothing. Raises `InputError` for labels of one class.
     """
     cloud, group = _grouped(points, groups, folds)
     labels = {name: _classes(values, cloud, name) for name, values in tasks.items()}
@@ -96,7 +96,7 @@ def linear_probes(
             bits = (_label_bits(_raw(train, *fit), copies, weights.sum(0)) * (whole & ~weights)).sum(0)
             best = np.asarray(penalties)[bits.reshape(len(names), len(penalties), INNER).sum(-1).argmin(1)]
             fit = _regressions(train, energy, of[~test], classes, np.tile(whole, len(names)), best, TIGHT)
-            right = (_chances(_raw(held, *fit)).argmax(1) == of[test]).sum(0)
+            right = (_chances(_raw(held, *fit)).argmax(0) == of[test]).sum(0)
             for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
                 found[name] += figures
     (n, d), chance = cloud.shape, {name: float(np.bincount(of).max()) / len(cloud) for name, of in labels.items()}
@@ -173,7 +173,7 @@ def online_code_lengths(
             costs[at, :, -1] = -np.log2(share).sum(1)
         # The code of a Bayes mixture of all that was sent is the mixture of the experts' codes of all of it.
         bits = (block <= first).sum() * np.log2(classes) - np.logaddexp2.reduce(-costs.sum(0), 1)
-        bits += np.log2(len(PENALTIES) + 1) * bool(later)
+        bits += np.log2(len(PENALTIES) + 1)
         found |= dict(zip(names, bits.tolist(), strict=True))
     uniform = {name: len(cloud) * float(np.log2(of.max() + 1)) for name, of in labels.items()}
     return {name: CodeLength(found[name], uniform[name], uniform[name] / found[name], *cloud.shape) for name in labels}
@@ -232,23 +232,23 @@ def _axes(train: Floats, test: Floats, standardise: bool) -> tuple[Floats, Float
 
 
 def _raw(design: Floats, coefficients: Floats, absent: Floats) -> Floats:
-    """Logits `[points, classes, fits]`; of two classes, those of the second alone."""
-    return (design @ coefficients.reshape(design.shape[1], -1)).reshape(len(design), *absent.shape) + absent
+    """Logits `[classes, points, fits]`; of two classes, those of the second alone."""
+    return np.asarray(design @ coefficients + absent[:, None])
 
 
 def _chances(raw: Floats) -> Floats:
-    """Probabilities `[points, classes, fits]`."""
-    if raw.shape[1] == 1:
-        return np.concatenate([expit(-raw), expit(raw)], 1)
-    chances = np.exp(raw - raw.max(1, keepdims=True))
-    return np.asarray(chances / chances.sum(1, keepdims=True))
+    """Probabilities `[classes, points, fits]`."""
+    if len(raw) == 1:
+        return np.concatenate([expit(-raw), expit(raw)])
+    chances = np.exp(raw - raw.max(0))
+    return np.asarray(chances / chances.sum(0))
 
 
 def _label_bits(raw: Floats, labels: Ints, trained: npt.NDArray[Any]) -> Floats:
     """Bits of each label `[points, fits]`, smoothed by half a training point a class (Krichevsky, Trofimov 1981)."""
     chances = _chances(raw)
-    chance = np.take_along_axis(chances, labels[:, None], 1)[:, 0]
-    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + chances.shape[1] / 2)))
+    chance = np.take_along_axis(chances, labels[None], 0)[0]
+    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + len(chances) / 2)))
 
 
 def _regressions(
@@ -258,27 +258,27 @@ def _regressions(
 
     Nesterov's method with restarts and Böhning's bound (1992) as step lengths: no line search, two products a step.
     """
-    target = (labels[:, None] == np.arange(classes)[:, None]).astype(design.dtype)
-    used = np.asarray(weights, design.dtype)[:, None]
-    counts = (used * target).sum(0)
+    target = (labels == np.arange(classes)[:, None, None]).astype(float)
+    used = np.asarray(weights, float)
+    counts = (used * target).sum(1)
     absent, start = np.where(counts > 0, 0.0, ABSENT), np.log(counts + 0.5)
     if classes == 2:
         absent, start = absent[1:] - absent[:1], start[1:] - start[:1]
-    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)[:, None, None] / strength
-    bound = 1 / ((0.25 if classes == 2 else 0.5) * energy[:, None, None] + penalty)
-    found = np.zeros((design.shape[1], *absent.shape))
-    found[-1] = start
+    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)[:, None] / strength
+    bound = 1 / ((0.25 if classes == 2 else 0.5) * energy[:, None] + penalty)
+    found = np.zeros((len(absent), *penalty.shape))
+    found[:, -1] = start
     at, ahead, momentum, left = found, found, np.ones(len(strength)), np.arange(len(strength))
     for step in range(STEPS):
-        slope = (_chances(_raw(design, ahead, absent[:, left])) - target)[:, -len(absent) :] * used
-        gradient = (design.T @ slope.reshape(len(design), -1)).reshape(ahead.shape) + penalty * ahead
-        move = bound * gradient
-        after = ahead - move
+        slope = (_chances(_raw(design, ahead, absent[:, left])) - target)[-len(absent) :] * used
+        gradient = design.T @ slope + penalty * ahead
+        after = ahead - bound * gradient
+        forward = after - at
         faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        against = (gradient * (after - at)).sum((0, 1)) > 0
-        ahead = after + np.where(against, 0.0, (momentum - 1) / faster) * (after - at)
+        against = np.einsum("krp,krp->p", gradient, forward) > 0
+        going = np.einsum("krp,krp->p", gradient, ahead - after) > tolerance * used.sum(0)
+        ahead = after + np.where(against, 0.0, (momentum - 1) / faster) * forward
         at, momentum = after, np.where(against, 1.0, faster)
-        going = (gradient * move).sum((0, 1)) > tolerance * used.sum((0, 1))
         if going.all() and step < STEPS - 1:
             continue
         found[..., left] = at

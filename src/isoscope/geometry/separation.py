@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud, within_classes
+from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, within_classes
 
 LEADING = 20
 """Principal components that shapes are looked for in: enough for two, few enough to draw a null from."""
@@ -34,21 +34,17 @@ class Arch(NamedTuple):
     null: float
 
 
-def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints]:
     cloud = as_cloud(points, least=3)
-    names, of = np.unique(np.asarray(labels), return_inverse=True)
-    if len(of) != len(cloud):
-        raise InputError(f"labels: {len(of)} for {len(cloud)} points")
-    if not 2 <= len(names) < len(cloud):
-        raise InputError(f"labels: {len(names)} classes among {len(cloud)} points; expected two or more, and fewer")
-    return cloud, of.ravel()
+    of = indices(labels, len(cloud))
+    if not 2 <= (count := int(of.max()) + 1) < len(cloud):
+        raise InputError(f"labels: {count} classes among {len(cloud)} points; expected two or more, and fewer")
+    return centre(cloud), of
 
 
 def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
     """The centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
-    cloud = as_cloud(points)
-    cloud = cloud - cloud.mean(0)
-    left, values, _ = np.linalg.svd(cloud, full_matrices=False)
+    left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
     found: Floats = left[:, :k] * values[:k]
     return found
 
@@ -63,12 +59,15 @@ def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """tr S_B / tr S_W: variance between class means over variance within classes; NaN where nothing varies within."""
     cloud, of = _classes(points, labels)
     within = float((within_classes(cloud, of) ** 2).sum())
-    total = float(((cloud - cloud.mean(0)) ** 2).sum())
+    total = float((cloud**2).sum())
     return (total - within) / within if within > 1e-12 * total else float("nan")
 
 
 def centroid_distance(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Mean Euclidean distance between class means, in units of the root mean squared distance of a point to its own."""
+    """Mean Euclidean distance between class means, in units of the root mean squared distance of a point to its own.
+
+    NaN where nothing varies within.
+    """
     cloud, of = _classes(points, labels)
     means = np.stack([cloud[of == one].mean(0) for one in range(of.max() + 1)])
     pairs = np.linalg.norm(means[:, None] - means[None], axis=-1)[np.triu_indices(len(means), 1)]
@@ -104,21 +103,21 @@ def clusters(
     AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition. A cluster is no
     finding until it beats its nuisances: hand in first tokens, lengths and positions beside the label.
     """
-    scores = principal_scores(as_cloud(points, least=most + 1))
-    scores = scores[:, scores.std(0) > 1e-9 * max(float(scores.std()), 1e-300)]
-    if scores.shape[1] == 0:
+    cloud = as_cloud(points, least=most + 1)
+    known = {name: indices(values, len(cloud), name) for name, values in attributes.items()}
+    scores = principal_scores(cloud)
+    scores = scores[:, scores.std(0) > 1e-9 * scores.std()]
+    places = len(np.unique(cloud, axis=0))
+    if places < 2:
         raise InputError("points: they are all the same")
-    best: tuple[float, int, npt.NDArray[np.int64]] | None = None
-    for k in range(2, most + 1):
+    best: tuple[float, int, Ints] | None = None
+    for k in range(2, min(most, places) + 1):
         of = KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
-        if len(np.unique(of)) < 2:
-            continue
         value = float(silhouette_score(scores, of))
         if best is None or value > best[0]:
             best = (value, k, of)
-    if best is None:
-        raise InputError("points: they are all the same")
-    ami = {name: float(adjusted_mutual_info_score(np.asarray(of), best[2])) for name, of in attributes.items()}
+    assert best is not None
+    ami = {name: float(adjusted_mutual_info_score(of, best[2])) for name, of in known.items()}
     return Clusters(best[1], best[0], ami)
 
 
@@ -126,18 +125,20 @@ def arch_score(points: npt.ArrayLike, *, draws: int = 39, seed: int = 0) -> Arch
     """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
 
     The null is Gaussian clouds with the same variances along the leading components; p = (1 + #{null ≥ r2})/(1 + draws).
-    R² can be negative: worse than the mean.
+    R² can be negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than 25 points.
     """
     scores = principal_scores(as_cloud(points, least=25))
     random = np.random.default_rng(seed)
     fold = random.permutation(len(scores)) % 5
     found = _held_out_r2(scores[:, :2], fold)
+    if np.isnan(found):
+        return Arch(found, found, found)
     null = []
     for _ in range(draws):
         cloud = random.standard_normal(scores.shape) * scores.std(0)
         cloud -= cloud.mean(0)
         _, directions = np.linalg.eigh(cloud.T @ cloud)
-        null.append(_held_out_r2(cloud @ directions[:, : -3 : -1], fold))
+        null.append(_held_out_r2(cloud @ directions[:, :-3:-1], fold))
     return Arch(found, (1 + sum(value >= found for value in null)) / (1 + draws), float(np.mean(null)))
 
 
@@ -150,7 +151,8 @@ def _held_out_r2(plane: Floats, fold: npt.NDArray[np.int64]) -> float:
     inside[fold, np.arange(len(x))] = 1.0  # sums over a fold; those of the other four are what it is not in
     moments = np.einsum("kn,ni,nj->kij", inside, design, design, optimize=True)
     products = inside @ (design * y[:, None])
-    weights = np.linalg.solve(moments.sum(0) - moments, (products.sum(0) - products)[..., None])[..., 0]
+    left = np.linalg.pinv(moments.sum(0) - moments, 1e-12, hermitian=True)  # PC1 may have two values only
+    weights = np.einsum("kij,kj->ki", left, products.sum(0) - products)
     means = (products.sum(0)[0] - products[:, 0]) / (moments.sum(0)[0, 0] - moments[:, 0, 0])
     error = ((y - (design * weights[fold]).sum(1)) ** 2).sum()
     return 1.0 - float(error / ((y - means[fold]) ** 2).sum())

@@ -13,7 +13,7 @@ from isoscope import paths
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
 from isoscope.analysis.stages import ENOUGH, series, stages
-from isoscope.analysis.tables import write_parquet
+from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
@@ -33,6 +33,7 @@ CURVES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_r
 MAPS = {"first": ("avg_sim", "a_1_centred", "linear_separability", "silhouette"), "words": ("avg_sim", "self_sim")}
 COLUMNS = 6
 """Snapshots in a picture of feature dynamics."""
+BY_LAYER = ("linear_separability", "avg_sim", "a_1_centred")
 SQUARE = 120
 """Tokens of a cosine map."""
 
@@ -67,11 +68,14 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
                     write_parquet(table, fresh / f"{one}.parquet")
             write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
+        write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
+        pictures = target / "png"
         source = {"Source": f"isoscope digest {run.digest}"}
         with replacing(drawn, "table") as fresh:
             for one, figure in _figures(tables, trajectories, labels, names):
                 write_text(fresh / f"{one}.svg", to_svg(figure, source), "table")
-                (fresh / f"{one}.png").write_bytes(to_png(figure, metadata=source))
+                pictures.mkdir(exist_ok=True)  # for papers; DVC shows the SVG
+                (pictures / f"{one}.png").write_bytes(to_png(figure, metadata=source))
         for path in sorted(drawn.glob("*.svg")):
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
@@ -103,6 +107,13 @@ def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
         if (path := folder / f"{name}.parquet").is_file()
     ]
     return pd.concat(parts, ignore_index=True)
+
+
+def _by_layer(geometry: pd.DataFrame) -> str:
+    """The figures of `BY_LAYER` of [CLS] as text for `dvc plots`: mean and sd over seeds."""
+    rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
+    found = rows.groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
+    return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
 
 
 def _classes(project: paths.Project, task: str) -> list[str]:

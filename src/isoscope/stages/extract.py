@@ -148,7 +148,9 @@ def snapshot_arrays(
 def sources_of(trained: Path) -> list[Source]:
     """The snapshots and kept checkpoints of a finished run, by step, and a twin with other random weights."""
     points = list(read_points(read_output(trained)))
-    epochs = {int(point["step"]): int(point["epoch"]) for point in points if point.get("epoch") is not None}
+    # The test split is scored at the end, for the epoch that was chosen: its points say nothing about steps.
+    of_epochs = [one for one in points if one.get("epoch") is not None and one["name"].startswith("validation/")]
+    epochs = {int(point["step"]): int(point["epoch"]) for point in of_epochs}
     steps = {epoch: step for step, epoch in epochs.items()}
     best = next((int(point["value"]) for point in points if point["name"] == "training/best_epoch"), None)
     folders = {int(one.name.removeprefix("step-")): one for one in (trained / "snapshots").glob("step-*")}

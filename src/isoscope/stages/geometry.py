@@ -19,7 +19,7 @@ from isoscope import plugins
 from isoscope.analysis.dynamics import feature_dynamics
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.measures import measure
-from isoscope.analysis.tables import write_parquet
+from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
 from isoscope.code import code_version
 from isoscope.corpora import probe, tokens

@@ -14,7 +14,7 @@ from isoscope.analysis.embedding_space import neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
 from isoscope.analysis.rank_views import rank_table
-from isoscope.analysis.tables import write_parquet
+from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.topology import topology
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures

@@ -1,0 +1,241 @@
+"""The source's Figure 6: what probes find by layer, at stages of training and beside baselines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy.optimize import isotonic_regression
+
+from isoscope.figures.snapshots import (
+    TWIN,
+    arms_of,
+    at_chosen,
+    chosen,
+    over_seeds,
+    prepared,
+    steps_of,
+    trained_seeds_of,
+)
+from isoscope.figures.style import HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, look, named, style
+
+PER_ROW = 3
+BETWEEN = 3
+"""Snapshots shown between the first and the chosen one, evenly among those that all runs have."""
+FEW = 10
+"""A cell with less than one different vector for so many points is drawn hollow."""
+TWIN_LINE: Any = (0, (1, 1.2))
+BASELINE: Any = (0, (5, 2))
+AXES = {"accuracy": "Accuracy, sentences held out", "r2": "R², sentences held out"}
+CHOSEN, NEVER = "chosen epoch", "other weights, never trained"
+
+
+def probing_curves(
+    table: pd.DataFrame,
+    baselines: pd.DataFrame | None = None,
+    *,
+    task: str = "label",
+    vectors: str = "first",
+    snapshots: Sequence[str] | None = None,
+) -> Figure:
+    """Score by layer, a panel per arm and a line per stage: mean over seeds with a band of ± 1 sd, baselines dashed.
+
+    Stages: the column `stage` of the table where it has one; else `snapshots` by name; else the first, a few between,
+    the chosen epoch and the twin. A cross stands at layers whose vectors are all one and have no score; hollow marks
+    have less than one different vector for `FEW` points. `table` and `baselines`: probing tables of one study with
+    columns arm and seed. Raises `ValueError` where there is nothing to draw.
+    """
+    found = _of_task(table, task, vectors)
+    lines = _stages(found, snapshots)
+    floor = (
+        baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
+    )
+    arms, stages, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
+    columns = min(PER_ROW, len(arms))
+    rows = -(-len(arms) // columns)
+    with style():
+        figure = Figure(
+            figsize=(WIDTH, 2.4 * rows + 0.5 + 0.17 * (len(stages) + len(names) + 4) / 2), layout="constrained"
+        )
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for axes, arm in zip(panels.flat, arms, strict=False):
+            own = floor[floor["arm"] == arm] if "arm" in floor else floor
+            _panel(axes, lines[lines["arm"] == arm], stages)
+            _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
+            axes.set_title(named(arm, trained_seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
+            axes.set_xlabel("Layer", fontsize=8)
+        for axes in panels.flat[len(arms) :]:
+            axes.set_axis_off()
+        for axes in panels[:, 0]:
+            axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
+        figure.legend(handles=_legend(lines, stages, names), loc="outside lower center", ncols=2, fontsize=7.5)
+    return figure
+
+
+def probing_heat(table: pd.DataFrame, task: str = "label", *, vectors: str = "first") -> Figure:
+    """A map per arm, layer (0 at the bottom) by snapshot: mean score over seeds, colours from chance to 1 in each.
+
+    Cells whose vectors are all one are hatched; the twin stands apart on the left; a triangle marks each seed's chosen
+    epoch. Raises `ValueError` where there is nothing to draw.
+    """
+    found = _of_task(table, task, vectors)
+    arms, layers, steps = arms_of(found), sorted(found["layer"].unique()), steps_of(found)
+    places = [*([TWIN, TWIN - 1] if (found["column"] == TWIN).any() else []), *steps]
+    low = float(np.nan_to_num(found["chance"].median()))
+    columns = max(1, min(len(arms), int(WIDTH / max(1.2, 0.26 * len(places)))))
+    rows = -(-len(arms) // columns)
+    height = rows * (max(0.6, 0.16 * len(layers)) + 0.7) + 0.8
+    with style():
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
+            own = found[found["arm"] == arm]
+            picture = axes.imshow(
+                np.ma.masked_invalid(_matrix(own, "score", layers, places)),
+                cmap=SEQUENTIAL,
+                vmin=low,
+                vmax=1.0,
+                interpolation="none",
+                origin="lower",
+                aspect="auto",
+            )
+            _hatch(axes, _matrix(own, "degenerate", layers, places) > 0)
+            at = [places.index(step) for step in sorted(set(chosen(own).values()))]
+            above = axes.get_xaxis_transform()
+            axes.plot(
+                at, [1.03] * len(at), transform=above, color=INK, marker=7, linestyle="", clip_on=False, gid="chosen"
+            )
+            ticks = {at: "random" if one == TWIN else str(one) for at, one in enumerate(places) if one >= TWIN}
+            axes.set_xticks(list(ticks), ticks.values(), rotation=90 if len(places) > 8 else 0)
+            axes.set_yticks(range(len(layers)), [str(layer) for layer in layers])
+            axes.spines[:].set_visible(False)
+            axes.tick_params(length=0, labelsize=7, labelbottom=index + columns >= len(arms))
+            axes.set_title(named(arm, trained_seeds_of(own), 6.2 / columns), fontsize=9, pad=9)
+        for axes in panels.flat[len(arms) :]:
+            axes.set_axis_off()
+        figure.supylabel("Layer", fontsize=8)
+        figure.supxlabel("Update; random: other weights, never trained", fontsize=8)
+        bar = figure.colorbar(picture, ax=panels.ravel().tolist(), extend="min", aspect=12 * rows)
+        floor = f"from chance ({low:.2f})" if found["chance"].notna().any() else "from 0"
+        bar.set_label(f"{AXES[found['metric'].iloc[0]]},\n{floor} to 1", fontsize=8)
+        bar.ax.tick_params(labelsize=7)
+        key = Line2D([], [], color=INK, marker=7, linestyle="", label="chosen epoch of a seed")
+        hatched = [hatch_key("one vector for all: no score")] if found["degenerate"].any() else []
+        figure.legend(handles=[key, *hatched], loc="outside upper right", ncols=2, fontsize=7.5)
+    return figure
+
+
+def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
+    whole = prepared(table, "layer", "vectors", "task", "metric", "score", "chance", "n", "distinct", "degenerate")
+    found = whole[(whole["task"] == task) & (whole["vectors"] == vectors)]
+    if found.empty:
+        there = sorted({f"{one} of {kind}" for one, kind in zip(whole["task"], whole["vectors"], strict=True)})
+        raise ValueError(f"{task} of {vectors}: not in the table, but {', '.join(there)}")
+    return found
+
+
+def _stages(table: pd.DataFrame, snapshots: Sequence[str] | None) -> pd.DataFrame:
+    """Rows of the stages, in order, each with its name as `line`."""
+    if "stage" in table:
+        rows = table[table["stage"].notna()].sort_values("column", kind="stable")
+        parts = [rows.assign(line=rows["stage"])]
+    elif snapshots is not None:
+        parts = [table[table["snapshot"] == name].assign(line=name) for name in snapshots]
+    else:
+        last = min(chosen(table).values(), default=0)
+        runs = table[table["column"] < last].groupby(["arm", "seed"])["column"].unique()
+        shared = sorted(set.intersection(*map(set, runs)) - {TWIN}) if len(runs) else []
+        steps = [shared[int(at)] for at in np.unique(np.linspace(0, len(shared) - 1, BETWEEN + 1).round()) if shared]
+        parts = [table[table["column"] == step].assign(line=f"update {step}") for step in steps]
+        parts += [at_chosen(table).assign(line=CHOSEN), table[table["column"] == TWIN].assign(line=NEVER)]
+    lines = pd.concat(parts, ignore_index=True)
+    if lines.empty:
+        raise ValueError("no stage to draw: none of the snapshots is in the table")
+    return lines.assign(line=lines["line"].where(lines["column"] != TWIN, NEVER))
+
+
+def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
+    for index, stage in enumerate(stages):
+        own = lines[lines["line"] == stage]
+        drawn = over_seeds(own, ["layer"], "score").sort_values("layer")
+        layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
+        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
+        looks = _look(stage, index)
+        axes.plot(layer, mean, gid="stage", markevery=np.flatnonzero(~few), **looks)
+        axes.plot(layer[few], mean[few], **looks | {"linestyle": "", "markerfacecolor": "none"})
+        spread = np.nan_to_num(sd)
+        axes.fill_between(layer, mean - spread, mean + spread, color=looks["color"], alpha=0.14, linewidth=0)
+    chance = float(lines["chance"].mean())
+    empty = sorted(lines.loc[lines["degenerate"], "layer"].unique())
+    if np.isfinite(chance):
+        axes.axhline(chance, color=INK, linestyle="dotted", linewidth=0.9, gid="chance")
+    if len(empty):
+        axes.plot(empty, [chance] * len(empty), color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(top=1.02)
+    axes.tick_params(labelsize=7)
+    axes.grid(visible=True, axis="y")
+
+
+def _look(stage: str, index: int) -> dict[str, Any]:
+    if stage == NEVER:
+        return {"color": INK, "marker": "", "linestyle": TWIN_LINE, "linewidth": 1.2}
+    colour, marker = look(index)
+    return {"color": colour, "marker": marker, "linestyle": "solid", "linewidth": 1.4, "markersize": 4}
+
+
+def _floors(axes: Axes, scores: pd.Series) -> None:
+    """A dashed line for each baseline, its letter at the right end, moved as little as keeps letters apart."""
+    known = sorted((score, chr(97 + place)) for place, score in enumerate(scores) if np.isfinite(score))
+    if not known:
+        return
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, known[0][0] - 0.02), high)
+    steps = 0.045 * (high - low) * np.arange(len(known))
+    places = isotonic_regression([score for score, _ in known] - steps).x + steps
+    beside = axes.get_yaxis_transform()
+    for (score, letter), place in zip(known, places, strict=True):
+        line: dict[str, Any] = {"color": INK, "linewidth": 0.7, "alpha": 0.7}
+        axes.axhline(score, linestyle=BASELINE, gid="baseline", **line)
+        axes.plot([1.0, 1.025], [score, place], transform=beside, clip_on=False, **line)
+        axes.text(1.035, place, letter, transform=beside, fontsize=7, va="center")
+
+
+def _legend(lines: pd.DataFrame, stages: Sequence[str], names: Sequence[str]) -> list[Line2D]:
+    drawn = [Line2D([], [], label=stage, **_look(stage, index)) for index, stage in enumerate(stages)]
+    rest = [Line2D([], [], color=INK, linestyle="dotted", linewidth=0.9, label="chance: the largest class")]
+    if lines["degenerate"].any():
+        rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="one vector for all: no score"))
+    if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():
+        hollow: dict[str, Any] = {
+            "color": INK,
+            "marker": "o",
+            "linestyle": "",
+            "markerfacecolor": "none",
+            "markersize": 4,
+        }
+        rest.append(Line2D([], [], label=f"few different vectors (less than 1 in {FEW})", **hollow))
+    for place, name in enumerate(names):
+        rest.append(Line2D([], [], color=INK, linestyle=BASELINE, linewidth=0.7, label=f"{chr(97 + place)}: {name}"))
+    return drawn + rest
+
+
+def _matrix(rows: pd.DataFrame, name: str, layers: Sequence[int], places: Sequence[int]) -> npt.NDArray[np.float64]:
+    found = rows.assign(value=rows[name].astype(float)).pivot_table(index="layer", columns="column", values="value")
+    return found.reindex(index=layers, columns=places).to_numpy(dtype=float)
+
+
+def _hatch(axes: Axes, where: npt.NDArray[np.bool_]) -> None:
+    corners = [
+        [(column + dx - 0.5, row + dy - 0.5) for dx, dy in ((0, 0), (1, 0), (1, 1), (0, 1))]
+        for row, column in np.argwhere(where)
+    ]
+    axes.add_collection(
+        PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch="//////", gid="degenerate")
+    )

@@ -1,0 +1,134 @@
+"""`isoscope geometry`: any checkpoint and any sentences to a page, outside a project, and nothing twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from browser import opened
+from probe_material import bert, gpt2, pieces, sentences
+
+PLUGIN = """\
+from isoscope.plugins import measure
+
+
+@measure("size")
+def size(cell):
+    return {"points": float(cell.n)}
+"""
+FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--threads", "1")
+
+
+def isoscope(folder: Path, *words: str, code: int = 0, before: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a folder; `before` is run in the same process first."""
+    script = f"import sys; sys.argv[0] = 'isoscope'\n{before}\nfrom isoscope.cli import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "ISOSCOPE_OWN_TREE": "1"},
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two checkpoints, an encoder and a decoder, and sentences; a page of both."""
+    folder = tmp_path_factory.mktemp("anywhere")
+    for name, model in (("encoder", bert()), ("decoder", gpt2())):
+        model.save_pretrained(folder / name)
+        pieces(folder / name)
+    sentences().to_pandas().rename(columns={"sentence": "review"}).to_csv(folder / "reviews.csv", index=False)
+    isoscope(folder, *command())
+    return folder
+
+
+def command(*more: str) -> tuple[str, ...]:
+    text = ("--text", "reviews.csv", "--column", "review", "--labels", "label")
+    return ("geometry", "encoder", "decoder", *text, "--out", "page", *FEW, *more)
+
+
+def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
+    table = pd.read_parquet(place / "page/geometry.parquet")
+    assert set(table["checkpoint"]) == {"encoder", "decoder"}
+    assert set(table["vectors"]) == {"first", "last", "mean", "words"}
+    assert set(table["layer"]) == {0, 1, 2}
+    assert set(table["snapshot"]) == {"checkpoint", "random"}
+    # A decoder's first token has seen nothing: it is the same for all sentences that begin alike.
+    whole = table[(table["checkpoint"] == "encoder") & (table["vectors"] == "mean") & ~table["degenerate"]]
+    assert whole["value"].notna().mean() > 0.95
+    with opened(place / "page/index.html") as seen:
+        assert seen.page.locator("figure svg").count() >= 10
+        assert seen.page.locator("tbody tr").count() > 50
+        assert seen.requests == []
+        assert seen.complaints == []
+
+
+def test_a_second_call_imports_no_transformers_and_computes_nothing(place: Path) -> None:
+    tables = {path.name: path.read_bytes() for path in (place / "page").glob("*.*")}
+    made = {path: path.stat().st_mtime_ns for path in (place / "page/cache").rglob("*") if path.is_file()}
+    barred = "sys.modules['transformers'] = None; sys.modules['torch'] = None"
+    isoscope(place, *command(), before=barred)
+    assert {path.name: path.read_bytes() for path in (place / "page").glob("*.*")} == tables
+    assert {path: path.stat().st_mtime_ns for path in (place / "page/cache").rglob("*") if path.is_file()} == made
+    # The control: without the cache that import is needed.
+    assert "transformers" in isoscope(place, *command("--seed", "3"), before=barred, code=1).stderr
+
+
+def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
+    (place / "size.py").write_text(PLUGIN, "utf-8")
+    made = set((place / "page/cache/measures").iterdir())
+    isoscope(place, *command("--plugin", "size.py"), before="sys.modules['transformers'] = None")
+    new = set((place / "page/cache/measures").iterdir()) - made
+    assert len(new) == 2, "one for each checkpoint"
+    assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
+
+
+def test_an_altered_file_of_the_cache_is_made_again(place: Path) -> None:
+    isoscope(place, *command())
+    before = pd.read_parquet(place / "page/geometry.parquet")
+    file = next((place / "page/cache/states").glob("*/states/checkpoint.safetensors"))
+    file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\0")
+    isoscope(place, *command())
+    pd.testing.assert_frame_equal(pd.read_parquet(place / "page/geometry.parquet"), before)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("geometry", "nowhere", "--text", "reviews.csv", "--out", "p"), "nowhere"),
+        (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
+        (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
+        (("geometry", "encoder", "--text", "latin.txt", "--out", "p"), "line 2, byte 4: 0xe9 is not UTF-8"),
+        (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 sentences"),
+        (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
+        (("geometry", "encoder", "--text", "latin.txt", "--out", "encoder"), "holds something other than"),
+        (("geometry", "vision", "--text", "reviews.csv", "--column", "review", "--out", "p"), "no transformer over text"),
+        (("geometry", "broken", "--text", "reviews.csv", "--column", "review", "--out", "p"), "NaN or infinity"),
+        (("geometry", "encoder", "--text", "reviews.csv", "--column", "review", "--out", "p", "--measure", "isotrophy"), "no measure 'isotrophy'"),
+        (("geometry", "encoder", "--text", "reviews.csv", "--column", "review", "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str) -> None:
+    (place / "latin.txt").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
+    (place / "few.txt").write_text("one\ntwo\n", "utf-8")
+    if not (place / "vision").exists():
+        (place / "vision").mkdir()
+        (place / "vision/config.json").write_text(json.dumps({"model_type": "vit", "num_hidden_layers": 2}), "utf-8")
+        broken = bert()
+        broken.encoder.layer[0].output.dense.weight.data[0, 0] = float("nan")
+        broken.save_pretrained(place / "broken")
+        pieces(place / "broken")
+    done = isoscope(place, *words, code=2)
+    assert said in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+    assert not (place / "p").exists() or not any((place / "p").glob("*.html"))
+
+
+def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> None:
+    isoscope(place, *command("--sentences", "12", "--out", "small"))
+    page = (place / "small/index.html").read_text("utf-8")
+    assert "points in 16 dimensions" in page

@@ -1,0 +1,224 @@
+"""The stages that look inside the models: once, resumable, cached, mirrored, and on one page with an explorer."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from filelock import FileLock
+
+from browser import opened
+from isoscope.analysis.trajectory import Trajectory
+from isoscope.tracking.provenance import file_md5s
+from pipeline_project import ARMS, INSIDE, Done, Finished, Project, make
+
+PLUGIN = """\
+import numpy as np
+from isoscope.plugins import measure
+
+
+@measure("norms")
+def norms(cell):
+    return {"mean_norm": float(np.linalg.norm(cell.points, axis=1).mean())}
+"""
+
+
+@pytest.fixture(scope="session")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A project whose models have been looked into: never changed, only copied."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "popen" in base.name else base
+    folder, ended = shared / "explored", shared / "explored.json"
+    with FileLock(shared / "explored.lock"):
+        if not ended.exists():
+            project = make(folder, inside=True)
+            project.edit("profiles/tiny.yaml", "    steps: none\n    epochs: false\n", "    steps: powers\n    epochs: true\n")
+            project.isoscope("profile", "--reset")
+            project.isoscope("profile", "tiny")
+            project.commit("With snapshots")
+            first = project.isoscope("repro")
+            project.commit("Results")
+            ended.write_text(json.dumps(first))
+    return Finished(Project(folder), Done(*json.loads(ended.read_text())))
+
+
+@pytest.fixture
+def project(explored: Finished, tmp_path: Path) -> Project:
+    return explored.project.copy(tmp_path / "project")
+
+
+def states(project: Project, arm: str) -> Path:
+    return project.folder / "data/hidden_states/fusion" / arm / "seed-0"
+
+
+def measured(project: Project, arm: str) -> pd.DataFrame:
+    return pd.read_parquet(project.folder / "data/measures/fusion" / arm / "seed-0/geometry.parquet")
+
+
+def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
+    ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
+    assert sorted(ran) == sorted([*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2]])
+    run = Trajectory(states(explored.project, "additive"))
+    names = [one.name for one in run.snapshots]
+    assert {"step-0", "step-1", "step-2", "random"} <= set(names)
+    assert sum(one.best for one in run.snapshots) == 1
+    assert run.arrays(run.best).shape("first")[:2] == (2, len(run.probe))
+    kept = {text for split in ("train", "validation") for text in _texts(explored.project, split)}
+    assert not kept & set(run.probe["text"]), "a sentence that trained or selected the model"
+    copy = explored.project
+    assert copy.isoscope("repro").ran == []
+
+
+def _texts(project: Project, split: str) -> list[str]:
+    return pd.read_parquet(project.folder / f"data/processed/tiny/{split}.parquet")["sentence"].tolist()
+
+
+def test_a_cell_of_one_point_is_marked_and_has_no_figures(explored: Finished) -> None:
+    table = measured(explored.project, "additive")
+    single = table[(table["vectors"] == "first") & (table["layer"] == 0)]
+    assert single["degenerate"].all()
+    assert single["value"].isna().all()
+    assert not table[table["layer"] == 1]["degenerate"].any()
+
+
+def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: Finished) -> None:
+    tracked = explored.project.tracked()
+    by_stage = {run.tags["isoscope.stage"]: run for run in tracked.values() if run.name == "additive seed 0"}
+    trained, extracted, found = by_stage["train"], by_stage["extract"], by_stage["measure"]
+    assert {run.status for run in by_stage.values()} == {"FINISHED"}
+    digest = {run.tags["isoscope.digest"] for run in (trained,)}
+    assert extracted.tags["isoscope.dep.trained by"] in digest
+    assert found.tags["isoscope.dep.extracted by"] == extracted.tags["isoscope.digest"]
+    table = measured(explored.project, "additive")
+    rows = table[(table["figure"] == "avg_sim") & (table["layer"] == 1) & (table["vectors"] == "first") & table["step"].notna()]
+    assert found.points["geometry/layer_01/first/avg_sim"] == [
+        (int(step), pytest.approx(value)) for step, value in zip(rows["step"], rows["value"], strict=True)
+    ]
+
+
+def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
+    (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")
+    project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
+    project.edit("params.yaml", "names: [anisotropy,", "names: [norms, anisotropy,")
+    before = {arm: file_md5s(states(project, arm)) for arm in ARMS}
+    done = project.isoscope("repro")
+    assert "epoch 1" not in done.err, "nothing was trained"
+    assert {arm: file_md5s(states(project, arm)) for arm in ARMS} == before
+    table = measured(project, "conv2d")
+    norms = table[table["figure"] == "mean_norm"]
+    assert len(norms) == len(table[table["figure"] == "avg_sim"])
+    assert "mean_norm" in pd.read_parquet(project.folder / "reports/fusion/inside/geometry.parquet")["figure"].unique()
+
+
+@pytest.mark.parametrize("harm", ["missing", "altered"])
+def test_a_file_that_is_missing_or_altered_is_made_again(project: Project, harm: str) -> None:
+    before = file_md5s(states(project, "additive"))
+    published = file_md5s(states(project, "additive") / "states")
+    stored = next(
+        path
+        for path in project.folder.glob(".isoscope/runs/*/output/states/random.safetensors")
+        if file_md5s(path.parent) == published
+    )
+    if harm == "missing":
+        stored.unlink()
+    else:
+        data = bytearray(stored.read_bytes())
+        data[-9] ^= 1
+        stored.unlink()
+        stored.write_bytes(bytes(data))
+    done = project.isoscope("extract", "fusion", "additive")
+    assert "the run is done again" in done.err
+    assert file_md5s(states(project, "additive")) == before
+
+
+def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Project) -> None:
+    settings = ("-S", "extraction.seed=5")
+    whole = project.isoscope("extract", "fusion", "additive", *settings, "--json")
+    output = Path(json.loads(whole.out)["folders"][0])
+    before = file_md5s(output)
+    held = project.copy(project.folder.parent / "killed")
+    runs = held.folder / ".isoscope/runs" / output.parent.name
+    shutil.rmtree(runs)
+    (held.folder / ".isoscope/records" / f"{output.parent.name}.jsonl").unlink()
+    process = held.start("extract", "fusion", "additive", *settings)
+    deadline = time.monotonic() + 60
+    while len(list(runs.glob("work/states/*.safetensors"))) < 2:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    first = min(runs.glob("work/states/*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+    made = first.stat().st_mtime_ns
+    held.isoscope("extract", "fusion", "additive", *settings)
+    again = runs / "output"
+    assert file_md5s(again) == before
+    assert (again / "states" / first.name).stat().st_mtime_ns == made, "what was done is not done again"
+
+
+def test_wrong_input_is_one_line(project: Project) -> None:
+    for words, said in (
+        (("extract", "fusion", "additiv"), "did you mean 'additive'?"),
+        (("extract", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
+        (("measure", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
+        (("measure", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
+        (("extract", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
+    ):
+        done = project.isoscope(*words, code=2)
+        assert said in done.err
+        assert done.err.strip().count("\n") == 0
+        assert "Traceback" not in done.err
+
+
+def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
+    import isoscope
+    from isoscope.errors import InputError
+    from isoscope.notebook import load
+
+    found = load("fusion", project=project.folder)
+    assert {"geometry", "attention", "cosines", "frames"} <= set(found.tables)
+    assert set(found.table("geometry")["arm"]) == set(ARMS)
+    with pytest.raises(InputError, match="no table 'geometri'; did you mean 'geometry'"):
+        found.table("geometri")
+    assert isoscope.load is load
+
+
+@pytest.mark.chromium
+def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
+    data = json.loads((explored.project.folder / "reports/fusion/inside/explorer.json").read_text("utf-8"))
+    with opened(explored.project.folder / "reports/index.html") as seen:
+        box = seen.page.locator(".explorer")
+
+        def slide(name: str, value: int) -> None:
+            slider = box.locator(f"input[name='{name}']")
+            slider.focus()
+            slider.press("Home")
+            for _ in range(value):
+                slider.press("ArrowRight")
+
+        for arm, layer, snapshot in ((0, 1, 2), (1, 1, 4), (1, 0, 0)):
+            for name, value in (("arm", arm), ("seed", 0), ("layer", layer), ("snapshot", snapshot)):
+                slide(name, value)
+            run = data["runs"][arm]
+            shown = box.locator(".sliders").inner_text()
+            assert run["arm"] in shown
+            assert f"update {run['steps'][snapshot]}" in shown
+            points = run["points"][layer][snapshot]
+            dots = box.locator("circle")
+            assert dots.count() == len(data["sentences"])
+            drawn = dots.evaluate_all("all => all.map(e => [+e.getAttribute('cx'), -e.getAttribute('cy')])")
+            assert [value for pair in drawn for value in pair] == points
+        slide("arm", 1)
+        slide("layer", 1)
+        box.locator("circle").nth(3).hover(force=True)
+        assert data["sentences"][3] in box.locator("output.sentence").inner_text()
+        slide("arm", 0)
+        slide("layer", 0)
+        assert "All points are one" in box.locator(".facts").inner_text()
+        assert seen.requests == []
+        assert seen.complaints == []
+        assert len((explored.project.folder / "reports/index.html").read_bytes()) < 10_000_000

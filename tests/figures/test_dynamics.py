@@ -1,0 +1,121 @@
+"""Feature dynamics: every sentence where its coordinates are, frames of a row on one scale, one point never drawn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from isoscope.figures.dynamics import CLASS_COLOURS, feature_dynamics
+from isoscope.figures.style import to_svg
+
+N, NAMES = 30, ("step-0", "step-8", "step-16")
+LABELS = np.arange(N) % 2
+
+
+def tables(layers: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    frames = pd.DataFrame(
+        [
+            {
+                "layer": layer,
+                "snapshot": name,
+                "step": int(name[5:]),
+                "explained_1": 0.5,
+                "explained_2": 0.125,
+                "reference": "step-8",
+                "degenerate": layer == 0,
+            }
+            for layer in range(layers)
+            for name in NAMES
+        ]
+    )
+    planes = pd.concat(
+        [
+            pd.DataFrame({"layer": layer, "snapshot": name, "sentence": rng.permutation(N)}).assign(
+                pc1=rng.normal(size=N) * (1 + number), pc2=rng.normal(size=N)
+            )
+            for layer in range(layers)
+            for number, name in enumerate(NAMES)
+        ]
+    )
+    return planes.assign(arm="fft", seed=0), frames.assign(arm="fft", seed=0)
+
+
+def drawn(planes: pd.DataFrame, frames: pd.DataFrame, snapshots: tuple[str, ...] = NAMES) -> Figure:
+    return feature_dynamics(
+        *(planes, frames, LABELS), arm="fft", seed=0, snapshots=snapshots, class_names=("negative", "positive")
+    )
+
+
+def test_points_are_the_tables_coloured_by_class() -> None:
+    planes, frames = tables()
+    panels = iter(drawn(planes, frames).axes)
+    for layer in (2, 1):  # the last layer on top
+        for name in NAMES:
+            (points,) = next(panels).collections
+            rows = planes[(planes["layer"] == layer) & (planes["snapshot"] == name)].set_index("sentence").sort_index()
+            np.testing.assert_array_equal(points.get_offsets(), rows[["pc1", "pc2"]])
+            assert [to_hex(one) for one in points.get_facecolors()] == [CLASS_COLOURS[label] for label in LABELS]
+
+
+def test_frames_of_a_row_share_their_axes_and_hold_every_point() -> None:
+    planes, frames = tables()
+    axes = drawn(planes, frames).axes
+    for row in (axes[:3], axes[3:6]):
+        assert len({(one.get_xlim(), one.get_ylim()) for one in row}) == 1
+        points = np.concatenate([one.collections[0].get_offsets() for one in row])
+        for limits, values in zip((row[0].get_xlim(), row[0].get_ylim()), points.T, strict=True):
+            assert limits[0] < values.min() <= values.max() < limits[1]
+    assert axes[0].get_xlim() != axes[3].get_xlim()
+    widths = [high - low for low, high in (axes[0].get_xlim(), axes[0].get_ylim())]
+    assert axes[0].get_ylabel() == f"Layer 2\n{widths[0]:.3g} × {widths[1]:.3g}"
+
+
+def test_one_point_is_hatched_and_not_drawn() -> None:
+    for axes in drawn(*tables()).axes[6:]:
+        assert not axes.collections
+        assert [patch.get_gid() for patch in axes.patches] == ["hatched"]
+        assert [text.get_text() for text in axes.texts] == ["one point"]
+
+
+def test_titles_and_corners_say_which_snapshot_and_how_much() -> None:
+    planes, frames = tables()
+    figure = drawn(planes, frames)
+    assert [axes.get_title() for axes in figure.axes[:3]] == ["update 0", "update 8\nchosen epoch", "update 16"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["50 + 12"]
+    epochs = frames.assign(epoch=frames["step"].map({0: 0.0, 8: 1.0}))
+    titles = [axes.get_title() for axes in drawn(planes, epochs).axes[:3]]
+    assert titles == ["update 0\nepoch 0", "update 8\nepoch 1, chosen", "update 16"]
+
+
+def test_many_points_become_one_picture_per_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    planes, frames = tables()
+    assert "<image" not in to_svg(drawn(planes, frames, NAMES[:1]))
+    monkeypatch.setattr("isoscope.figures.dynamics.SHAPES", 10)
+    svg = to_svg(drawn(planes, frames, NAMES[:1]))
+    assert svg.count("<image") == 2
+    assert svg == to_svg(drawn(planes, frames, NAMES[:1]))
+
+
+def test_equal_tables_give_equal_bytes() -> None:
+    assert to_svg(drawn(*tables(2))) == to_svg(drawn(*tables(2)))
+
+
+def test_one_layer_at_one_snapshot_is_a_figure() -> None:
+    planes, frames = (table[table["snapshot"] == "step-8"] for table in tables(1))
+    figure = drawn(planes, frames, ("step-8",))
+    assert [axes.get_title() for axes in figure.axes] == ["step-8"]
+
+
+def test_refusals() -> None:
+    planes, frames = tables()
+    with pytest.raises(ValueError, match="no frame of layer 0 at 'step-9'"):
+        drawn(planes, frames, snapshots=("step-9",))
+    with pytest.raises(ValueError, match="no rows of 'conv2d', seed 0, in the table, but of fft seed 0"):
+        feature_dynamics(planes, frames, LABELS, arm="conv2d", seed=0, snapshots=NAMES, class_names=("a", "b"))
+    for labels, names in ((LABELS[:-1], ("a", "b")), (LABELS, ("a",))):
+        with pytest.raises(ValueError, match="not one per sentence"):
+            feature_dynamics(planes, frames, labels, arm="fft", seed=0, snapshots=NAMES, class_names=names)
+    with pytest.raises(ValueError, match="at least one of each"):
+        drawn(planes, frames, snapshots=())

@@ -1,0 +1,131 @@
+"""Cosine measures against sums over all pairs, closed forms, and the published figures for independent words."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from isoscope.errors import InputError
+from isoscope.geometry.contextuality import avg_sim, intra_sim, self_sim, units
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+@pytest.fixture
+def points() -> np.ndarray:
+    """Forty words off the origin, so that no cosine is 0 in the mean."""
+    return np.random.default_rng(0).normal(0.4, 1.0, (40, 6))
+
+
+@pytest.fixture
+def sentences() -> np.ndarray:
+    return np.repeat([3, 1, 7, 4, 9, 2], [10, 1, 9, 2, 11, 7])
+
+
+def test_units_have_length_one_but_zero_stays_zero(points: np.ndarray) -> None:
+    points[3] = 0
+    lengths = np.linalg.norm(units(points), axis=1)
+    assert lengths[3] == 0
+    assert np.delete(lengths, 3) == pytest.approx(1.0)
+
+
+def test_avg_sim_is_the_mean_over_pairs_of_different_groups(points: np.ndarray, sentences: np.ndarray) -> None:
+    pairs = [cosine(points[i], points[j]) for i, j in combinations(range(40), 2)]
+    apart = [cosine(points[i], points[j]) for i, j in combinations(range(40), 2) if sentences[i] != sentences[j]]
+    assert avg_sim(points) == pytest.approx(np.mean(pairs), rel=1e-12)
+    assert avg_sim(points, sentences) == pytest.approx(np.mean(apart), rel=1e-12)
+    assert avg_sim(points, [f"sentence {one}" for one in sentences]) == pytest.approx(np.mean(apart), rel=1e-12)
+    assert abs(np.mean(apart) - np.mean(pairs)) > 1e-3  # the groups can be seen
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_avg_sim_in_closed_form(n: int) -> None:
+    simplex = np.eye(n) - 1 / n
+    assert avg_sim(simplex) == pytest.approx(-1 / (n - 1))
+    assert avg_sim(np.eye(n)) == pytest.approx(0.0)
+    assert avg_sim(np.full((n, 3), 0.1)) == pytest.approx(1.0)
+    assert avg_sim(np.eye(n) * np.arange(n)[:, None]) == pytest.approx(0.0)  # with a zero vector
+
+
+def test_isotropic_points_have_no_similarity_and_a_common_part_gives_its_share() -> None:
+    """x + m has cosine ‖m‖² / (d + ‖m‖²) with its like in the mean, for many dimensions."""
+    random = np.random.default_rng(0)
+    points, offset = random.standard_normal((600, 400)), np.full(400, 0.5)
+    assert avg_sim(points) == pytest.approx(0.0, abs=3e-4)
+    assert avg_sim(points + offset) == pytest.approx(0.25 / 1.25, abs=5e-3)
+
+
+def test_no_pair_of_two_groups_is_refused() -> None:
+    with pytest.raises(InputError, match="all points are of one group"):
+        avg_sim(np.eye(3), ["a", "a", "a"])
+    with pytest.raises(InputError, match="all points are of one group"):
+        avg_sim(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("measure, name", [(avg_sim, "groups"), (self_sim, "words"), (intra_sim, "sentences")])
+def test_groups_count_as_the_points_do(measure: object, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}: 2 for 3 points"):
+        measure(np.eye(3), ["a", "b"])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("least", [2, 5, 10])
+def test_self_sim_is_the_mean_over_words_of_the_mean_over_pairs(
+    points: np.ndarray, sentences: np.ndarray, least: int
+) -> None:
+    words = np.array(list("abcdefghij"))[sentences]
+    found = []
+    for word in set(words):
+        of = points[words == word]
+        if len(of) >= least:
+            found.append(np.mean([cosine(one, other) for one, other in combinations(of, 2)]))
+    assert self_sim(points, words, least=least) == pytest.approx(np.mean(found), rel=1e-12)
+
+
+def test_self_sim_of_words_that_never_recur_is_nothing(points: np.ndarray) -> None:
+    assert np.isnan(self_sim(points, np.arange(40)))
+    assert np.isnan(self_sim(points, np.arange(40), least=1))  # one occurrence has no pair
+    assert self_sim(np.repeat(points, 2, axis=0), np.repeat(np.arange(40), 2)) == pytest.approx(1.0)
+
+
+def test_self_sim_of_zero_vectors_is_zero_and_not_less() -> None:
+    """Their cosine is 0 by our word; subtracting 1 for each occurrence would make it negative."""
+    assert self_sim([[0.0, 0.0], [0.0, 0.0]], ["a", "a"]) == 0.0
+    assert self_sim([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], ["a", "a", "a"]) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("words, published", [(3, 0.58), (5, 0.45), (10, 0.32), (25, 0.20)])
+def test_intra_sim_of_independent_words(words: int, published: float) -> None:
+    """1/√L as published, since a word is an L-th of the mean it is held against; 0 when it is left out."""
+    random = np.random.default_rng(words)
+    points = random.standard_normal((100 * words, 768))
+    found = intra_sim(points, np.repeat(np.arange(100), words))
+    assert found.published == pytest.approx(1 / np.sqrt(words), abs=0.003)
+    assert found.published == pytest.approx(published, abs=0.0075)
+    assert found.leave_one_out == pytest.approx(0.0, abs=0.006)
+
+
+def test_intra_sim_is_the_mean_over_sentences_of_the_mean_over_words(
+    points: np.ndarray, sentences: np.ndarray
+) -> None:
+    published, left_out = [], []
+    for sentence in set(sentences):
+        of = points[sentences == sentence]
+        if len(of) > 1:
+            published.append(np.mean([cosine(word, of.mean(0)) for word in of]))
+            left_out.append(np.mean([cosine(of[i], np.delete(of, i, axis=0).mean(0)) for i in range(len(of))]))
+    assert intra_sim(points, sentences) == pytest.approx((np.mean(published), np.mean(left_out)), rel=1e-12)
+
+
+def test_intra_sim_of_two_words_in_closed_form() -> None:
+    """At angle θ: cos(θ/2) with their mean, cos θ with the other."""
+    theta = 0.8
+    points = [[1.0, 0.0], [np.cos(theta), np.sin(theta)]]
+    assert intra_sim(points, ["s", "s"]) == pytest.approx((np.cos(theta / 2), np.cos(theta)))
+
+
+def test_sentences_of_one_word_are_skipped() -> None:
+    assert np.isnan(intra_sim(np.eye(3), [0, 1, 2])).all()
+    pair = [[1.0, 0.0], [1.0, 0.1], [-5.0, 3.0]]
+    assert intra_sim(pair, [0, 0, 1]) == intra_sim(pair[:2], [0, 0])

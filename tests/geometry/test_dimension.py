@@ -1,0 +1,110 @@
+"""Intrinsic dimension against uniform cubes of known dimension, a peer library, and distances by hand."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import ortho_group
+
+from isoscope.errors import InputError
+from isoscope.geometry import dimension
+from isoscope.geometry.dimension import mle, mle_of, near_distances, two_nn, two_nn_of
+
+
+def cube(d: int, n: int = 2000, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((n, d))
+
+
+@pytest.mark.parametrize("d, two, likely", [(2, 2.01, 1.96), (5, 4.95, 4.53), (10, 8.62, 8.26)])
+def test_dimension_of_uniform_cubes(d: int, two: float, likely: float) -> None:
+    """Known to fall short from the border inwards: the more, the more dimensions."""
+    points = cube(d)
+    assert two_nn(points) == pytest.approx(two, rel=0.05)
+    assert mle(points) == pytest.approx(likely, rel=0.03)
+
+
+@pytest.mark.parametrize("d", [2, 5, 10])
+def test_dimension_agrees_with_scikit_dimension(d: int) -> None:
+    peer = pytest.importorskip("skdim", reason="scikit-dimension is not installed").id
+    points = cube(d, 500)
+    assert two_nn(points) == pytest.approx(peer.TwoNN().fit(points).dimension_, rel=1e-9)
+    assert two_nn(points, discard=0.3) == pytest.approx(peer.TwoNN(discard_fraction=0.3).fit(points).dimension_, rel=1e-9)
+    for k in (5, 20):
+        assert mle(points, k=k) == pytest.approx(peer.MLE().fit(points, n_neighbors=k).dimension_, rel=1e-9)
+
+
+def test_dimension_is_that_of_the_sheet_and_not_of_the_space() -> None:
+    """Three coordinates, turned into forty; noise of the size of the distances fills the space again."""
+    flat = cube(3, 600) @ ortho_group.rvs(40, random_state=np.random.default_rng(0))[:3]
+    noisy = flat + 0.1 * np.random.default_rng(1).standard_normal(flat.shape)
+    assert two_nn(flat) == pytest.approx(two_nn(cube(3, 600)), rel=1e-6)
+    for measure in (two_nn, mle):
+        assert measure(flat) == pytest.approx(3.0, abs=0.4)
+        assert measure(noisy) > 10
+
+
+def test_a_curve_has_one_dimension_however_it_winds() -> None:
+    t = np.random.default_rng(0).random(1500) * 6
+    helix = np.stack([np.cos(t), np.sin(t), 0.5 * t], 1)
+    assert two_nn(helix) == pytest.approx(1.0, abs=0.05)
+    assert mle(helix) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1024])
+def test_near_distances_are_the_smallest_whatever_the_rows_at_once(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dimension, "_ROWS", rows)
+    points = cube(3, 20)
+    expected = np.sort(cdist(points, points), axis=1)[:, 1:5]
+    found = near_distances(points, 4)
+    assert found[np.argsort(found[:, 0])] == pytest.approx(expected[np.argsort(expected[:, 0])])
+
+
+def test_points_that_coincide_are_one_place() -> None:
+    points = cube(4, 100)
+    twice = np.concatenate([points, points[:60], -0.0 * points[:1], 0.0 * points[:1]])
+    once = np.concatenate([points, 0.0 * points[:1]])
+    for measure in (two_nn, mle):
+        assert measure(twice) == measure(once)
+
+
+def test_two_nn_by_hand() -> None:
+    """Ratios 2, 3, 4, 5: −ln(1 − i/4) over their logarithms, the largest quarter left out."""
+    near = np.array([[1.0, 2.0], [1.0, 4.0], [2.0, 10.0], [1.0, 3.0]])
+    x, y = np.log([2, 3, 4]), -np.log([1, 3 / 4, 2 / 4])
+    assert two_nn_of(near, discard=0.25) == pytest.approx((x @ y) / (x @ x))
+    assert two_nn_of(near, discard=0.5) == pytest.approx((x[:2] @ y[:2]) / (x[:2] @ x[:2]))
+
+
+def test_mle_by_hand() -> None:
+    """Places 0, 1, 3 on a line: distances (1, 3), (1, 2), (2, 3)."""
+    points = [[0.0], [1.0], [3.0]]
+    expected = 3 / (np.log(3) + np.log(2) + np.log(1.5))
+    assert mle(points, k=2) == pytest.approx(expected)
+    near = np.array([[1.0, 2.0, 4.0]])
+    assert mle_of(near) == pytest.approx(2 / (np.log(4) + np.log(2)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_too_few_places_are_refused_in_one_line(n: int) -> None:
+    points = np.repeat(cube(2, n), 30, axis=0)
+    with pytest.raises(InputError, match=f"points: {n} different ones, but {max(n, 2)} neighbours are asked for") as caught:
+        mle(points, k=max(n, 2))
+    assert "\n" not in str(caught.value)
+    if n < 3:
+        with pytest.raises(InputError, match="but 2 neighbours are asked for"):
+            two_nn(points)
+    else:
+        assert two_nn(points) > 0
+
+
+def test_a_likelihood_of_one_neighbour_is_refused() -> None:
+    with pytest.raises(InputError, match="k: 1, but a ratio of distances needs 2 neighbours"):
+        mle(cube(2, 30), k=1)
+
+
+def test_neighbours_at_one_distance_have_no_dimension() -> None:
+    """A grid: all ratios are 1. Moved a little they give one again."""
+    grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
+    assert np.isnan(two_nn(grid))
+    assert np.isnan(mle(grid, k=2))
+    assert two_nn(grid + 0.3 * cube(2, 36)) > 1
+    assert mle(np.eye(30) + 1e-6 * cube(30, 30), k=5) > 1e4  # all as far from each other as they can be

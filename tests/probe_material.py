@@ -1,0 +1,59 @@
+"""A tiny probe set, tiny models over it, and their hidden states in a folder, for the tests of what is seen inside."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
+
+from isoscope.analysis import hidden_states as passes
+from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
+from isoscope.corpora import tokens
+from isoscope.corpora.probe import ProbeSet, probe_set
+
+FIRST = ("the film", "a slow plot", "this very fine scene", "no dull story")
+SECOND = ("was good", "was not good at all", "bored everybody", "moved me")
+
+
+def sentences() -> pa.Table:
+    """Thirty-two sentences of two classes."""
+    rows = [(f"{one} {other}{end}", place % 2) for one in FIRST for place, other in enumerate(SECOND) for end in ("", " .")]
+    return pa.table({"sentence": [text for text, _ in rows], "label": [label for _, label in rows]})
+
+
+def pieces(folder: Path) -> tokens.WordPieces:
+    return tokens.train_wordpiece(sentences()["sentence"].to_pylist(), folder, vocab_size=150, lowercase=True)
+
+
+def chosen(tokenizer: tokens.WordPieces, **changes: Any) -> ProbeSet:
+    table = changes.pop("table", None) or sentences()
+    options = {"max_length": 32, "words": 40, "block": 6, "attended": 5, "seed": 0} | changes
+    return probe_set(tokenizer, table, np.arange(table.num_rows), **options)
+
+
+def bert(seed: int = 0, **changes: Any) -> BertModel:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    torch.manual_seed(seed)
+    return BertModel(BertConfig(vocab_size=200, max_position_embeddings=40, **sizes | changes)).eval()
+
+
+def gpt2(seed: int = 0) -> GPT2Model:
+    torch.manual_seed(seed)
+    return GPT2Model(GPT2Config(vocab_size=200, n_positions=40, n_embd=16, n_layer=2, n_head=2)).eval()
+
+
+def write_run(folder: Path, *, models: list[Any] | None = None) -> Trajectory:
+    """A trajectory of as many models as snapshots, and a twin."""
+    tokenizer = pieces(folder / "tokenizer")
+    probe = chosen(tokenizer)
+    models = models or [bert(seed) for seed in range(3)]
+    snapshots = [Snapshot(f"step-{2**k}", 2**k, k, k == len(models) - 1, str(k)) for k in range(len(models))]
+    for snapshot, model in zip([*snapshots, Snapshot(RANDOM, None, None, False, "r")], [*models, bert(99)], strict=True):
+        arrays = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+        arrays |= passes.attention(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+        write_arrays(folder / "states" / f"{snapshot.name}.safetensors", arrays, "key")
+    write_probe(folder, probe)
+    write_snapshots(folder, [*snapshots, Snapshot(RANDOM, None, None, False, "r")], {"sha256": probe.digest})
+    return Trajectory(folder)
