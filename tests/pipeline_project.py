@@ -260,7 +260,9 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
     if not inside:
-        kept = re.sub(rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M)
+        kept = re.sub(
+            rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M
+        )
         assert not any(stage in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
     project = Project(folder)

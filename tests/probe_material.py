@@ -19,7 +19,9 @@ SECOND = ("was good", "was not good at all", "bored everybody", "moved me")
 
 def sentences() -> pa.Table:
     """Thirty-two sentences of two classes."""
-    rows = [(f"{one} {other}{end}", place % 2) for one in FIRST for place, other in enumerate(SECOND) for end in ("", " .")]
+    rows = [
+        (f"{one} {other}{end}", place % 2) for one in FIRST for place, other in enumerate(SECOND) for end in ("", " .")
+    ]
     return pa.table({"sentence": [text for text, _ in rows], "label": [label for _, label in rows]})
 
 
@@ -50,7 +52,9 @@ def write_run(folder: Path, *, models: list[Any] | None = None) -> Trajectory:
     probe = chosen(tokenizer)
     models = models or [bert(seed) for seed in range(3)]
     snapshots = [Snapshot(f"step-{2**k}", 2**k, k, k == len(models) - 1, str(k)) for k in range(len(models))]
-    for snapshot, model in zip([*snapshots, Snapshot(RANDOM, None, None, False, "r")], [*models, bert(99)], strict=True):
+    for snapshot, model in zip(
+        [*snapshots, Snapshot(RANDOM, None, None, False, "r")], [*models, bert(99)], strict=True
+    ):
         arrays = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
         arrays |= passes.attention(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
         write_arrays(folder / "states" / f"{snapshot.name}.safetensors", arrays, "key")

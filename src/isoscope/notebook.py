@@ -1,8 +1,8 @@
 """isoscope from a notebook: a study's tables, and the geometry of any model's representations.
 
-    import isoscope
-    isoscope.load("fusion").table("geometry")
-    isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
+import isoscope
+isoscope.load("fusion").table("geometry")
+isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
 """
 
 from collections.abc import Sequence
@@ -64,9 +64,9 @@ def geometry(
 ) -> pd.DataFrame:
     """Every measure at every layer of a model, over `texts`; a row per layer, kind of representation and figure.
 
-    `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint. `tokenizer`: a
-    fast Hugging Face tokenizer, needed unless `model` is a folder. Columns as in `analysis.geometry`; `baseline` is
-    isotropic noise at the same n and d. Raises `InputError` for what is no such model or text.
+    `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint.
+    `tokenizer`: a fast Hugging Face tokenizer, needed unless `model` is a folder. Columns as in `analysis.geometry`;
+    `baseline` is isotropic noise at the same n and d. Raises `InputError` for what is no such model or text.
     """
     import tempfile
 
@@ -84,7 +84,9 @@ def geometry(
         folder = Path(model)
         pieces, model = tokens.load(folder, padded=False), load_encoder(folder)
     elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
-        raise InputError("tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model")
+        raise InputError(
+            "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
+        )
     else:
         backend = tokenizer.backend_tokenizer
         backend.no_padding()

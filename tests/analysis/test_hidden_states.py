@@ -1,6 +1,5 @@
 """Hidden states are the model's own, padding has no say in them, and what cannot be measured is refused."""
 
-
 import numpy as np
 import pytest
 import torch

@@ -32,7 +32,12 @@ def names(found) -> list[str]:
 
 
 def test_a_course_through_all_stages_gets_their_names() -> None:
-    made = table(course(0.5, 0.7, 0.95, 0.93, 0.9), course(-5, -2, 1, 0.9, 0.2), course(30, 25, 10, 4, 4), course(0.9, 0.7, 0.2, 0.2, 0.6))
+    made = table(
+        course(0.5, 0.7, 0.95, 0.93, 0.9),
+        course(-5, -2, 1, 0.9, 0.2),
+        course(30, 25, 10, 4, 4),
+        course(0.9, 0.7, 0.2, 0.2, 0.6),
+    )
     found = stages(made, LABELS)
     assert names(found) == [
         "Unstructured", "Entering structure", "Maximum separation", "Morphological changes", "Late homogenisation",
@@ -43,7 +48,12 @@ def test_a_course_through_all_stages_gets_their_names() -> None:
 
 def test_a_run_that_never_leaves_chance_is_unstructured_throughout() -> None:
     draw = np.random.default_rng(3)
-    flat = table(course(0.5, 0.5, 0.5), course(-5, -5, -5), course(30, 30, 30), course(0.9, 0.9, 0.9) + 0.01 * draw.standard_normal(27))
+    flat = table(
+        course(0.5, 0.5, 0.5),
+        course(-5, -5, -5),
+        course(30, 30, 30),
+        course(0.9, 0.9, 0.9) + 0.01 * draw.standard_normal(27),
+    )
     assert names(stages(flat, LABELS)) == ["Unstructured"]
 
 

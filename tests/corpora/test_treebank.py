@@ -30,7 +30,13 @@ def read(path: Path, **changes: int) -> treebank.Treebank:
 
 def test_words_have_their_tags_and_depths(tmp_path: Path) -> None:
     bank = read(write(tmp_path))
-    found = dict(zip(zip(bank.sentence.tolist(), bank.text, strict=True), zip(bank.tag, bank.depth.tolist(), strict=True), strict=True))
+    found = dict(
+        zip(
+            zip(bank.sentence.tolist(), bank.text, strict=True),
+            zip(bank.tag, bank.depth.tolist(), strict=True),
+            strict=True,
+        )
+    )
     of = {text: number for number, text in found}
     assert found[of["film"], "film"] == ("NOUN", 1)
     assert found[of["film"], "slow"] == ("ADJ", 2)

@@ -20,6 +20,7 @@ from isoscope.plugins import measure
 def size(cell):
     return {"points": float(cell.n)}
 """
+OWN = ("--text", "reviews.csv", "--column", "review")
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--threads", "1")
 
 
@@ -106,10 +107,10 @@ def test_an_altered_file_of_the_cache_is_made_again(place: Path) -> None:
         (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 sentences"),
         (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
         (("geometry", "encoder", "--text", "latin.txt", "--out", "encoder"), "holds something other than"),
-        (("geometry", "vision", "--text", "reviews.csv", "--column", "review", "--out", "p"), "no transformer over text"),
-        (("geometry", "broken", "--text", "reviews.csv", "--column", "review", "--out", "p"), "NaN or infinity"),
-        (("geometry", "encoder", "--text", "reviews.csv", "--column", "review", "--out", "p", "--measure", "isotrophy"), "no measure 'isotrophy'"),
-        (("geometry", "encoder", "--text", "reviews.csv", "--column", "review", "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),
+        (("geometry", "vision", *OWN, "--out", "p"), "no transformer over text"),
+        (("geometry", "broken", *OWN, "--out", "p"), "NaN or infinity"),
+        (("geometry", "encoder", *OWN, "--out", "p", "--measure", "isotrophy"), "no measure 'isotrophy'"),
+        (("geometry", "encoder", *OWN, "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str) -> None:

@@ -36,7 +36,9 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with FileLock(shared / "explored.lock"):
         if not ended.exists():
             project = make(folder, inside=True)
-            project.edit("profiles/tiny.yaml", "    steps: none\n    epochs: false\n", "    steps: powers\n    epochs: true\n")
+            project.edit(
+                "profiles/tiny.yaml", "    steps: none\n    epochs: false\n", "    steps: powers\n    epochs: true\n"
+            )
             project.isoscope("profile", "--reset")
             project.isoscope("profile", "tiny")
             project.commit("With snapshots")
@@ -61,7 +63,9 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
-    assert sorted(ran) == sorted([*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2]])
+    assert sorted(ran) == sorted(
+        [*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2]]
+    )
     run = Trajectory(states(explored.project, "additive"))
     names = [one.name for one in run.snapshots]
     assert {"step-0", "step-1", "step-2", "random"} <= set(names)
@@ -94,7 +98,9 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
     assert extracted.tags["isoscope.dep.trained by"] in digest
     assert found.tags["isoscope.dep.extracted by"] == extracted.tags["isoscope.digest"]
     table = measured(explored.project, "additive")
-    rows = table[(table["figure"] == "avg_sim") & (table["layer"] == 1) & (table["vectors"] == "first") & table["step"].notna()]
+    rows = table[
+        (table["figure"] == "avg_sim") & (table["layer"] == 1) & (table["vectors"] == "first") & table["step"].notna()
+    ]
     assert found.points["geometry/layer_01/first/avg_sim"] == [
         (int(step), pytest.approx(value)) for step, value in zip(rows["step"], rows["value"], strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What no measure may depend on: each against the motions of a cloud that it claims to be blind to, and those it sees."""
+"""What no measure may depend on: each against the motions it claims to be blind to, and those it sees."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def cloud() -> Floats:
     points[:, 1] += 0.2 * points[:, 0] ** 2
     points[:, 2] += 1.2 * LABELS
     points[:, 4] += 0.5 * LABELS
-    return points + [1.0, -0.5, 0.3, 0.2, 0.4, 0.1]
+    return points + np.array([1.0, -0.5, 0.3, 0.2, 0.4, 0.1])
 
 
 MOTIONS: dict[str, Callable[[Floats], Floats]] = {

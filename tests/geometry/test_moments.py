@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import as_cloud, between_share, centre, covariance_traces, indices, spectrum, within_classes
+from isoscope.geometry.moments import (
+    as_cloud,
+    between_share,
+    centre,
+    covariance_traces,
+    indices,
+    spectrum,
+    within_classes,
+)
 
 
 @pytest.mark.parametrize(

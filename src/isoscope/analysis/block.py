@@ -16,6 +16,7 @@ from isoscope.geometry.fourier import fourier, permuted_axes
 from isoscope.geometry.kernels import kernel_energy
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
+GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
 NEAR = 3
 """Positions at most so far apart are neighbours: a kernel may see both."""
 
@@ -48,12 +49,20 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
                 for kind, chosen in kinds.items():
                     count = int(chosen.sum())
                     mean = float(cosines[chosen].mean()) if count else float("nan")
-                    rows.append({**_who(snapshot), "part": part.removeprefix("block_"), "pairs": kind, "cosine": mean, "n": count})  # noqa: E501
+                    rows.append(
+                        {
+                            **_who(snapshot),
+                            "part": part.removeprefix("block_"),
+                            "pairs": kind,
+                            "cosine": mean,
+                            "n": count,
+                        }
+                    )
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
 def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
-    """Spectral flatness and share of near-dead frequencies for each snapshot and part, with the hidden axes permuted too."""
+    """Spectral flatness and near-dead share for each snapshot and part, and both with the hidden axes permuted."""
     rows = []
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
@@ -94,6 +103,21 @@ def kernel_table(run: Trajectory) -> pd.DataFrame:
                         "norm": float(np.linalg.norm(weights[source])),
                     }
                 )
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def gradient_table(run: Trajectory) -> pd.DataFrame:
+    """Gradient of each part of the embedding block at each snapshot: squared norm of its mean over batches, trace of
+    its covariance, and their ratio, the noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162).
+    """
+    rows = []
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "block_gradient" in arrays.names:
+            for part, (mean, spread) in zip(GRADIENTS, arrays.whole("block_gradient").astype(float), strict=True):
+                if np.isfinite(mean):
+                    noise = spread / mean if mean > 0 else float("nan")
+                    rows.append({**_who(snapshot), "part": part, "mean": mean, "variance": spread, "noise": noise})
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 

@@ -78,7 +78,7 @@ class Cell:
         return [np.sort(random.permutation(self.n)[:size]) for _ in range(self.draws)]
 
     def at_fixed_n(self, function: Callable[[Floats], float]) -> Estimate:
-        """A figure of `subsample` points: mean over the subsamples, and the quantiles that hold `confidence` of them."""
+        """A figure of `subsample` points: mean over subsamples, and the quantiles that hold `confidence` of them."""
         return self.spread([function(self.points[rows]) for rows in self.subsamples])
 
     def spread(self, figures: list[float]) -> Estimate:

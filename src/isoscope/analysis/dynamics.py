@@ -7,12 +7,14 @@ from isoscope.analysis.trajectory import Trajectory
 from isoscope.geometry.planes import Alignment, planes
 
 
-def feature_dynamics(run: Trajectory, alignment: Alignment, *, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
+def feature_dynamics(
+    run: Trajectory, alignment: Alignment, *, vectors: str = "first"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Coordinates of every sentence, and a row for each frame, over training.
 
-    The frames of a layer are its snapshots; the reference is the chosen epoch's. First table: layer, snapshot, sentence,
-    pc1, pc2. Second: layer, snapshot, step, explained variance along both axes, principal angles (degrees) to the
-    reference, and whether the frame is degenerate: all points one.
+    The frames of a layer are its snapshots; the reference is the chosen epoch's. First table: layer, snapshot,
+    sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes, principal angles (degrees) to
+    the reference, and whether the frame is degenerate: all points one.
     """
     snapshots = run.trained
     arrays = [run.arrays(one) for one in snapshots]

@@ -25,19 +25,26 @@ def _chosen(runs: Mapping[str, Trajectory], most: int) -> pd.DataFrame:
 
 
 def joint_map(
-    runs: Mapping[str, Trajectory], snapshots: Mapping[str, Snapshot], *, perplexity: float, seed: int, most: int = TOKENS
+    runs: Mapping[str, Trajectory],
+    snapshots: Mapping[str, Snapshot],
+    *,
+    perplexity: float,
+    seed: int,
+    most: int = TOKENS,
 ) -> pd.DataFrame:
     """t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
 
-    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2. t-SNE starts from the PCA, with a fixed seed; it is an
-    illustration: distances between its clusters and their sizes mean nothing. Raises `InputError` for fewer points than
-    three perplexities, and for arms with different probe sets.
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2. t-SNE starts from the PCA, with a fixed seed; it is
+    an illustration: distances between its clusters and their sizes mean nothing. Raises `InputError` for fewer points
+    than three perplexities, and for arms with different probe sets.
     """
     tokens = _chosen(runs, most)
     parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
     points = np.concatenate(parts).astype(np.float64)
     if len(points) < 3 * perplexity:
-        raise InputError(f"measures.perplexity: {perplexity:g} needs {3 * perplexity:.0f} tokens or more, got {len(points)}")
+        raise InputError(
+            f"measures.perplexity: {perplexity:g} needs {3 * perplexity:.0f} tokens or more, got {len(points)}"
+        )
     reduced = PCA(min(50, *points.shape), svd_solver="full").fit_transform(points)
     tsne = TSNE(perplexity=perplexity, init=reduced[:, :2] / reduced[:, 0].std() * 1e-4, random_state=seed)
     drawn = tsne.fit_transform(reduced)

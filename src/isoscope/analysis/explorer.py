@@ -1,4 +1,4 @@
-"""What the report's explorer of feature dynamics shows: every sentence's place in the plane of each layer and snapshot."""
+"""What the report's explorer shows: every sentence's place in the plane of each layer and snapshot."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,9 @@ LETTERS = 120
 
 
 def explorer(
-    runs: Mapping[tuple[str, int], Trajectory], planes: Mapping[tuple[str, int], pd.DataFrame], frames: Mapping[tuple[str, int], pd.DataFrame]
+    runs: Mapping[tuple[str, int], Trajectory],
+    planes: Mapping[tuple[str, int], pd.DataFrame],
+    frames: Mapping[tuple[str, int], pd.DataFrame],
 ) -> dict[str, Any]:
     """Plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates, three digits each.
 

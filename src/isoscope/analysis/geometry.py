@@ -93,7 +93,9 @@ class Cells:
 
 
 def quick() -> AbstractContextManager[None]:
-    """scikit-learn without its checks of arrays and parameters, which cost small cells more than the work: ours are made."""
+    """scikit-learn without its checks of arrays and parameters, which cost small cells more than the work: ours are
+    made.
+    """
     found: AbstractContextManager[None] = config_context(assume_finite=True, skip_parameter_validation=True)
     return found
 

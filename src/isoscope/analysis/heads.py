@@ -1,5 +1,6 @@
 """Attention over training: what each head looks at, and how far heads agree with themselves at the chosen epoch."""
 
+import numpy as np
 import pandas as pd
 
 from isoscope.analysis.trajectory import Trajectory
@@ -20,7 +21,7 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
         arrays = run.arrays(snapshot)
         summaries = {name: arrays.whole(f"attention_{name}") for name in AttentionSummary._fields}
         maps = {name: arrays.whole(name) for name in kept}
-        agreement = sum(head_agreement(maps[name], best[name]) for name in kept) / len(kept) if kept else None
+        agreement = np.mean([head_agreement(maps[name], best[name]) for name in kept], axis=0) if kept else None
         layers, heads, sentences = summaries["entropy"].shape
         for layer in range(layers):
             for head in range(heads):

@@ -5,7 +5,7 @@ kept of a batch goes straight to its rows, so memory does not grow with the numb
 what is kept.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from isoscope.corpora.batches import collate, evaluation_batches
+from isoscope.corpora.batches import Indices, collate, evaluation_batches
 from isoscope.corpora.probe import ProbeSet
 from isoscope.corpora.tokens import Encoded
 from isoscope.corpora.treebank import Treebank
@@ -40,9 +40,10 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last one ([SEP]; what a decoder
     knows of the whole text), and the mean over a sentence's tokens, special ones included. `words` `[L + 1, W, D]`: the
     mean over a word's tokens. `shifted_first`, `shifted_mean`: the same of the sentences with two words changed about.
-    `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of every token of the sentences `probe.block`, `[T, D]`:
-    `block_word`, `block_position`, `block_fused` (what enters the block's LayerNorm) and `block_normed` (what leaves it).
-    `model` is the bare encoder or decoder, without a head. Raises `InputError` on values that are no numbers.
+    `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of every token of
+    the sentences `probe.block`, `[T, D]`: `block_word`, `block_position`, `block_fused` (what enters the block's
+    LayerNorm) and `block_normed` (what leaves it). `model` is the bare encoder or decoder, without a head. Raises
+    `InputError` on values that are no numbers.
     """
     encoded, words = probe.encoded, probe.words
     block = {int(sentence): place for place, sentence in enumerate(probe.block)}
@@ -66,7 +67,12 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
             put("last", shape, rows, layers[:, torch.arange(len(rows), device=layers.device), last])
             put("mean", shape, rows, torch.einsum("lbtd,bt->lbd", layers, weight))
             if "word" in parts:
-                put("bag", (len(lengths), parts["word"].shape[-1]), rows, torch.einsum("btd,bt->bd", parts["word"], weight))
+                put(
+                    "bag",
+                    (len(lengths), parts["word"].shape[-1]),
+                    rows,
+                    torch.einsum("btd,bt->bd", parts["word"], weight),
+                )
             _put_words(put, layers, words, rows, (depth, len(words.text), width))
             for name, values in parts.items():
                 for place, sentence in enumerate(map(int, rows)):
@@ -117,7 +123,7 @@ def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bo
     return layers, inputs["attention_mask"]
 
 
-def _put_words(put: Any, layers: Tensor, words: Any, rows: Sequence[int], shape: tuple[int, ...]) -> None:
+def _put_words(put: Any, layers: Tensor, words: Any, rows: Indices, shape: tuple[int, ...]) -> None:
     """Means over the tokens of each sampled word in a batch, by differences of running sums."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
     chosen = [number for number, sentence in enumerate(words.sentence) if int(sentence) in place]
@@ -146,7 +152,7 @@ def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: 
 
 @contextmanager
 def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """What the embedding block's tables gave and what its LayerNorm took and gave in the last call, `[B or 1, T, D]`."""
+    """What the embedding block's tables gave, and its LayerNorm took and gave, in the last call `[B or 1, T, D]`."""
     seen: dict[str, Tensor] = {}
     handles = []
 
@@ -184,8 +190,8 @@ def _module(model: nn.Module, called: tuple[str, ...], kind: type[nn.Module]) ->
 def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int) -> Arrays:
     """Summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
 
-    `attention_<summary>` `[L, H, S]` for each of `geometry.attention.AttentionSummary`, padding cut off; and of the first
-    `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`.
+    `attention_<summary>` `[L, H, S]` for each of `geometry.attention.AttentionSummary`, padding cut off; and of the
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`.
     """
     device = next(model.parameters()).device
     rows = probe.attended
@@ -193,7 +199,8 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     drawn = [int(row) for row in rows if lengths[row] <= LONGEST_MAP][:MAPS]
     summaries: dict[int, AttentionSummary] = {}
     found: Arrays = {}
-    before = model.config._attn_implementation
+    config: Any = model.config
+    before = config._attn_implementation
     model.set_attn_implementation("eager")  # type: ignore[operator]
     model.eval()
     try:
@@ -223,7 +230,7 @@ def kernel(weights: Mapping[str, Tensor]) -> Arrays:
 
 
 def head(weights: Mapping[str, Tensor]) -> Arrays:
-    """BERT's pooler and classifier among a checkpoint's weights, as `head_pooler`, `head_classifier` and their biases."""
+    """BERT's pooler and classifier among a checkpoint's weights: `head_pooler`, `head_classifier`, their biases."""
     called = {
         "head_pooler": "bert.pooler.dense.weight",
         "head_pooler_bias": "bert.pooler.dense.bias",

@@ -135,5 +135,6 @@ def measure(name: str) -> Measure:
     if name in plugins.MEASURES:
         return plugins.MEASURES[name].factory
     known = [*BUILT_IN, *plugins.MEASURES]
-    raise InputError(f"measures.names: no measure {name!r}{nearest(name, known)}; one of one's own is loaded as a plugin")
-
+    raise InputError(
+        f"measures.names: no measure {name!r}{nearest(name, known)}; one of one's own is loaded as a plugin"
+    )

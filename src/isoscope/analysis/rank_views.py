@@ -5,10 +5,10 @@ and classifier.
 """
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from isoscope.analysis.trajectory import Arrays, Trajectory
+from isoscope.geometry.moments import Floats
 
 KEPT = (1, 2, 5, 10)
 
@@ -16,8 +16,8 @@ KEPT = (1, 2, 5, 10)
 def rank_table(run: Trajectory) -> pd.DataFrame:
     """Accuracy on the probe set for each snapshot, from the k leading components (`kept`) and without them (`dropped`).
 
-    `explained`: the share of variance in these k. Row k = 0 of `dropped` is the whole model. Empty where the head is not
-    BERT's pooler and classifier, or the sentences have no classes.
+    `explained`: the share of variance in these k. Row k = 0 of `dropped` is the whole model. Empty where the head is
+    not BERT's pooler and classifier, or the sentences have no classes.
     """
     labels = run.probe["label"].to_numpy()
     rows = []
@@ -48,8 +48,8 @@ def rank_table(run: Trajectory) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _logits(arrays: Arrays, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _logits(arrays: Arrays, points: Floats) -> Floats:
     """BERT's head: `C tanh(P x + p) + c`."""
     pooled = np.tanh(points @ arrays.whole("head_pooler").T + arrays.whole("head_pooler_bias"))
-    found: npt.NDArray[np.float64] = pooled @ arrays.whole("head_classifier").T + arrays.whole("head_classifier_bias")
-    return found
+    found = pooled @ arrays.whole("head_classifier").T + arrays.whole("head_classifier_bias")
+    return np.asarray(found, dtype=np.float64)

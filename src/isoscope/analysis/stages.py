@@ -12,6 +12,7 @@ Morphological changes   after it, otherwise.
 A stage may be absent, and a name may cover several segments.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def stages(geometry: pd.DataFrame, labels: npt.ArrayLike, *, seed: int = 0) -> l
     table, values = table[whole].reset_index(drop=True), values[whole]
     found = segment(values, seed=seed)
     edges = [0, *found.boundaries, len(values)]
-    parts = [slice(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    parts = [slice(start, end) for start, end in pairwise(edges)]
     means = np.array([values[part].mean(0) for part in parts])
     separability, separation, similarity = (means[:, SERIES.index(name)] for name in (SERIES[0], SERIES[1], SERIES[3]))
     counts = np.bincount(np.asarray(labels, dtype=np.int64))
@@ -74,9 +75,7 @@ def stages(geometry: pd.DataFrame, labels: npt.ArrayLike, *, seed: int = 0) -> l
     limit = chance + 2 * np.sqrt(chance * (1 - chance) / counts.sum())
     structured = np.array([values[part, 0][-1] > limit for part in parts])
     peak = int(np.where(structured, separation, -np.inf).argmax()) if structured.any() else -1
-    names = [
-        _name(number, peak, bool(structured[number]), separation, similarity) for number in range(len(parts))
-    ]
+    names = [_name(number, peak, bool(structured[number]), separation, similarity) for number in range(len(parts))]
     return [
         Stage(
             name,

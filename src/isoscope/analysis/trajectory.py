@@ -26,7 +26,7 @@ RANDOM = "random"
 
 
 class Snapshot(NamedTuple):
-    """One state of the weights: `name` (`step-128`), update and epoch (None where it has none), sha256 of the weights."""
+    """One state of the weights: `name` (`step-128`), update, epoch (or None), whether chosen, sha256."""
 
     name: str
     step: int | None
@@ -122,7 +122,10 @@ class Arrays:
 def write_probe(folder: Path, probe: ProbeSet) -> None:
     """Write the probe set's tables; equal sets give equal bytes."""
     encoded = probe.encoded
-    columns = {f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part) for place, part in enumerate(zip(*probe.texts, strict=True))}  # noqa: E501
+    columns = {
+        f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
+        for place, part in enumerate(zip(*probe.texts, strict=True))
+    }
     tables = {
         PROBE: {
             "row": probe.rows,
@@ -139,7 +142,9 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             "sentence": np.concatenate([np.full(len(encoded.ids[one]), one) for one in probe.block]),
             "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
             "token": np.concatenate([encoded.ids[one] for one in probe.block]),
-            "end": np.concatenate([np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) for one in probe.block]),  # noqa: E501
+            "end": np.concatenate(
+                [np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) for one in probe.block]
+            ),
         },
     }
     folder.mkdir(parents=True, exist_ok=True)

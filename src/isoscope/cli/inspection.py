@@ -85,13 +85,17 @@ def explore(
 
 @app.command()
 def geometry(
-    checkpoints: Annotated[list[str], typer.Argument(help="Folders, or hub names (name@revision).", metavar="CHECKPOINT…")],
+    checkpoints: Annotated[
+        list[str], typer.Argument(help="Folders, or hub names (name@revision).", metavar="CHECKPOINT…")
+    ],
     text: Annotated[Path, typer.Option(help="Sentences: txt (one a line), csv, tsv, jsonl or parquet.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
     column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
     measures: Annotated[list[str], typer.Option("--measure", help="Measure; may be repeated [default: all].")] = [],  # noqa: B006
-    vectors: Annotated[list[str], typer.Option(help="first, last, mean or words; may be repeated [default: all].")] = [],  # noqa: B006
+    vectors: Annotated[
+        list[str], typer.Option(help="first, last, mean or words; may be repeated [default: all].")
+    ] = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = 500,
     words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = 500,
@@ -108,8 +112,8 @@ def geometry(
 ) -> None:
     """The geometry of any checkpoint's representations of any sentences: tables, figures and one page.
 
-    Beside each checkpoint stands its twin with random weights, beside each figure that of isotropic noise. A second call
-    works out only what is new. Works outside a project.
+    Beside each checkpoint stands its twin with random weights, beside each figure that of isotropic noise. A second
+    call works out only what is new. Works outside a project.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --labels stars --out geometry
     """

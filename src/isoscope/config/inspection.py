@@ -45,6 +45,19 @@ class Extraction(Section):
     """CPU threads; null leaves torch's own choice."""
 
 
+class Probes(Section):
+    """Linear readers of hidden states."""
+
+    vectors: Annotated[tuple[Literal["first", "last", "mean"], ...], Field(min_length=1, strict=False)]
+    """Representations of sentences that are probed; words are probed anyway."""
+    every: Count
+    """Every so-many-th snapshot is probed for the label; the first, the chosen one and the random twin always, and
+    closely.
+    """
+    folds: Annotated[int, Field(ge=2)]
+    """Outer folds, by sentence."""
+
+
 class Measures(Section):
     """What is computed from hidden states."""
 
@@ -58,6 +71,7 @@ class Measures(Section):
     """Subsamples."""
     confidence: Fraction
     """Coverage of the intervals over subsamples."""
+    probes: Probes
     alignment: Literal["joint", "procrustes", "sign"]
     """How planes of snapshots are turned towards each other."""
     perplexity: Annotated[float, Field(gt=1)]

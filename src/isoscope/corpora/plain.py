@@ -30,7 +30,9 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         raise InputError(f"{path}: no such file")
     if path.suffix == ".txt":
         if labels is not None:
-            raise InputError(f"--labels {labels}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet")
+            raise InputError(
+                f"--labels {labels}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
+            )
         return _lines(path)
     found = None
     for name in [column] if column else USUAL:
@@ -54,9 +56,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
         index = {name: number for number, name in enumerate(classes)}
-        return Texts(
-            pa.table({**table, "label": [index[values[row]] for row in kept]}), classes, raw.sha256 or ""
-        )
+        return Texts(pa.table({**table, "label": [index[values[row]] for row in kept]}), classes, raw.sha256 or "")
     return Texts(pa.table(table), classes, raw.sha256 or "")
 
 

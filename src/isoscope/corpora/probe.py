@@ -55,9 +55,7 @@ class ProbeSet(NamedTuple):
         return found.hexdigest()
 
 
-def draw_rows(
-    split: pa.Table, others: list[pa.Table], *, share: float, most: int | None, seed: int
-) -> Indices:
+def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: int | None, seed: int) -> Indices:
     """Rows of `split`, ascending: a seeded draw of `share` of its distinct texts, at most `most`, none in `others`.
 
     Raises `InputError` where fewer than 4 are left.
@@ -146,7 +144,7 @@ def _spans(encoding: object) -> list[tuple[int, tuple[int, int], tuple[int, int]
 
 
 def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
-    """A seeded half of the sentences of four words or more, each with two different neighbouring words changed about."""
+    """A seeded half of the sentences of four words or more, each with two neighbouring words changed about."""
     fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
     chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
     kept, ids = [], []
@@ -158,7 +156,9 @@ def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
             if one[2] == other[1] and not np.array_equal(tokens[one[1] : one[2]], tokens[other[1] : other[2]])
         ]
         if pairs:
-            (_, first, middle, _), (_, _, last, _) = pairs[int(_drawn(np.arange(len(pairs)), 1, seed, 6, int(number))[0])]
+            (_, first, middle, _), (_, _, last, _) = pairs[
+                int(_drawn(np.arange(len(pairs)), 1, seed, 6, int(number))[0])
+            ]
             kept.append(int(number))
             ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
     rows = np.array(kept, np.int64)

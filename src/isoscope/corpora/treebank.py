@@ -70,7 +70,7 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
         for number, (one, (words, tags, depths)) in enumerate(zip(encoded, known, strict=True))
         for word, span in _spans(one.word_ids).items()
     ]
-    sentence, begin, end, text, tag, depth = zip(*places, strict=True)
+    numbers = np.array([place[:3] for place in places], np.int64).T
     return Treebank(
         Encoded(
             [np.array(one.ids, np.int32) for one in encoded],
@@ -78,10 +78,12 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
             np.full(len(encoded), -1, np.int64),
             0,
         ),
-        *(np.array(column, np.int64) for column in (sentence, begin, end)),
-        text=list(text),
-        tag=list(tag),
-        depth=np.array(depth, np.int64),
+        sentence=numbers[0],
+        begin=numbers[1],
+        end=numbers[2],
+        text=[place[3] for place in places],
+        tag=[place[4] for place in places],
+        depth=np.array([place[5] for place in places], np.int64),
     )
 
 

@@ -22,8 +22,8 @@ NOISE_LINE: Any = (0, (4, 2))
 def geometry_by_layer(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str) -> Figure:
     """A panel per figure: value by layer, a line per checkpoint with its interval where it has one.
 
-    Dotted: the checkpoint's twin with random weights; dashed: isotropic noise at the same n and d. Cells whose points are
-    all one have no value and are left out. `geometry`: the table with a column `checkpoint`. Figures that were not
+    Dotted: the checkpoint's twin with random weights; dashed: isotropic noise at the same n and d. Cells whose points
+    are all one have no value and are left out. `geometry`: the table with a column `checkpoint`. Figures that were not
     measured on `vectors` are left out; raises `ValueError` where none was.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
@@ -34,7 +34,9 @@ def geometry_by_layer(geometry: pd.DataFrame, figures: Sequence[str], *, vectors
     columns = min(COLUMNS, len(there))
     rows = -(-len(there) // columns)
     with style():
-        drawing = Figure(figsize=(8.0 / 3 * max(columns, 2), 1.9 * rows + 0.35 + 0.2 * len(names)), layout="constrained")
+        drawing = Figure(
+            figsize=(8.0 / 3 * max(columns, 2), 1.9 * rows + 0.35 + 0.2 * len(names)), layout="constrained"
+        )
         panels = drawing.subplots(rows, columns, squeeze=False)
         for axes, figure in zip(panels.flat, there, strict=False):
             part = table[table["figure"] == figure]

@@ -1,7 +1,7 @@
 """Measures of clouds of representations: pure functions of arrays, no configuration, no files.
 
-A cloud is `points` `[n, d]`, one representation a row. Arithmetic is in float64 whatever comes in. The package itself can
-be called: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
+A cloud is `points` `[n, d]`, one representation a row. Arithmetic is in float64 whatever comes in. The package itself
+can be called: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
 """
 
 import sys

@@ -1,15 +1,19 @@
 """Where a set of series changes its course: segments of straight lines, as few as a calibrated test allows.
 
 A trend by itself is no change, nor is a wandering of autocorrelated noise. Few points cannot tell a wandering from a
-change by its size alone, so noise that wanders is offered to both sides as an explanation: the criterion is a likelihood
-ratio, each side at its own autocorrelation. And each further boundary has to improve it more than it would in series
-made of the segments found so far with noise of the strongest autocorrelation reckoned with (parametric bootstrap).
+change by its size alone, so noise that wanders is offered to both sides as an explanation: the criterion is a
+likelihood ratio, each side at its own autocorrelation. And each further boundary has to improve it more than it would
+in series made of the segments found so far with noise of the strongest autocorrelation reckoned with (parametric
+bootstrap).
 """
 
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import lfilter
 
 from isoscope.errors import InputError
@@ -25,8 +29,9 @@ often as not; under a stronger one improvements by chance are larger, so up to h
 
 
 class Segmentation(NamedTuple):
-    """`boundaries`: index of the first point of each segment but the first; `p`: that of each test, boundary after
-    boundary, the last one being the first that failed (unless `most` were found)."""
+    """`boundaries`: index of the first point of each segment but the first; `p[j]`: that of the test whether j
+    boundaries are enough, the last one being the first to say so (unless `most` were found).
+    """
 
     boundaries: tuple[int, ...]
     p: tuple[float, ...]
@@ -37,8 +42,9 @@ def segment(
 ) -> Segmentation:
     """Boundaries common to all `series` `[T, m]`, at most `most`.
 
-    The j-th test compares the best j boundaries with the best j − 1 at `level`. Series that keep to a straight line
-    count for nothing. Raises `InputError` for fewer than 2·SHORTEST points, or NaN.
+    The fewest that a test at `level` finds enough, against any larger number: two that undo each other show together
+    only. Series that keep to a straight line count for nothing. Raises `InputError` for fewer than 2·SHORTEST points,
+    or NaN.
     """
     values = np.asarray(series, dtype=np.float64)
     values = values[:, None] if values.ndim == 1 else values
@@ -51,22 +57,24 @@ def segment(
         return Segmentation((), (1.0,))
     values = _standard(values)
     random = np.random.default_rng(seed)
-    boundaries: tuple[int, ...] = ()
+    most = min(most, len(values) // SHORTEST - 1)
+    found, places = _criteria(values[None], most)
     tests: list[float] = []
-    while len(boundaries) < min(most, len(values) // SHORTEST - 1):
-        gain, best = _gain(values[None], len(boundaries) + 1)
-        null, _ = _gain(_simulated(values, boundaries, best, draws, random), len(boundaries) + 1)
-        tests.append((1 + int((null >= gain).sum())) / (1 + draws))
+    for enough in range(most):
+        null, _ = _criteria(_simulated(values, places[enough], places[most], draws, random), most)
+        gain, chance = found[enough] - found[enough + 1 :], null[enough] - null[enough + 1 :]
+        mean, spread = chance.mean(1, keepdims=True), np.maximum(chance.std(1, keepdims=True), 1e-9)
+        largest = ((chance - mean) / spread).max(0)  # the gain that stands out most, each as its own chance goes
+        tests.append((1 + int((largest >= ((gain - mean) / spread).max()).sum())) / (1 + draws))
         if tests[-1] > level:
-            break
-        boundaries = best
-    return Segmentation(boundaries, tuple(tests))
+            return Segmentation(places[enough], tuple(tests))
+    return Segmentation(places[most], tuple(tests))
 
 
 def _residual(values: Floats, boundaries: tuple[int, ...]) -> Floats:
     """What straight lines leave of `values` `[..., T, m]`, a line to each segment."""
     edges = (0, *boundaries, values.shape[-2])
-    parts = [_off_line(end - start) @ values[..., start:end, :] for start, end in zip(edges, edges[1:], strict=False)]
+    parts = [_off_line(end - start) @ values[..., start:end, :] for start, end in pairwise(edges)]
     return np.concatenate(parts, -2)
 
 
@@ -76,8 +84,10 @@ def _standard(values: Floats) -> Floats:
     return found
 
 
+@cache
 def _off_line(length: int, phi: float = 0.0) -> Floats:
-    """The form whose value is the squared residual about the likeliest straight line under AR(1) noise `[length, length]`.
+    """The form whose value is the squared residual about the likeliest straight line under AR(1) noise `[length,
+    length]`.
 
     In units of the innovation's variance; for φ = 0 it is the projection off the lines.
     """
@@ -93,64 +103,66 @@ def _costs(values: Floats, phi: float) -> Floats:
     draws, points, _ = values.shape
     costs = np.full((draws, points, points + 1), np.inf)
     for length in range(SHORTEST, points + 1):
-        form = _off_line(length, phi)
-        for start in range(points - length + 1):
-            part = values[:, start : start + length]
-            costs[:, start, start + length] = (part * (form @ part)).sum((1, 2))
+        stretches = sliding_window_view(values, length, axis=1)  # [B, start, m, length]
+        start = np.arange(points - length + 1)
+        costs[:, start, start + length] = ((stretches @ _off_line(length, phi)) * stretches).sum((2, 3))
     return costs
 
 
-def _best(costs: Floats, boundaries: int) -> tuple[Floats, tuple[int, ...]]:
-    """Least cost with 0, 1, … so many boundaries for each draw, `[boundaries + 1, B]`; where the last lie in draw 0."""
+def _best(costs: Floats, most: int) -> tuple[Floats, list[tuple[int, ...]]]:
+    """Least cost with 0, 1, … `most` boundaries for each draw, `[most + 1, B]`, and where they lie in draw 0."""
     points = costs.shape[1]
     least, choice, found = costs[:, 0, :], [], [costs[:, 0, points]]
-    for _ in range(boundaries):
+    places: list[tuple[int, ...]] = [()]
+    for _ in range(most):
         total = least[:, :points, None] + costs  # [B, last start, end]
         choice.append(total[0].argmin(0))
         least = total.min(1)
         found.append(least[:, points])
-    where, end = [], points
-    for starts in reversed(choice):
-        end = int(starts[end])
-        where.append(end)
-    return np.stack(found), tuple(reversed(where))
+        where = [points]
+        for starts in reversed(choice):
+            where.insert(0, int(starts[where[0]]))
+        places.append(tuple(where[:-1]))
+    return np.stack(found), places
 
 
-def _gain(values: Floats, further: int) -> tuple[Floats, tuple[int, ...]]:
-    """Twice the log likelihood ratio of the best `further` boundaries to the best with one less, `[B]`; where in draw 0.
+def _criteria(values: Floats, most: int) -> tuple[Floats, list[tuple[int, ...]]]:
+    """−2 log likelihood with 0, 1, … `most` boundaries, `[most + 1, B]`, and where they lie in draw 0.
 
     Each at the φ, common to the series, that suits it best. Noise starts afresh with each segment.
     """
     values = _standard(values)
     _, points, count = values.shape
-    found = []
+    segments = np.arange(1, most + 2)[:, None]
+    found, where = [], []
     for phi in PHIS:
-        costs, where = _best(_costs(values, phi), further)
-        minus = points * count * np.log(np.maximum(costs[-2:], 1e-12 * points * count))
-        segments = np.array([[further], [further + 1]])
-        found.append((minus - count * segments * np.log1p(-(phi**2)), where))
-    minus = np.stack([one for one, _ in found])
-    before, after = minus.min(0)
-    return before - after, found[int(minus[:, 1, 0].argmin())][1]
+        costs, places = _best(_costs(values, phi), most)
+        logs = np.log(np.maximum(costs, 1e-12 * points * count))
+        found.append(points * count * logs - count * segments * np.log1p(-(phi**2)))
+        where.append(places)
+    suits = np.stack(found)[:, :, 0].argmin(0)
+    return np.min(found, 0), [where[phi][boundaries] for boundaries, phi in enumerate(suits)]
 
 
 def _simulated(
-    values: Floats, boundaries: tuple[int, ...], best: tuple[int, ...], draws: int, random: np.random.Generator
+    values: Floats, boundaries: tuple[int, ...], fullest: tuple[int, ...], draws: int, random: np.random.Generator
 ) -> Floats:
     """Series of the segments fitted so far and AR(1) noise that leaves as much about them as the series do.
 
-    The correlation between series is that of their steps within the segments of the `best` further boundaries, for a
-    change common to all is no correlation, and the lines that a search has found take more of what is common than of the
-    rest.
+    The correlation between series is that of their steps within the segments between as many boundaries as may be, for
+    a change common to all is no correlation, and the lines that a search has found take more of what is common than of
+    the rest.
     """
     residual = _residual(values, boundaries)
     points, count = values.shape
-    left = np.delete(np.diff(_residual(values, best), axis=0), np.array(best) - 1, axis=0)
+    left = np.delete(np.diff(_residual(values, fullest), axis=0), np.array(fullest) - 1, axis=0)
     left = left / np.maximum(np.linalg.norm(left, axis=0), 1e-300)
     correlation = left.T @ left
     np.fill_diagonal(correlation, 1.0)
     latent, directions = np.linalg.eigh(correlation)
-    shock = random.standard_normal((draws, points, count)) @ (directions * np.sqrt(np.clip(latent, 0, None))).T
+    shock = random.standard_normal((draws, points, count)) @ (
+        directions * np.sqrt(np.clip(latent, 0, None)) @ directions.T
+    )
     shock[:, 0] /= np.sqrt(1 - STRONGEST**2)
     noise = lfilter([1.0], [1.0, -STRONGEST], shock, axis=1)
     scale = np.sqrt((residual**2).sum(0) / (_residual(noise, boundaries) ** 2).sum(1).mean(0))

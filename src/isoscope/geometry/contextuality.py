@@ -27,7 +27,8 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float
     """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); of all pairs without groups.
 
     Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same within each group. In [−1, 1]; 0 for isotropic
-    points. Raises `InputError` where no pair is of different groups. Source: Ethayarajh 2019, all pairs instead of 1,000.
+    points. Raises `InputError` where no pair is of different groups. Source: Ethayarajh 2019, all pairs instead of
+    1,000.
     """
     unit = units(points)
     of = indices(np.arange(len(unit)) if groups is None else groups, len(unit), "groups")

@@ -9,7 +9,6 @@ from scipy.spatial.distance import cdist
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
 
-
 _ROWS = 1024  # of the distance matrix at once
 
 
@@ -35,10 +34,11 @@ def near_distances(points: npt.ArrayLike, k: int) -> Floats:
 
 
 def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:
-    """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance.
+    """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance, F(μ_(i)) = i/n.
 
-    The largest `discard` of the ratios are left out, as its authors do. Facco et al. 2017 (Sci. Rep. 7:12140). Dimensions
-    above about 10 are underestimated. NaN where all ratios are 1. Raises `InputError` for fewer than 3 different points.
+    The largest `discard` of the ratios are left out, as its authors do. Facco et al. 2017 (Sci. Rep. 7:12140).
+    Dimensions above about 10 are underestimated. NaN where all ratios are 1. Raises `InputError` for fewer than 3
+    different points.
     """
     return two_nn_of(near_distances(points, 2), discard=discard)
 
@@ -47,17 +47,18 @@ def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
     """TwoNN from distances to the nearest places, rising, of which the first two are used."""
     ratio = np.sort(near[:, 1] / near[:, 0])
     n = len(ratio)
-    kept = max(1, int(n * (1.0 - discard)))
-    x, y = np.log(ratio[:kept]), -np.log1p(-np.arange(kept) / n)
+    kept = min(max(1, int(n * (1.0 - discard))), n - 1)  # at the last F = 1
+    x, y = np.log(ratio[:kept]), -np.log1p(-np.arange(1, kept + 1) / n)
     square = float(x @ x)
     return float(x @ y) / square if square > 0 else float("nan")
 
 
 def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
-    """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, inverses averaged over points.
+    """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, inverses averaged over
+    points.
 
-    The averaging of inverses is MacKay and Ghahramani's. NaN where all distances are the same. Raises `InputError` for k
-    or fewer different points, and for k = 1, which has no ratio.
+    The averaging of inverses is MacKay and Ghahramani's. NaN where all distances are the same. Raises `InputError` for
+    k or fewer different points, and for k = 1, which has no ratio.
     """
     if k < 2:
         raise InputError(f"k: {k}, but a ratio of distances needs 2 neighbours")

@@ -12,7 +12,9 @@ DEAD = 0.1
 
 
 class Fourier(NamedTuple):
-    """Means over vectors: flatness in (0, 1], share of near-dead frequencies, and rms magnitude by frequency `[⌈D/2⌉−1]`."""
+    """Means over vectors: flatness in (0, 1], share of near-dead frequencies, and rms magnitude by frequency
+    `[⌈D/2⌉−1]`.
+    """
 
     flatness: float
     dead: float
@@ -24,7 +26,8 @@ def fourier(points: npt.ArrayLike) -> Fourier:
 
     Flatness is the geometric over the arithmetic mean of the power |F x|² of a vector. Independent normal entries give
     e^−γ = .561, their circular convolution e^−2γ = .315, and 1.0 and 4.5 % near-dead frequencies. The constant and, for
-    even d, the alternating component are left out, for they follow another law. A vector of equal entries counts for nothing.
+    even d, the alternating component are left out, for they follow another law. A vector of equal entries counts for
+    nothing.
     """
     cloud = as_cloud(points)
     power = np.abs(np.fft.rfft(cloud, axis=1)[:, 1 : (cloud.shape[1] + 1) // 2]) ** 2

@@ -8,7 +8,8 @@ from isoscope.geometry.moments import Floats, as_cloud, covariance_traces, spect
 
 
 def shares(spectrum: Floats, k: int = 3) -> Floats:
-    """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`; NaN beyond its length.
+    """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`; NaN beyond its
+    length.
 
     Of a raw spectrum the score of Razzhigaev et al. 2024 (arXiv:2311.05928), of a centred one the explained variance.
     """
@@ -36,9 +37,9 @@ def participation_ratio(spectrum: Floats) -> float:
 def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
     """`(tr Σ)² / tr Σ²` from unbiased estimates of both: d for isotropic noise whatever n.
 
-    As a ratio it is a little too large where a few directions hold much of the variance: by a tenth at 40 points with one
-    of 32 variances 16 times the others, where the plug-in is a seventh too small.
-    NaN where the estimate of tr Σ² is not positive. Raises `InputError` for fewer than 4 points.
+    As a ratio it is a little too large where a few directions hold much of the variance: by a tenth at 40 points with
+    one of 32 variances 16 times the others, where the plug-in is a seventh too small. NaN where the estimate of tr Σ²
+    is not positive. Raises `InputError` for fewer than 4 points.
     """
     first, second = covariance_traces(points)
     return first**2 / second if second > 0 else float("nan")
@@ -63,7 +64,8 @@ def effective_rank(spectrum: Floats) -> float:
 
 
 def partition_isotropy(points: npt.ArrayLike) -> float:
-    """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the d eigenvectors of XᵀX; 0 is isotropic.
+    """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the d eigenvectors of XᵀX; 0 is
+    isotropic.
 
     Mu and Viswanath 2018 with both signs of each eigenvector, since the sign of one is a library's whim, and in logs,
     since Z overflows. Depends on the scale of the points. Invariant to rotation.

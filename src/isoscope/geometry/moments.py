@@ -34,7 +34,7 @@ def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
 
 
 def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
-    """Which of the different `labels` each of n points has, `[n]`, counted from 0. Raises `InputError` for another n."""
+    """Which of the different `labels` each of n points has, `[n]`, from 0. Raises `InputError` for another n."""
     found = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
     if len(found) != n:
         raise InputError(f"{name}: {len(found)} for {n} points")
@@ -60,7 +60,7 @@ def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
 
 
 def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """The cloud with each class's mean taken off its points, `[n, d]`; exactly 0 for a class of one point many times."""
+    """The cloud with each class's mean taken off its points `[n, d]`; exactly 0 for one point many times."""
     cloud = as_cloud(points)
     of = indices(labels, len(cloud))
     cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]

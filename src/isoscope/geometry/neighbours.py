@@ -17,7 +17,9 @@ class NeighbourRate(NamedTuple):
     chance: float
 
 
-def neighbour_rate(points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5) -> NeighbourRate:
+def neighbour_rate(
+    points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
+) -> NeighbourRate:
     """Among a point's k nearest by cosine, of other `groups` (sentences), how many share its `attribute`.
 
     Chance is the share among all points of other groups. In the full space, so that a map's distortions play no part.

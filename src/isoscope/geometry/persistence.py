@@ -32,7 +32,9 @@ def persistent_entropy(bars: npt.ArrayLike) -> float:
     """
     lengths = np.asarray(bars, dtype=np.float64)
     if lengths.ndim != 1 or not np.isfinite(lengths).all() or (lengths < 0).any():
-        raise InputError(f"bars: expected finite lengths [m], none below 0, got an array of shape {list(lengths.shape)}")
+        raise InputError(
+            f"bars: expected finite lengths [m], none below 0, got an array of shape {list(lengths.shape)}"
+        )
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return float("nan")

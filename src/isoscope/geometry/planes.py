@@ -1,5 +1,6 @@
 """Principal planes of many frames of the same points, turned so that frames can be compared."""
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,10 +16,10 @@ Alignment = Literal["joint", "procrustes", "sign"]
 class Planes(NamedTuple):
     """What one sees of F frames of n points.
 
-    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes, NaN for a frame
-    that is one point many times (its angles mean nothing either); `angles` `[F, 2]`, principal angles in degrees, the
-    larger first, between a frame's plane and that of the reference frame (joint: between its own principal plane and the
-    common one); `reference`: the frame others are turned to.
+    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes, NaN for a
+    frame that is one point many times (its angles mean nothing either); `angles` `[F, 2]`, principal angles in degrees,
+    the larger first, between a frame's plane and that of the reference frame (joint: between its own principal plane
+    and the common one); `reference`: the frame others are turned to.
     """
 
     coordinates: Floats
@@ -51,7 +52,7 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
     if alignment == "procrustes":
         scores = [score @ orthogonal_procrustes(score, scores[reference])[0] for score in scores]
     elif alignment == "sign":
-        for before, score in zip(scores, scores[1:], strict=False):
+        for before, score in pairwise(scores):
             score *= np.where((before * score).sum(0) < 0, -1.0, 1.0)
     else:
         raise InputError(f"alignment: {alignment!r} is none of joint, procrustes, sign")

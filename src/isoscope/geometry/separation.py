@@ -124,8 +124,9 @@ def clusters(
 def arch_score(points: npt.ArrayLike, *, draws: int = 39, seed: int = 0) -> Arch:
     """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
 
-    The null is Gaussian clouds with the same variances along the leading components; p = (1 + #{null ≥ r2})/(1 + draws).
-    R² can be negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than 25 points.
+    The null is Gaussian clouds with the same variances along the leading components; p = (1 + #{null ≥ r2})/(1 +
+    draws). R² can be negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than
+    25 points.
     """
     scores = principal_scores(as_cloud(points, least=25))
     random = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models  # noqa: F401 - registers the fusions' architecture
 from isoscope.errors import InputError
@@ -41,6 +41,22 @@ def load_encoder(folder: Path) -> Any:
     for name, value in model.named_parameters():
         if not torch.isfinite(value).all():
             raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
+    return model.eval()
+
+
+def load_classifier(folder: Path) -> Any:
+    """The classifier in a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
+
+    Raises `InputError` where the folder holds no classifier of sequences.
+    """
+    config = _config(folder)
+    with quiet():
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                folder, config=config, dtype=torch.float32, use_safetensors=True, local_files_only=True
+            )
+        except (OSError, ValueError, SafetensorError, RuntimeError) as error:
+            raise InputError(f"checkpoint {folder}: {str(error).strip().splitlines()[0]}") from error
     return model.eval()
 
 

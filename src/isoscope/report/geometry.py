@@ -1,4 +1,4 @@
-"""The page that `isoscope geometry` leaves: its figures and figures' numbers, in one file that asks for nothing else."""
+"""The page that `isoscope geometry` leaves: figures and numbers in one file that asks for nothing else."""
 
 import hashlib
 import json
@@ -30,7 +30,13 @@ GROUPS = {
     "Similarity": ("avg_sim", "self_sim", "intra_sim_left_out"),
     "Dimension and topology": ("two_nn_at_n", "mle_at_n", "h0_entropy_share"),
     "Classes": ("linear_separability", "silhouette", "fisher_ratio"),
-    "Shape": ("clusters_silhouette", "clusters_ami_label", "clusters_ami_first_token", "clusters_ami_length", "arch_score"),
+    "Shape": (
+        "clusters_silhouette",
+        "clusters_ami_label",
+        "clusters_ami_first_token",
+        "clusters_ami_length",
+        "arch_score",
+    ),
 }
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
@@ -52,7 +58,9 @@ def page(out: Path) -> Path:
     """Write `index.html` and the figures (SVG and PNG) from the tables in `out`; returns the page's path."""
     facts = json.loads((out / "manifest.json").read_text("utf-8"))
     table = pd.read_parquet(out / "geometry.parquet")
-    source = {"Source": " ".join(["text", facts["text"][:12], *(digest[:12] for digest in facts["checkpoints"].values())])}
+    source = {
+        "Source": " ".join(["text", facts["text"][:12], *(digest[:12] for digest in facts["checkpoints"].values())])
+    }
     drawings: dict[str, list[Drawing]] = {}
     for kind, called in KINDS.items():
         part = table[table["vectors"] == kind]
@@ -101,20 +109,29 @@ def _keep(
     return Drawing(name, inline(svg, key=name, title=caption, description=caption), caption)
 
 
-def _planes(planes: pd.DataFrame, frames: pd.DataFrame, facts: Any) -> list[tuple[str, pd.DataFrame, Callable[[], Figure], str]]:
-    found = []
+def _planes(
+    planes: pd.DataFrame, frames: pd.DataFrame, facts: Any
+) -> list[tuple[str, pd.DataFrame, Callable[[], Figure], str]]:
+    found: list[tuple[str, pd.DataFrame, Callable[[], Figure], str]] = []
     for number, checkpoint in enumerate(facts["checkpoints"]):
-        points, shown = (one[one["checkpoint"] == checkpoint].assign(arm=checkpoint, seed=0) for one in (planes, frames))
+        points, shown = (
+            one[one["checkpoint"] == checkpoint].assign(arm=checkpoint, seed=0) for one in (planes, frames)
+        )
         labels = points.drop_duplicates("sentence").sort_values("sentence")["label"].to_numpy()
         classes = facts["classes"] or ["sentences"]
-        draw = partial(
-            *(feature_dynamics, points, shown, np.clip(labels, 0, None)),
+        draw: Callable[[], Figure] = partial(
+            feature_dynamics,
+            points,
+            shown,
+            np.clip(labels, 0, None),
             arm=checkpoint,
             seed=0,
             snapshots=["checkpoint"],
             class_names=classes,
         )
-        caption = f"{checkpoint}: first and second principal component of the first token at each layer, a dot per sentence."
+        caption = (
+            f"{checkpoint}: first and second principal component of the first token at each layer, a dot per sentence."
+        )
         found.append((f"planes-{number}", points, draw, caption))
     return found
 
@@ -159,15 +176,15 @@ def _notes(table: pd.DataFrame) -> list[str]:
     few = table[table["n"] < table["d"]]
     for checkpoint, part in few.groupby("checkpoint", sort=False):
         found.append(
-            f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). With fewer "
-            "points than dimensions spectra have at most so many values: read them against the noise at the same n and d."
+            f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). "
+            "Spectra then have at most as many values as points: read them against the noise at the same n and d."
         )
     single = table[table["degenerate"]]
     for (checkpoint, vectors), part in single.groupby(["checkpoint", "vectors"], sort=False):
         layers = ", ".join(map(str, sorted(part["layer"].unique())))
         found.append(
-            f"{checkpoint}, {vectors}, layer {layers}: all points are one (the same token at the same place), so there is "
-            "nothing to measure."
+            f"{checkpoint}, {vectors}, layer {layers}: all points are one (the same token at the same place), so "
+            "there is nothing to measure."
         )
     return found
 

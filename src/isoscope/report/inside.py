@@ -11,8 +11,8 @@ from isoscope.errors import InputError
 from isoscope.report.svg import inline
 
 CAPTIONS = {
-    "dynamics-": "Feature dynamics of {}: [CLS] in the plane of its first two principal components, by layer and snapshot.",
-    "curves": "Geometry of [CLS] over training: mean over seeds, band ± 1 sd; dashed: isotropic noise at the same n and d.",
+    "dynamics-": "Feature dynamics of {}: [CLS] in its first two principal components, by layer and snapshot.",
+    "curves": "Geometry of [CLS] over training: mean over seeds, band ± 1 sd; dashed: noise at the same n and d.",
     "layers-": "{} by layer and snapshot, one range of colours for all arms; hatched: all points are one.",
     "map-": "Tokens of all arms after the embedding block, in one t-SNE map ({}). An illustration: its evidence is in neighbours.parquet.",  # noqa: E501
     "cosines-": "Cosines of the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
@@ -22,8 +22,11 @@ CAPTIONS = {
     "heads": "Entropy of each head's attention at the chosen epoch.",
     "spectrum": "Spectrum along the hidden index of word, position and fused vectors; dashed: hidden axes permuted.",
     "kernel-response": "Frequency response of the fusion's kernel.",
+    "gradients": "Variance of the embedding block's gradient over batches, by part, over training.",
     "kernel": "Where the energy of the fusion's kernel lies, over training.",
-    "probing": "Probes by layer, beside baselines.",
+    "bars": "Persistence diagrams of [CLS] at the last layer, clouds scaled to equal size; first seed of each arm.",
+    "barcodes": "The longest bars of the same.",
+    "probing-": "What a linear probe reads by layer: {}. Control tasks and baselines beside it; n and d in the panels.",
 }
 ORDER = tuple(CAPTIONS)
 

@@ -29,7 +29,8 @@ def build(
 
     `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
     to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
-    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. Raises `InputError` where a manifest lacks what the page shows.
+    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. Raises `InputError`
+    where a manifest lacks what the page shows.
     """
     rows = {
         study.study: [

@@ -1,10 +1,12 @@
-"""Stage `explore-<study>`: what the arms look like inside, side by side: tables, figures, stages, the explorer's data."""
+"""Stage `explore-<study>`: the arms inside, side by side: tables, figures, stages, the explorer's data."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
@@ -12,23 +14,37 @@ from threadpoolctl import threadpool_limits
 from isoscope import paths
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
-from isoscope.analysis.stages import ENOUGH, series, stages
 from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.stages import ENOUGH, series, stages
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.figures import attention, dimensions, dynamics, embedding_space, layers, spectrum, tokens, trajectories
+from isoscope.figures import (
+    attention,
+    dimensions,
+    dynamics,
+    embedding_space,
+    gradients,
+    layers,
+    persistence,
+    probing,
+    spectrum,
+    tokens,
+    trajectories,
+)
 from isoscope.figures.style import to_png, to_svg
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.kernels import frequency_response
-from isoscope.guard import StopSignal
+from isoscope.geometry.moments import Floats
+from isoscope.guard import StoppedError, StopSignal
 from isoscope.sealing import replacing, write_text
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
 Key = tuple[str, int]
+Labels = npt.NDArray[np.int64]
 CURVES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
 MAPS = {"first": ("avg_sim", "a_1_centred", "linear_separability", "silhouette"), "words": ("avg_sim", "self_sim")}
 COLUMNS = 6
@@ -46,7 +62,11 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
     states = {key: project.folder / paths.extracted(name, *key) for key in cells}
-    missing = [str(one.relative_to(project.folder)) for one in (*folders.values(), *states.values()) if not (one / "config.yaml").is_file()]  # noqa: E501
+    missing = [
+        str(one.relative_to(project.folder))
+        for one in (*folders.values(), *states.values())
+        if not (one / "config.yaml").is_file()
+    ]
     if missing or not cells:
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing) or 'no seeds'}; run: isoscope repro")
     run = Run(project, _identity(measures, name, study.task, folders, project))
@@ -54,7 +74,10 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
     with StopSignal() as stop, tracked(run, stop), threadpool_limits(measures.threads):
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
         trajectories = {key: Trajectory(folder) for key, folder in states.items()}
-        tables = {one: _together(folders, one) for one in sorted({path.stem for folder in folders.values() for path in folder.glob("*.parquet")})}  # noqa: E501
+        tables = {
+            one: _together(folders, one)
+            for one in sorted({path.stem for folder in folders.values() for path in folder.glob("*.parquet")})
+        }
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
         found = _stages(folders, labels, measures.seed)
         names = _classes(project, study.task)
@@ -72,7 +95,9 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
         pictures = target / "png"
         source = {"Source": f"isoscope digest {run.digest}"}
         with replacing(drawn, "table") as fresh:
-            for one, figure in _figures(tables, trajectories, labels, names):
+            for one, figure in _figures(tables, trajectories, labels, names, _staged(tables["probing"], found)):
+                if stop.received is not None:
+                    raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command begins it anew")
                 write_text(fresh / f"{one}.svg", to_svg(figure, source), "table")
                 pictures.mkdir(exist_ok=True)  # for papers; DVC shows the SVG
                 (pictures / f"{one}.png").write_bytes(to_png(figure, metadata=source))
@@ -82,9 +107,14 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
     return target
 
 
-def _identity(measures: Measures, name: str, task: str, folders: Mapping[Key, Path], project: paths.Project) -> Identity:
+def _identity(
+    measures: Measures, name: str, task: str, folders: Mapping[Key, Path], project: paths.Project
+) -> Identity:
     md5s = {folder.relative_to(project.folder).as_posix(): dvc_md5(folder) for folder in folders.values()}
-    digests = {f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"]) for (arm, seed), folder in folders.items()}  # noqa: E501
+    digests = {
+        f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
+        for (arm, seed), folder in folders.items()
+    }
     return Identity(
         stage="explore",
         study=name,
@@ -121,7 +151,7 @@ def _classes(project: paths.Project, task: str) -> list[str]:
     return [str(one) for one in manifest["labels"]]
 
 
-def _stages(folders: Mapping[Key, Path], labels: object, seed: int) -> list[dict[str, object]]:
+def _stages(folders: Mapping[Key, Path], labels: Labels, seed: int) -> list[dict[str, Any]]:
     """The stages of every run, and whether it has the snapshots to believe them."""
     found = []
     for (arm, of), folder in folders.items():
@@ -133,15 +163,25 @@ def _stages(folders: Mapping[Key, Path], labels: object, seed: int) -> list[dict
                 "seed": of,
                 "snapshots": points,
                 "enough": points >= ENOUGH,
-                "stages": [one._asdict() for one in stages(geometry, labels, seed=seed)],  # type: ignore[arg-type]
+                "stages": [one._asdict() for one in stages(geometry, labels, seed=seed)],
             }
         )
     return found
 
 
+def _staged(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table with the stage that each snapshot of each run lies in; none for the twin."""
+    stage = pd.Series(None, index=table.index, dtype=object)
+    for run in found:
+        mine = (table["arm"] == run["arm"]) & (table["seed"] == run["seed"])
+        for one in run["stages"]:
+            stage[mine & table["step"].between(one["step_first"], one["step_last"])] = one["name"]
+    return table.assign(stage=stage)
+
+
 def _one_each(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
     """The first seed of each arm."""
-    return {arm: run for (arm, _), run in reversed(runs.items())}
+    return {arm: run for (arm, _), run in reversed(list(runs.items()))}
 
 
 def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
@@ -154,7 +194,9 @@ def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
     }
     return pd.concat(
         [
-            joint_map(one, snapshots, perplexity=measures.perplexity, seed=measures.seed, most=most).assign(moment=moment)
+            joint_map(one, snapshots, perplexity=measures.perplexity, seed=measures.seed, most=most).assign(
+                moment=moment
+            )
             for moment, snapshots in moments.items()
         ],
         ignore_index=True,
@@ -162,7 +204,11 @@ def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
 
 
 def _figures(
-    tables: Mapping[str, pd.DataFrame], runs: Mapping[Key, Trajectory], labels: np.ndarray, names: list[str]  # type: ignore[type-arg]
+    tables: Mapping[str, pd.DataFrame],
+    runs: Mapping[Key, Trajectory],
+    labels: Labels,
+    names: list[str],
+    staged: pd.DataFrame,
 ) -> Iterator[tuple[str, Figure]]:
     geometry = tables["geometry"]
     for vectors, figures in MAPS.items():
@@ -174,11 +220,20 @@ def _figures(
     one = dict(reversed(_one_each(runs).items()))
     for arm, run in one.items():
         seed = next(seed for other, seed in runs if other == arm)
-        mine = [table[(table["arm"] == arm) & (table["seed"] == seed)] for table in (tables["planes"], tables["frames"])]
+        points, shown = (
+            table[(table["arm"] == arm) & (table["seed"] == seed)] for table in (tables["planes"], tables["frames"])
+        )
         yield (
             f"dynamics-{arm}",
             dynamics.feature_dynamics(
-                *mine, labels, arm=arm, seed=seed, snapshots=_spread(run), class_names=names, layers=_some(run)
+                points,
+                shown,
+                labels,
+                arm=arm,
+                seed=seed,
+                snapshots=_spread(run),
+                class_names=names,
+                layers=_some(run),
             ),
         )
     for moment, called in (("first", "untrained"), ("chosen", "chosen")):
@@ -191,10 +246,23 @@ def _figures(
         "spectrum": spectrum.spectra,
         "kernel": spectrum.kernel,
         "dimensions": dimensions.hidden_dimensions,
+        "gradients": gradients.gradient_noise,
+        "bars": persistence.persistence_diagrams,
     }
     for table, draw in optional.items():
         if table in tables and len(tables[table]):
             yield table, draw(tables[table])
+    if (staged["stage"].notna()).any():
+        yield "probing-stages", probing.probing_curves(staged, tables["baselines"])
+    for task in ("label", "word position", "word order", "bigram shift", "part of speech"):
+        if (tables["probing"]["task"] == task).any():
+            vectors = "words" if task.startswith("word") else "treebank" if task == "part of speech" else "first"
+            yield (
+                f"probing-{task.replace(' ', '_')}",
+                probing.probing_curves(tables["probing"], tables["baselines"], task=task, vectors=vectors),
+            )
+    if "bars" in tables and len(tables["bars"]):
+        yield "barcodes", persistence.barcodes(tables["bars"])
     if "attention" in tables:
         yield "heads", attention.attention_heads(tables["attention"])
     if panels := list(_responses(one)):
@@ -213,7 +281,7 @@ def _some(run: Trajectory) -> list[int]:
     return sorted({int(layer) for layer in np.linspace(0, depth - 1, min(5, depth)).round()})
 
 
-def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, np.ndarray]]:  # type: ignore[type-arg]
+def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, Floats]]:
     """The same tokens in all arms, after the block's LayerNorm."""
     found = []
     for arm, run in runs.items():
@@ -223,7 +291,7 @@ def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, 
     return found
 
 
-def _responses(runs: Mapping[str, Trajectory]) -> Iterator[tuple[str, np.ndarray]]:  # type: ignore[type-arg]
+def _responses(runs: Mapping[str, Trajectory]) -> Iterator[tuple[str, Floats]]:
     for arm, run in runs.items():
         for snapshot, called in ((run.trained[0], "untrained"), (run.best, "chosen")):
             arrays = run.arrays(snapshot)

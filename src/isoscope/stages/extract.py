@@ -7,13 +7,21 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import load_file
 from tqdm import tqdm
 
 from isoscope import paths
 from isoscope.analysis import hidden_states as passes
+from isoscope.analysis.gradients import block_gradients
 from isoscope.analysis.outputs import read_output, read_points
-from isoscope.analysis.trajectory import RANDOM, Snapshot, holds, write_arrays, write_probe, write_snapshots, write_treebank
+from isoscope.analysis.trajectory import (
+    RANDOM,
+    Snapshot,
+    holds,
+    write_arrays,
+    write_probe,
+    write_snapshots,
+    write_treebank,
+)
 from isoscope.config.inspection import Extraction
 from isoscope.config.project import Study
 from isoscope.corpora import probe, tokens, treebank
@@ -22,10 +30,12 @@ from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models.encoder import load_encoder, random_encoder
+from isoscope.models.encoder import load_classifier, random_encoder
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
+GRADIENT_BATCH = 16
+"""Sentences of a batch whose gradient is one draw."""
 TWIN_SEED = 10_000
 """Added to a run's seed for the twin with other random weights."""
 
@@ -38,7 +48,14 @@ class Source(NamedTuple):
 
 
 def extract(
-    extraction: Extraction, study: Study, *, name: str, arm: str, seeds: Collection[int], project: paths.Project, publish: bool
+    extraction: Extraction,
+    study: Study,
+    *,
+    name: str,
+    arm: str,
+    seeds: Collection[int],
+    project: paths.Project,
+    publish: bool,
 ) -> list[Path]:
     """Keep the hidden states of an arm's finished runs, or go on with that, or find it done; returns a folder for each.
 
@@ -58,7 +75,8 @@ def _of_run(
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
-    bank = extraction.treebank and treebank.find(extraction.treebank.file, project.folder)
+    named = extraction.treebank
+    bank = None if named is None else treebank.find(named.file, project.folder)
     run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
     with StopSignal() as stop, tracked(run, stop):
         if not run.finished:
@@ -66,7 +84,9 @@ def _of_run(
         if not publish:
             return run.output
         output = project.folder / paths.extracted(study, arm, seed)
-        run.finished_as(output, run.publish(output, probe=json.loads((run.output / "snapshots.json").read_text())["facts"]))
+        run.finished_as(
+            output, run.publish(output, probe=json.loads((run.output / "snapshots.json").read_text())["facts"])
+        )
     return output
 
 
@@ -114,19 +134,26 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
         if holds(path, f"{key} {source.snapshot.weights}"):
             continue
         twin = run.identity.seed if run.identity.seed is not None else 0
-        model = (
-            random_encoder(source.folder, seed=TWIN_SEED + twin)
-            if source.snapshot.name == RANDOM
-            else load_encoder(source.folder)
-        )
-        arrays = snapshot_arrays(model.to(extraction.device), chosen, bank, extraction, pad_id=tokenizer.pad_id)
-        if source.snapshot.name != RANDOM:
-            arrays |= passes.head(load_file(source.folder / "model.safetensors"))
+        if source.snapshot.name == RANDOM:
+            model = random_encoder(source.folder, seed=TWIN_SEED + twin).to(extraction.device)
+            arrays = snapshot_arrays(model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
+        else:
+            classifier = load_classifier(source.folder).to(extraction.device)
+            arrays = snapshot_arrays(classifier.base_model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
+            arrays |= passes.head(classifier.state_dict())
+            arrays["block_gradient"] = block_gradients(
+                classifier, chosen, pad_id=tokenizer.pad_id, batch_size=GRADIENT_BATCH
+            )
         write_arrays(path, arrays, f"{key} {source.snapshot.weights}")
     write_probe(run.work, chosen)
     if bank is not None:
         write_treebank(run.work, bank)
-    facts = {"sha256": chosen.digest, "sentences": len(chosen.rows), "split": extraction.split, "truncated": chosen.encoded.truncated}
+    facts = {
+        "sha256": chosen.digest,
+        "sentences": len(chosen.rows),
+        "split": extraction.split,
+        "truncated": chosen.encoded.truncated,
+    }
     write_snapshots(run.work, [source.snapshot for source in sources], facts)
     run.record.metric("probe/sentences", len(chosen.rows), step=0)
     run.record.metric("probe/words", len(chosen.words.text), step=0)
@@ -160,7 +187,13 @@ def sources_of(trained: Path) -> list[Source]:
         raise InputError(f"{trained}: neither snapshots nor checkpoints in it; train this run again")
     found = [
         Source(
-            Snapshot(f"step-{step}", step, epochs.get(step), best is not None and epochs.get(step) == best, sha256(folder / "model.safetensors")),
+            Snapshot(
+                f"step-{step}",
+                step,
+                epochs.get(step),
+                best is not None and epochs.get(step) == best,
+                sha256(folder / "model.safetensors"),
+            ),
             folder,
         )
         for step, folder in sorted(folders.items())

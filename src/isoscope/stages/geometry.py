@@ -1,7 +1,7 @@
 """`isoscope geometry`: the geometry of any encoder's or decoder's representations of any sentences, as one page.
 
-What was computed is kept in the output's `cache/`: hidden states by (weights, sentences, code), each measure's figures by
-(hidden states, measure's code, settings). A second call works out what is new and nothing else.
+What was computed is kept in the output's `cache/`: hidden states by (weights, sentences, code), each measure's figures
+by (hidden states, measure's code, settings). A second call works out what is new and nothing else.
 """
 
 import hashlib
@@ -78,8 +78,8 @@ def find(names: Sequence[str]) -> list[Checkpoint]:
 def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, out: Path) -> pd.DataFrame:
     """The table of every measure at every layer of every checkpoint and of its random twin; also written to `out`.
 
-    Columns as in `analysis.geometry`, and `checkpoint`. Raises `InputError` for what is no text transformer, NaN weights
-    and too few sentences.
+    Columns as in `analysis.geometry`, and `checkpoint`. Raises `InputError` for what is no text transformer, NaN
+    weights and too few sentences.
     """
     for name in settings.measures:
         measure(name)

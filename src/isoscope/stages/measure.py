@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -13,13 +14,15 @@ from isoscope.analysis.dynamics import feature_dynamics
 from isoscope.analysis.embedding_space import neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
-from isoscope.analysis.rank_views import rank_table
 from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.probing import baselines_table, probing_table
+from isoscope.analysis.rank_views import rank_table
 from isoscope.analysis.topology import topology
-from isoscope.analysis.trajectory import Trajectory
+from isoscope.analysis.trajectory import RANDOM, Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
+from isoscope.corpora.corpus import texts
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.tracking.provenance import dvc_md5
@@ -27,12 +30,19 @@ from isoscope.tracking.run import Identity, Run, tracked
 
 
 def measure(
-    measures: Measures, study: Study, *, name: str, arm: str, seeds: Collection[int], project: paths.Project, publish: bool
+    measures: Measures,
+    study: Study,
+    *,
+    name: str,
+    arm: str,
+    seeds: Collection[int],
+    project: paths.Project,
+    publish: bool,
 ) -> list[Path]:
     """Write the tables of an arm's runs (parquet), or find them done; returns a folder for each.
 
-    Every figure is also a metric of the record, `geometry/layer_07/first/avg_sim` at its step. Raises `InputError` where
-    the hidden states are missing, `StoppedError` after a signal.
+    Every figure is also a metric of the record, `geometry/layer_07/first/avg_sim` at its step. Raises `InputError`
+    where the hidden states are missing, `StoppedError` after a signal.
     """
     return [_of_run(measures, name, arm, seed, study.task, project, publish) for seed in seeds]
 
@@ -43,14 +53,15 @@ def _of_run(
     states = project.folder / paths.extracted(study, arm, seed)
     if not (states / "config.yaml").is_file():
         raise InputError(f"{states}: no hidden states yet; run: isoscope extract {study} {arm} --seed {seed}")
-    run = Run(project, _identity(measures, study, arm, seed, task, states))
+    data = project.folder / paths.processed(task)
+    run = Run(project, _identity(measures, study, arm, seed, task, states, data))
     with StopSignal() as stop, tracked(run, stop):
         if not run.finished:
             run.begin(device="cpu", threads=measures.threads, precision="fp64")
             run.work.mkdir(parents=True, exist_ok=True)
             trajectory = Trajectory(states)
             with threadpool_limits(measures.threads):
-                for name, table in _tables(trajectory, measures, run, stop):
+                for name, table in _tables(trajectory, measures, run, stop, data):
                     write_parquet(table, run.work / f"{name}.parquet")
             run.complete()
         if not publish:
@@ -60,7 +71,7 @@ def _of_run(
     return output
 
 
-def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, states: Path) -> Identity:
+def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, states: Path, data: Path) -> Identity:
     md5 = dvc_md5(states)
     used = [plugins.MEASURES[name] for name in measures.names if name in plugins.MEASURES]
     extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
@@ -72,13 +83,33 @@ def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, st
         task=task,
         axes={},
         params={"measures": measures.model_dump(mode="json")},
-        inputs={"states": md5},
+        inputs={"states": md5, "data": dvc_md5(data)},
         input_paths={paths.extracted(study, arm, seed).as_posix(): md5, "extracted by": extracted},
         plugins={one.file.name: plugins.digest(one.file) for one in used},
     )
 
 
-def _tables(run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSignal) -> Iterator[tuple[str, pd.DataFrame]]:
+def _probes(run: Trajectory, measures: Measures, data: Path, title: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What a linear reader finds, and what needs no encoder, on the same sentences and folds."""
+    trained = [one.name for one in run.trained]
+    probed = {*trained[:: measures.probes.every], run.best.name, trained[0], trained[-1], RANDOM}
+    seed, folds = measures.seed, measures.probes.folds
+    shown = tqdm([one.name for one in run.snapshots if one.name in probed], desc=f"{title}: probes", disable=None)
+    parts = [
+        probing_table(
+            run, vectors=measures.probes.vectors, everywhere=("label",), snapshots=[name], seed=seed, folds=folds
+        )
+        for name in shown
+    ]
+    yield "probing", pd.concat(parts, ignore_index=True)
+    train = pq.read_table(data / "train.parquet")
+    joined = [" ".join(text) for text in texts(train)]
+    yield "baselines", baselines_table(run, joined, train["label"].to_numpy(), seed=seed, folds=folds)
+
+
+def _tables(
+    run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSignal, data: Path
+) -> Iterator[tuple[str, pd.DataFrame]]:
     title = tracked_run.identity.title
     cells = Cells(
         run,
@@ -106,12 +137,14 @@ def _tables(run: Trajectory, measures: Measures, tracked_run: Run, stop: StopSig
         bars, distances = topology(run, seed=measures.seed)
         yield "bars", bars
         yield "distances", distances
+    yield from _probes(run, measures, data, title)
     if "attention_entropy" in run.arrays(run.best).names:
         yield "attention", attention_table(run)
     for name, table in (
         ("cosines", block.cosine_table(run)),
         ("spectrum", block.spectrum_table(run, seed=measures.seed)),
         ("kernel", block.kernel_table(run)),
+        ("gradients", block.gradient_table(run)),
         ("dimensions", block.dimension_table(run)),
         ("neighbours", neighbour_table(run)),
         ("ranks", rank_table(run)),

@@ -1,0 +1,56 @@
+"""How steady the gradient of each part of the embedding block is over training."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.snapshots import arms_of, over_seeds, prepared, seeds_of, step_axis, steps_of
+from isoscope.figures.style import look, style
+
+PARTS = {
+    "word": "Word table",
+    "position": "Position table",
+    "token_type": "Token-type table",
+    "norm": "LayerNorm",
+    "fusion": "Fusion",
+}
+
+
+def gradient_noise(gradients: pd.DataFrame) -> Figure:
+    """A panel per part: the gradient's variance over batches, as a multiple of its mean's squared norm; a line per arm.
+
+    Mean over seeds of the logarithm, band ± 1 sd; both axes logarithmic. `gradients` of one study: columns arm, seed,
+    step, part, noise. Raises `ValueError` for two studies.
+    """
+    table = prepared(gradients, "part", "noise")
+    table = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
+    arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
+    with style():
+        figure = Figure(figsize=(1.9 * max(len(parts), 2) + 0.4, 2.9), layout="constrained")
+        panels = figure.subplots(1, len(parts), squeeze=False, sharey=True)[0]
+        for axes, part in zip(panels, parts, strict=True):
+            for index, arm in enumerate(arms):
+                rows = table[(table["arm"] == arm) & (table["part"] == part)]
+                means = over_seeds(rows, ["column"], "log").sort_values("column")
+                step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
+                colour, marker = look(index)
+                axes.plot(step, 10**mean, color=colour, marker=marker, markersize=3, linewidth=1.3, gid="mean")
+                spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+                axes.fill_between(
+                    step, 10 ** (mean - spread), 10 ** (mean + spread), color=colour, alpha=0.16, linewidth=0
+                )
+            axes.set_title(PARTS[part], fontsize=8.5)
+            axes.set_xlabel("Update", fontsize=8)
+            axes.set_yscale("log")
+            axes.tick_params(labelsize=7)
+            axes.grid(visible=True, axis="y")
+            step_axis(axes, steps_of(table))
+        panels[0].set_ylabel("Variance over batches / squared mean", fontsize=8)
+        handles = []
+        for index, arm in enumerate(arms):
+            colour, marker = look(index)
+            label = f"{arm}, {seeds_of(table[table['arm'] == arm])}"
+            handles.append(Line2D([], [], color=colour, marker=marker, label=label))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(3, len(arms)), fontsize=7.5)
+    return figure

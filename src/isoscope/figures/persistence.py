@@ -1,0 +1,79 @@
+"""Persistence diagrams and barcodes of [CLS] at the last layer, at a few moments of training."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.snapshots import arms_of
+from isoscope.figures.style import ARM_COLOURS, INK, style
+
+MOMENTS = {"random": "random twin", "first": "first snapshot", "chosen": "chosen epoch", "last": "last snapshot"}
+LOOKS: dict[int, dict[str, Any]] = {
+    0: {"color": ARM_COLOURS[0], "marker": "o", "label": "H0: components"},
+    1: {"color": ARM_COLOURS[1], "marker": "^", "label": "H1: loops"},
+}
+LONGEST = 40
+"""Bars of a degree in a barcode: the longest ones."""
+
+
+def persistence_diagrams(bars: pd.DataFrame) -> Figure:
+    """Birth and death of every bar, a row per arm (its first seed) and a column per moment; one scale for all.
+
+    Clouds are scaled to a root mean squared distance of 1 from their mean, so that size plays no part. `bars`: columns
+    arm, seed, moment, degree, birth, death. Raises `ValueError` where there is none.
+    """
+    return _grid(bars, _diagram, "Birth", "Death")
+
+
+def barcodes(bars: pd.DataFrame) -> Figure:
+    """The longest `LONGEST` bars of each degree as lines from birth to death, laid out as in `persistence_diagrams`."""
+    return _grid(bars, _barcode, "Distance", "")
+
+
+def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str) -> Figure:
+    if bars.empty:
+        raise ValueError("nothing to draw: no bars")
+    arms = arms_of(bars)
+    moments = [moment for moment in MOMENTS if (bars["moment"] == moment).any()]
+    reach = float(bars["death"].max()) * 1.05
+    with style():
+        figure = Figure(figsize=(1.9 * len(moments) + 0.5, 1.8 * len(arms) + 0.6), layout="constrained")
+        panels = figure.subplots(len(arms), len(moments), squeeze=False, sharex=True, sharey=draw is _diagram)
+        for row, arm in zip(panels, arms, strict=True):
+            own = bars[bars["arm"] == arm]
+            own = own[own["seed"] == own["seed"].iloc[0]]
+            for axes, moment in zip(row, moments, strict=True):
+                draw(axes, own[own["moment"] == moment], reach)
+                axes.tick_params(labelsize=7)
+            row[0].set_ylabel(f"{arm}\n{up}".strip(), fontsize=8)
+        for axes, moment in zip(panels[0], moments, strict=True):
+            axes.set_title(MOMENTS[moment], fontsize=8.5)
+        for axes in panels[-1]:
+            axes.set_xlabel(across, fontsize=8)
+        handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+    return figure
+
+
+def _diagram(axes: Axes, bars: pd.DataFrame, reach: float) -> None:
+    axes.plot([0, reach], [0, reach], color=INK, linewidth=0.7, zorder=1)
+    for degree, look in LOOKS.items():
+        rows = bars[bars["degree"] == degree]
+        axes.scatter(rows["birth"], rows["death"], s=9, alpha=0.7, linewidth=0, zorder=2 + degree, **look)
+    axes.set(xlim=(-0.03 * reach, reach), ylim=(-0.03 * reach, reach), aspect="equal")
+
+
+def _barcode(axes: Axes, bars: pd.DataFrame, reach: float) -> None:
+    at = 0
+    for degree, look in LOOKS.items():
+        rows = bars[bars["degree"] == degree]
+        rows = rows.assign(length=rows["death"] - rows["birth"]).nlargest(LONGEST, "length")
+        places = at + np.arange(len(rows))
+        axes.hlines(places, rows["birth"], rows["death"], color=look["color"], linewidth=1.0, gid=f"H{degree}")
+        at += len(rows) + 3
+    axes.set(xlim=(0, reach), ylim=(-2, max(at, 1)))
+    axes.set_yticks([])

@@ -1,0 +1,225 @@
+"""Classes, clusters and arches that are known, and the same measures on clouds that have none."""
+
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import between_share, spectrum
+from isoscope.geometry.separation import (
+    arch_score,
+    centroid_distance,
+    clusters,
+    fisher_ratio,
+    linear_separability,
+    principal_scores,
+    silhouette,
+)
+
+PAIRS = np.array([[0.0], [1.0], [10.0], [11.0]])
+OF = [0, 0, 1, 1]
+
+
+def test_silhouette_of_two_pairs_by_hand() -> None:
+    """Own distance 1 each; to the other pair 10.5 from without and 9.5 from within."""
+    assert silhouette(PAIRS, OF) == pytest.approx(1 - (1 / 10.5 + 1 / 9.5) / 2)
+    assert silhouette(PAIRS, [0, 1, 0, 1]) == pytest.approx(-0.45)  # each nearer to the other class than to its own
+    assert silhouette(np.repeat(np.eye(3), 4, axis=0), np.repeat([0, 1, 2], 4)) == pytest.approx(1.0)
+
+
+def test_fisher_ratio_and_centroid_distance_by_hand() -> None:
+    """Class means ±5 about their mean, points ±½ about theirs."""
+    assert fisher_ratio(PAIRS, OF) == pytest.approx(25 / 0.25)
+    assert centroid_distance(PAIRS, OF) == pytest.approx(10 / 0.5)
+    corners = np.repeat(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]), 2, axis=0)
+    corners[::2] += [0.0, 0.1]
+    corners[1::2] -= [0.0, 0.1]
+    assert centroid_distance(corners, [0, 0, 1, 1, 2, 2]) == pytest.approx((3 + 4 + 5) / 3 / 0.1)
+
+
+def test_fisher_ratio_is_the_share_between_classes_over_the_rest() -> None:
+    random = np.random.default_rng(0)
+    points, labels = random.standard_normal((50, 4)), random.choice(["a", "b", "c"], 50)
+    share = between_share(points, labels)
+    assert fisher_ratio(points, labels) == pytest.approx(share / (1 - share))
+    peer = LinearDiscriminantAnalysis(solver="svd").fit(points, labels)  # knows the means
+    apart = np.linalg.norm(peer.means_[:, None] - peer.means_, axis=-1)[np.triu_indices(3, 1)].mean()
+    assert centroid_distance(points, labels) == pytest.approx(
+        apart / np.sqrt((1 - share) * spectrum(points).sum() / 50)
+    )
+
+
+def test_classes_of_one_place_each_have_no_ratio() -> None:
+    points = np.repeat([[0.1, 0.2], [0.3, 0.7]], 3, axis=0)
+    for labels in ([0, 0, 0, 1, 1, 1], ["x", "x", "x", "y", "y", "y"]):
+        assert np.isnan(fisher_ratio(points, labels))
+        assert np.isnan(centroid_distance(points, labels))
+    assert np.isnan(fisher_ratio(np.full((6, 2), 0.1), [0, 1] * 3))
+    assert np.isnan(centroid_distance(np.full((6, 2), 0.1), [0, 1] * 3))
+
+
+@pytest.mark.parametrize("measure", [silhouette, fisher_ratio, centroid_distance, linear_separability])
+@pytest.mark.parametrize(
+    "points, labels, expected",
+    [
+        (PAIRS, [0, 0, 0, 0], "labels: 1 classes among 4 points; expected two or more, and fewer"),
+        (PAIRS, [0, 1, 2, 3], "labels: 4 classes among 4 points"),
+        (PAIRS, [0, 1, 1], "labels: 3 for 4 points"),
+        (PAIRS[:2], [0, 1], "points: 2, but this measure needs at least 3"),
+    ],
+    ids=["one class", "each its own", "too few", "two points"],
+)
+def test_what_is_no_partition_is_refused(measure: object, points: np.ndarray, labels: list[int], expected: str) -> None:
+    with pytest.raises(InputError, match=expected) as caught:
+        measure(points, labels)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("k", [2, 5, 50])
+def test_principal_scores_are_the_cloud_turned(k: int) -> None:
+    points = np.random.default_rng(0).normal(3.0, 1.0, (30, 8)) * np.arange(1, 9)
+    scores = principal_scores(points, k)
+    assert scores.shape == (30, min(k, 8))
+    gram = scores.T @ scores
+    assert np.diag(gram) == pytest.approx(spectrum(points)[:k])
+    assert gram - np.diag(np.diag(gram)) == pytest.approx(0, abs=1e-9)
+
+
+def planted(n: int, d: int, gap: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 2, n)
+    direction = random.standard_normal(d)
+    return random.standard_normal((n, d)) + gap * (labels[:, None] - 0.5) * direction / np.linalg.norm(
+        direction
+    ), labels
+
+
+@pytest.mark.parametrize("d", [10, 600])
+def test_a_planted_direction_is_found_and_permuted_labels_are_not(d: int) -> None:
+    """Means 6 sd apart: at best .9987. With more dimensions than points any labels can be learned, on points seen."""
+    points, labels = planted(300, d, 6.0, 0)
+    assert linear_separability(points, labels) > (0.99 if d == 10 else 0.9)
+    random = np.random.default_rng(1)
+    chance = [linear_separability(points, random.permutation(labels), seed=seed) for seed in range(12)]
+    assert np.mean(chance) == pytest.approx(0.5, abs=0.04)
+
+
+def test_chance_is_the_share_of_the_largest_class() -> None:
+    random = np.random.default_rng(0)
+    labels = np.arange(400) % 4 == 0
+    found = [linear_separability(random.standard_normal((400, 5)), labels, seed=seed) for seed in range(5)]
+    assert np.mean(found) == pytest.approx(0.75, abs=0.02)
+
+
+def test_classes_of_one_point_cannot_be_split() -> None:
+    points = np.random.default_rng(0).standard_normal((9, 2))
+    with pytest.raises(InputError, match="a class with one point only cannot be split into halves"):
+        linear_separability(points, [0] * 8 + [1])
+    assert 0 <= linear_separability(points, [0] * 4 + [1] * 4 + [2]) < 1
+
+
+def blobs(k: int, *, n: int = 180, d: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    labels = np.arange(n) % k
+    return random.standard_normal((n, d)) + 12 * np.eye(d)[labels], labels
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
+def test_planted_clusters_are_found_and_their_nuisances_are_not(k: int, seed: int) -> None:
+    points, labels = blobs(k, seed=seed)
+    nuisance = np.random.default_rng(seed + 10).integers(0, 4, len(labels))
+    found = clusters(points, {"label": labels, "token": nuisance, "same": np.zeros(len(labels))}, seed=seed)
+    assert found.k == k
+    assert found.ami["label"] == pytest.approx(1.0)
+    assert abs(found.ami["token"]) < 0.05
+    assert found.ami["same"] == 0.0
+    assert found.silhouette == pytest.approx(silhouette(principal_scores(points), labels))
+
+
+def test_a_cloud_without_clusters_has_a_small_silhouette_and_no_attribute() -> None:
+    points = np.random.default_rng(0).standard_normal((180, 30))
+    found = clusters(points, {"label": np.arange(180) % 3})
+    assert found.silhouette < 0.15
+    assert abs(found.ami["label"]) < 0.05
+
+
+def test_attributes_may_be_words_and_count_as_the_points_do() -> None:
+    points, labels = blobs(3)
+    words = np.array(["the", "a", "an"])[labels]
+    assert clusters(points, {"first_token": words}).ami == {"first_token": pytest.approx(1.0)}
+    with pytest.raises(InputError, match="first_token: 2 for 180 points"):
+        clusters(points, {"first_token": ["the", "a"]})
+
+
+@pytest.mark.parametrize("places", [2, 3, 5])
+def test_points_that_coincide_are_as_many_clusters_as_places(places: int) -> None:
+    of = np.arange(40) % places
+    found = clusters(0.1 * np.random.default_rng(0).standard_normal((places, 6))[of] + 10, {"place": of})
+    assert found.k == places
+    assert found.silhouette == pytest.approx(1.0)
+    assert found.ami["place"] == pytest.approx(1.0)
+
+
+def test_one_place_and_few_points_have_no_clusters() -> None:
+    with pytest.raises(InputError, match="points: they are all the same"):
+        clusters(np.full((20, 3), 0.1), {})
+    with pytest.raises(InputError, match="points: 6, but this measure needs at least 7"):
+        clusters(np.eye(6), {})
+
+
+def arc(sweep: float, *, n: int = 150, noise: float = 0.1, seed: int = 0) -> np.ndarray:
+    """Points along an arc of this angle, turned into forty dimensions, with noise in all of them."""
+    random = np.random.default_rng(seed)
+    angles = sweep * (random.random(n) - 0.5)
+    points = np.zeros((n, 40))
+    points[:, :2] = np.stack([np.sin(angles), np.cos(angles)], 1)
+    turn, _ = np.linalg.qr(random.standard_normal((40, 40)))
+    return (points + noise * random.standard_normal(points.shape)) @ turn + 5.0
+
+
+def test_a_semicircle_is_an_arch_and_a_full_circle_is_none() -> None:
+    """cos θ on sin²θ over a semicircle: R² = (2/3π)² / ½ / (½ − 4/π²) = .951."""
+    closed_form = (2 / (3 * np.pi)) ** 2 / 0.5 / (0.5 - 4 / np.pi**2)
+    assert arch_score(arc(np.pi, noise=0.0, n=2000)).r2 == pytest.approx(closed_form, abs=0.01)
+    found = arch_score(arc(np.pi))
+    assert 0.6 < found.r2 < closed_form
+    assert found.p == 1 / 40
+    assert found.null < 0.05
+    round_about = arch_score(arc(2 * np.pi))
+    assert round_about.r2 < 0.1
+    assert round_about.p > 0.05
+
+
+def test_the_score_is_out_of_sample() -> None:
+    """A parabola fitted to noise does worse than the mean, in the mean over clouds."""
+    random = np.random.default_rng(0)
+    found = [arch_score(random.standard_normal((30, 10)), draws=1, seed=seed).r2 for seed in range(20)]
+    assert np.mean(found) < 0
+
+
+@pytest.mark.parametrize("spread", [np.ones(30), 0.8 ** np.arange(30.0)], ids=["isotropic", "falling"])
+def test_gaussian_clouds_are_no_arches(spread: np.ndarray) -> None:
+    """At 5 % of 40 clouds, 2 false ones are expected; 7 have probability .001."""
+    random = np.random.default_rng(0)
+    p = [arch_score(random.standard_normal((80, 30)) * spread, draws=19, seed=seed).p for seed in range(40)]
+    assert sum(one <= 0.05 for one in p) < 7
+    assert 0.35 < np.mean(p) < 0.65
+
+
+def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:
+    """Two places along PC1, and noise: x² is then x over again, and the parabola is not determined."""
+    random = np.random.default_rng(0)
+    points = np.stack([np.repeat([-5.0, 5.0], 30), *0.5 * random.standard_normal((3, 60))], 1)
+    points[:, 1:] -= (
+        np.concatenate([points[:30, 1:].mean(0).repeat(30), points[30:, 1:].mean(0).repeat(30)])
+        .reshape(2, 3, 30)
+        .transpose(0, 2, 1)
+        .reshape(60, 3)
+    )
+    found = arch_score(points)
+    assert -0.5 < found.r2 < 0.1
+    line = arch_score(np.outer(np.arange(30.0), [3.0, 4.0]))
+    assert np.isnan(line).all()
+    with pytest.raises(InputError, match="points: 24, but this measure needs at least 25"):
+        arch_score(np.eye(24))
