@@ -26,7 +26,7 @@ def sentences() -> pa.Table:
 
 
 def pieces(folder: Path) -> tokens.WordPieces:
-    return tokens.train_wordpiece(sentences()["sentence"].to_pylist(), folder, vocab_size=150, lowercase=True)
+    return tokens.train_wordpiece(sentences()["sentence"].to_pylist(), folder, vocab_size=90, lowercase=True)
 
 
 def chosen(tokenizer: tokens.WordPieces, **changes: Any) -> ProbeSet:

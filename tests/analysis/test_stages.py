@@ -11,14 +11,15 @@ LABELS = np.repeat([0, 1], 200)
 
 
 def table(separability, fisher, rank, similarity, *, noise: float = 0.01, seed: int = 0) -> pd.DataFrame:
-    """The geometry table of one run whose last layer takes these courses."""
+    """The geometry table of one run whose last layer takes these courses; Fisher ratios are given in logs."""
     draw = np.random.default_rng(seed)
     rows = []
-    for figure, course in zip(SERIES, (separability, np.exp(fisher), rank, similarity), strict=True):
+    for figure, course in zip(SERIES, (separability, fisher, rank, similarity), strict=True):
         scale = np.ptp(course) or 1.0
-        for step, value in enumerate(course):
+        for step, level in enumerate(course):
+            value = level + noise * scale * draw.standard_normal()
             given = {"snapshot": f"step-{step}", "step": step, "vectors": "first", "figure": figure}
-            rows.append({**given, "layer": 2, "value": value + noise * scale * draw.standard_normal()})
+            rows.append({**given, "layer": 2, "value": np.exp(value) if figure == "fisher_ratio" else value})
             rows.append({**given, "layer": 1, "value": 0.0})
     return pd.DataFrame(rows).astype({"step": "Int64"})
 

@@ -60,7 +60,7 @@ def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, objec
 
 
 def test_sentences_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
-    assert len(read(write(tmp_path), max_length=8).encoded.ids) == 1
+    assert len(read(write(tmp_path), max_length=6).encoded.ids) == 1
     with pytest.raises(InputError, match="no sentence of two words or more fits into 3 tokens"):
         read(write(tmp_path), max_length=3)
 
