@@ -20,7 +20,7 @@ def _replaceable(out: Path, project: Path, studies: Collection[str]) -> Path:
     if not place.is_relative_to(project.resolve()):
         raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
     parts = place.relative_to(project.resolve()).parts
-    if parts[:1] == ("models",) and (len(parts) < 3 or parts[1] in studies):
+    if parts[:1] == ("models",) and (len(parts) < 2 or parts[1] in studies):
         raise InputError(f"--out {out}: is the pipeline's own place; give another folder, such as models/by-hand/name")
     held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
     if held and not {"config.yaml", "metrics.jsonl"} <= held <= _RESULT:
