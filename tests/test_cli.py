@@ -46,6 +46,16 @@ def test_help_and_version() -> None:
         (["profile", "minilmm"], "profiles/minilmm.yaml: no such file; did you mean 'minilm'?"),
         (["profile", "../params"], "profile '../params': expected letters"),
         (["train", "fusion", "additive", "--seed", "0", "--out", "."], "--out .: holds something other than"),
+        (
+            ["train", "fusion", "additive", "--seed", "0", "--out", "/etc/foo"],
+            "--out /etc/foo: leads out of the project",
+        ),
+        (["train", "fusion", "additive", "--seed", "0", "--out", "../x"], "--out ../x: leads out of the project"),
+        (
+            ["train", "fusion", "additive", "--seed", "7", "--out", "models/fusion/additive/seed-0"],
+            "is the pipeline's own place",
+        ),
+        (["check", "-S", "studies.fusion.seeds=[0, 1, 1]"], "studies.fusion: seeds [0, 1, 1] name one twice"),
         (["profile"], "give a name or --reset"),
         (["train", "fusion", "additive"], "Missing option '--seed'. (see: "),
         (["train", "fusion", "additive", "--seed", "x"], "--seed"),

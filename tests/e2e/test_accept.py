@@ -79,7 +79,7 @@ def test_what_gc_has_removed_is_taken_back_from_where_it_was_published(project: 
 def test_a_run_that_is_nowhere_is_named(project: Project) -> None:
     project.edit(OPTIM, "    rising += 0\n", "    rising -= 0\n")
     held = project.copy(project.folder.parent / "without", without=("models",))
-    held.run("rm", "-rf", ".isoscope/accepted", ".isoscope/runs")
+    held.run("rm", "-rf", ".isoscope/accepted", ".isoscope/runs", ".dvc/cache")
     assert "output is gone" in held.isoscope("accept", code=2).err
     project.edit(OPTIM, "    rising -= 0\n", "    rising += 0\n")
 

@@ -123,3 +123,37 @@ def test_a_held_run_is_passed_over(project: Project) -> None:
         )
     assert folder / "output" not in {piece.path for piece in done.pieces}
     assert stored(project, "conv2d") in {piece.path for piece in done.pieces}
+
+
+@pytest.mark.parametrize("lost", ["nothing", "models"])
+def test_a_run_that_went_is_put_back_and_not_trained_again(project: Project, lost: str) -> None:
+    """A stage that runs again for another reason finds what DVC holds: from its place, or from the cache alone."""
+    digest, folder = project.digest("additive"), stored(project, "additive")
+    project.isoscope("gc")
+    if lost == "models":
+        shutil.rmtree(project.folder / "models")
+    before = project.records()[digest]
+    done = project.isoscope("train", "fusion", "additive", "--seed", "0")
+    assert "found finished, nothing trained" in done.err
+    assert folder.is_dir()
+    after = project.records()[digest]
+    assert len(after.attempts) == len(before.attempts) == 1
+    assert after.end is not None
+    assert before.end is not None
+    assert after.end.t == before.end.t, "nobody has worked since"
+    assert project.isoscope("repro").ran == []
+
+
+def test_a_run_that_the_cache_holds_damaged_is_not_put_back(project: Project) -> None:
+    project.isoscope("gc")
+    shutil.rmtree(project.folder / "models")
+    md5 = project.lock()["train-fusion@additive-0"]["outs"][0]["md5"]
+    objects = project.folder / ".dvc/cache/files/md5"
+    listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
+    weights = next(entry["md5"] for entry in listing if entry["relpath"].endswith("model.safetensors"))
+    damaged = objects / weights[:2] / weights[2:]
+    damaged.chmod(0o644)
+    damaged.write_bytes(b"damaged")
+    done = project.isoscope("train", "fusion", "additive", "--seed", "0")
+    assert "found finished" not in done.err
+    assert "epoch 1" in done.err

@@ -1,3 +1,4 @@
+import itertools
 import shutil
 import socket
 from pathlib import Path
@@ -54,14 +55,20 @@ def test_a_run_started_again_is_taken_up(project: Path) -> None:
     server = connect(None, project)
     path = write_record(project, epochs=1)
     following = Following(project)
+    steps = itertools.count(99)
     with start(project) as record:
-        record.metric("train/loss", 0.1, step=99)
-        wait_for(lambda: shown(server, "fusion"))
+
+        def grown() -> bool:
+            """The record grows, as a run's does; the follower may first look after it was started again."""
+            record.metric("train/loss", 0.1, step=next(steps))
+            return bool(shown(server, "fusion"))
+
+        wait_for(grown)
         record.end("FAILED", reason="again")
     assert following.end() == {}
     mirror_record(server, read(path))
     [run] = shown(server, "fusion")
-    assert (run["status"], run["metrics"]["train/loss"][-1][0]) == ("FAILED", 99)
+    assert (run["status"], run["metrics"]["train/loss"][-1][0]) == ("FAILED", next(steps) - 1)
 
 
 def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,3 +51,22 @@ def test_a_run_refused_before_it_began_leaves_no_word(run: Run) -> None:
     with pytest.raises(InputError), StopSignal() as stop, tracked(run, stop):
         raise InputError("no such device")
     assert run.record.path.read_bytes() == b""
+
+
+def test_what_fails_after_the_end_does_not_change_it(run: Run) -> None:
+    """A finished run found again, and a command that then fails (a closed pipe, say), leave the run finished."""
+    work(run, "whole")
+    again = Run(run.project, run.identity)
+    assert again.finished
+    with pytest.raises(ValueError, match="no number"), StopSignal() as stop, tracked(again, stop):
+        int("no number")
+    assert read(run.record.path).status == "FINISHED"
+
+
+def test_a_second_owner_is_told_the_name_people_know(run: Run) -> None:
+    with (
+        StopSignal() as stop,
+        tracked(run, stop),
+        pytest.raises(InputError, match=r"^additive seed 0 \(\w{12}\): this"),
+    ):
+        tracked(Run(run.project, run.identity), stop).__enter__()

@@ -1,6 +1,7 @@
 """The stages of the pipeline, and all of them at once."""
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,21 @@ from isoscope import launched
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
 
+_RESULT = {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"}
 
-def _replaceable(out: Path) -> Path:
-    """`out`, absolute, if it is free or holds an earlier result: publishing replaces the whole folder."""
-    if out.exists():
-        held = {path.name for path in out.iterdir()} if out.is_dir() else {out.name}
-        if held and not held >= {"config.yaml", "metrics.jsonl", "predictions.parquet"}:
-            raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
-    return out.resolve()
+
+def _replaceable(out: Path, project: Path, studies: Collection[str]) -> Path:
+    """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
+    place = out.resolve()
+    if not place.is_relative_to(project.resolve()):
+        raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
+    parts = place.relative_to(project.resolve()).parts
+    if parts[:1] == ("models",) and (len(parts) < 2 or parts[1] in studies):
+        raise InputError(f"--out {out}: is the pipeline's own place; give another folder, such as models/by-hand/name")
+    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
+    if held and not {"config.yaml", "metrics.jsonl"} <= held <= _RESULT:
+        raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
+    return place
 
 
 @app.command()
@@ -60,7 +68,7 @@ def train(
     """
     project, configuration = configure(overrides, plugin)
     resolved = configuration.cell(study, arm)
-    output = _replaceable(out) if out else None
+    output = _replaceable(out, project.folder, configuration.root.studies) if out else None
     as_stage()
     if not launched.rank():
         heal(project)

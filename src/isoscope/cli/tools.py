@@ -65,7 +65,8 @@ def gc(
 ) -> None:
     """Free the disk: remove from .isoscope/ what DVC holds, unfinished work nobody goes on with, and leftovers.
 
-    Never removed: records, what dvc.lock names and DVC's cache lacks, runs by hand, and the work of a living process.
+    Never removed: records, what dvc.lock names and DVC's cache lacks, runs by hand, runs that stand for another version
+    of the code (see accept), and the work of a living process. What is gone is put back when a command asks for it.
 
     Example: isoscope gc --dry-run
     """

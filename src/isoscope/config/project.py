@@ -1,8 +1,8 @@
 """The whole of params.yaml, and one cell of a study."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from isoscope.config.base import Below, Fraction, Name, Section, Seed
 from isoscope.config.data import Data
@@ -19,7 +19,13 @@ class Study(Section):
     axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]], Field(min_length=1)]
     """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference."""
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
-    """Seeds of every arm; none means the study is not run."""
+    """Seeds of every arm, each once; none means the study is not run."""
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds {list(self.seeds)} name one twice")
+        return self
 
 
 class Analysis(Section):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,15 +10,12 @@ import torch
 
 from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
-from isoscope.sealing import fault, replacing, seal
+from isoscope.sealing import fault
 from isoscope.stages.train import Job, rehearse
 from isoscope.tracking import accepted
 from isoscope.tracking.lease import Lease
-from isoscope.tracking.lines import FINISHED, End
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.publish import copy
 from isoscope.tracking.record import Record, read
-from isoscope.tracking.restored import CONFIG
+from isoscope.tracking.stored import finished, take_back
 from isoscope.training import trace
 
 
@@ -49,7 +47,7 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
     found: list[Candidate] = []
     verdicts: dict[tuple[str, str, str], str | None] = {}
     for job in jobs:
-        if job.run.finished:
+        if _stands(job):
             continue
         wrong = None
         for one in _candidates(job, codes):
@@ -75,6 +73,15 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
     return found
 
 
+def _stands(job: Job) -> bool:
+    """Whether the code as it is now has made this run, its output stored or put back."""
+    run = job.run
+    if run.output.is_dir() or not finished(run.project, run.digest):
+        return run.finished
+    with Lease(run.folder):
+        return run.finished
+
+
 def _codes(project: Project) -> list[str]:
     """Versions of the code that have finished a training here, by the records; the newest first."""
     newest: dict[str, int] = {}
@@ -89,35 +96,17 @@ def _candidates(job: Job, codes: list[str]) -> Iterator[Candidate]:
     """Finished and undamaged runs that differ from the job in nothing but the version of the code."""
     for code in codes:
         one = Candidate(job, job.run.identity.digest_under(code), code)
-        if not one.output.is_dir():
-            _take_back(one)
+        if not one.output.is_dir() and finished(project := job.run.project, one.digest):
+            with Lease(project.runs / one.digest):
+                take_back(project, one.digest)
         if one.output.is_dir() and fault(one.output) is None:
             yield one
-
-
-def _take_back(one: Candidate) -> None:
-    """Put a stored output that `isoscope gc` has removed back from where it was published, if it stands there still."""
-    project, end = one.job.run.project, _finished(one)
-    if end is None or end.output is None:
-        return
-    published = project.folder / end.output
-    if published.is_dir() and dvc_md5(published) == end.output_md5:
-        with Lease(one.output.parent), replacing(one.output, "output") as fresh:
-            copy(published, fresh, leave_out={CONFIG})
-            seal(fresh)
-
-
-def _finished(one: Candidate) -> End | None:
-    """How a run has finished, by its record; None where it has not."""
-    file = one.job.run.project.records / f"{one.digest}.jsonl"
-    end = read(file).end if file.is_file() else None
-    return end if end is not None and end.status == FINISHED else None
 
 
 def _gone(job: Job, codes: list[str]) -> Candidate | None:
     """A run that has finished and left nothing here."""
     like = (Candidate(job, job.run.identity.digest_under(code), code) for code in codes)
-    return next((one for one in like if not one.output.is_dir() and _finished(one)), None)
+    return next((one for one in like if not one.output.is_dir() and finished(job.run.project, one.digest)), None)
 
 
 def _difference(one: Candidate) -> str | None:
@@ -134,6 +123,6 @@ def _circumstances(one: Candidate) -> str:
     """What else than the code may have moved the bits."""
     author = read(one.job.run.project.records / f"{one.digest}.jsonl").author
     made = author.environment if author else {}
-    now = {"torch": torch.__version__.partition("+")[0], "threads": torch.get_num_threads(), "processes": 1}
+    now = {"torch": version("torch"), "threads": torch.get_num_threads(), "processes": 1}
     other = [f"{name} {made[name]} then, {value} now" for name, value in now.items() if made.get(name, value) != value]
     return f" (not the code alone has changed: {', '.join(other)})" if other else ""

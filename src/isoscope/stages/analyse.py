@@ -17,6 +17,9 @@ from isoscope.sealing import write_text
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
+READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
+"""Of each run."""
+
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
     """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg).
@@ -24,7 +27,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     Raises `InputError` where a run of the study is missing.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
-    missing = [output for output in outputs if not (output / "config.yaml").is_file()]
+    missing = [output for output in outputs if not all((output / name).is_file() for name in READ)]
     if missing or not outputs:
         lacking = ", ".join(path.relative_to(project.folder).as_posix() for path in missing) or "no seeds"
         raise InputError(
@@ -56,7 +59,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], project: paths.Project) -> Identity:
-    read = [output / name for output in outputs for name in ("config.yaml", "metrics.jsonl", "predictions.parquet")]
+    read = [output / name for output in outputs for name in READ]
     runs = {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in read}
     data = paths.processed(study.task)
     inputs = {data.as_posix(): dvc_md5(project.folder / data), **runs}

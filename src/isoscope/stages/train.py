@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -97,8 +98,10 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
             finished = run.finished
             with in_one_line():
                 if launched.size() > 1:
-                    Ranks(_accelerator(training)).from_main(finished)
-                if not finished:
+                    Ranks(_accelerator(work)).from_main(finished)
+                if finished:
+                    print(f"{run.identity.title} ({run.digest[:12]}): found finished, nothing trained", file=sys.stderr)
+                else:
                     _train(work, output, stop)
             if output is None:
                 return run.output
@@ -110,7 +113,7 @@ def train(model: Model, training: Training, *, cell: Cell, project: paths.Projec
 def rehearse(work: Job, updates: int) -> trace.Trace:
     """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
     with tempfile.TemporaryDirectory() as folder, in_one_line():
-        loop, _ = _loop(work, _accelerator(work.training), Mute(), Mute(), lambda: False, folder=Path(folder))
+        loop, _ = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
 
 
@@ -148,7 +151,7 @@ def _identity(cell: Cell, inputs: Inputs) -> Identity:
 def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
     """Train, score and complete a run, as its one process or as the first of several."""
     run, training = work.run, work.training
-    accelerator = _accelerator(training)
+    accelerator = _accelerator(work)
     run.begin(
         device=str(accelerator.device),
         threads=torch.get_num_threads(),
@@ -186,7 +189,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
 
 def _assist(work: Job, stop: StopSignal) -> None:
     """Compute what falls to another process than the first one; write nothing."""
-    accelerator = _accelerator(work.training)
+    accelerator = _accelerator(work)
     if Ranks(accelerator).from_main(0):  # finished before
         return
     told = lambda: stop.received is not None  # noqa: E731
@@ -227,7 +230,8 @@ def _loop(
     return loop, splits
 
 
-def _accelerator(training: Training) -> Accelerator:
+def _accelerator(work: Job) -> Accelerator:
+    training = work.training
     if training.device == "cuda" and not torch.cuda.is_available():
         raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
     if training.threads is not None:
@@ -236,8 +240,7 @@ def _accelerator(training: Training) -> Accelerator:
     accelerator = Accelerator(
         cpu=training.device == "cpu",
         mixed_precision="bf16" if training.precision == "bf16" else "no",
-        # Not every parameter is used: conv2d may leave out the token type, and `freeze` holds some back for a while.
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=_may_leave_some(work))],
     )
     if accelerator.num_processes != launched.size():
         raise InputError(
@@ -245,6 +248,12 @@ def _accelerator(training: Training) -> Accelerator:
             "start them with accelerate launch --multi_gpu or torchrun"
         )
     return accelerator
+
+
+def _may_leave_some(work: Job) -> bool:
+    """Whether an update may use not every parameter: a fusion of one's own or without token type, a frozen start."""
+    fusion, frozen = work.model.fusion, work.training.freeze.epochs > 0
+    return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
 
 
 def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], seed: int) -> Any:

@@ -1,6 +1,5 @@
 """What `.isoscope/` holds and nobody needs: bytes that DVC has, work nobody goes on with, leftovers of dead writers."""
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from isoscope.tracking import accepted
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.record import read
+from isoscope.tracking.stored import cached
 
 LOCK = Path("dvc.lock")
 YOUNG = 3600.0
@@ -69,7 +69,7 @@ def _of_run(
     end = record.end if record else None
     if output.is_dir() and end is not None and end.status == FINISHED and not stands:
         md5 = end.output_md5
-        if md5 in locked and _cached(cache, md5):
+        if md5 in locked and cached(cache, md5):
             yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
     if unfinished:
         idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
@@ -105,19 +105,6 @@ def _locked(project: Project) -> set[str]:
         return set()
     stages = read_yaml(project.folder, LOCK).get("stages") or {}
     return {str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out}
-
-
-def _cached(cache: Path, md5: str) -> bool:
-    """Whether DVC's cache holds a folder: its listing, and every file the listing names."""
-    try:
-        listing = json.loads(_object(cache, md5).read_text("utf-8"))
-        return all(_object(cache, str(entry["md5"])).is_file() for entry in listing)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _object(cache: Path, md5: str) -> Path:
-    return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 
 def _touched(folder: Path) -> float:

@@ -18,8 +18,10 @@ class Lease:
     time) only names the holder. Raises `InputError` naming the holder where another process has it.
     """
 
-    def __init__(self, folder: Path, *, note: bool = True) -> None:
-        """`note`: leave the holder's name; without, nothing is written, so that it works on a full disk too."""
+    def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
+        """`title`: what people call the run. `note`: leave the holder's name; without, nothing is written, so that it
+        works on a full disk too.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "lease.json"
         # Not through a link: what it leads to would be overwritten.
@@ -29,7 +31,8 @@ class Lease:
         except BlockingIOError:
             text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
             os.close(self._descriptor)
-            raise InputError(f"{folder.name}: this run is under way already: {_holder(text)}") from None
+            called = f"{title} ({folder.name[:12]})" if title else folder.name
+            raise InputError(f"{called}: this run is under way already: {_holder(text)}") from None
         self._noted = note
         if not note:
             return

@@ -163,6 +163,8 @@ class RunRecord:
             case Accepted():
                 self.accepted.append(item)
             case End():
+                if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:
+                    item = item._replace(t=self.end.t)  # found finished, and put somewhere: nobody has worked since
                 self.end = item
                 self._before_end = len(self.attempts)
                 if item.status == FINISHED and self._before_finish is None:

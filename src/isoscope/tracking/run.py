@@ -16,8 +16,9 @@ from isoscope.config.digest import run_digest
 from isoscope.config.tree import Tree, dump_yaml, flatten
 from isoscope.guard import StopSignal
 from isoscope.sealing import announce, fault, seal
-from isoscope.tracking import accepted
+from isoscope.tracking import accepted, stored
 from isoscope.tracking.lease import Lease
+from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.provenance import dvc_md5, environment, git_state
 from isoscope.tracking.publish import publish
 from isoscope.tracking.record import Record
@@ -99,6 +100,8 @@ class Run:
         self.code = accepted.code(project, identity.digest) or identity.code
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
+        self.under_way = False
+        """Whether this process has worked on it."""
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
 
     @cached_property
@@ -108,9 +111,9 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the work was done before, and every byte of it is as it was."""
+        """Whether the work was done before, and every byte of it is as it was, or can be put back. For its owner."""
         if not self.output.is_dir():
-            return False
+            return stored.take_back(self.project, self.digest)
         wrong = fault(self.output)
         if wrong is not None:
             print(f"warning: {self.output}: {wrong}; the run is done again", file=sys.stderr)
@@ -118,6 +121,7 @@ class Run:
 
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Open the record: what the run is, and the process, sources and libraries of this attempt."""
+        self.under_way = True
         one = self.identity
         names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
         params = flatten(one.params)
@@ -164,11 +168,11 @@ class Run:
 @contextmanager
 def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
     """Own the run, mirror its record, and write its true end: FINISHED, KILLED after a signal, FAILED otherwise."""
-    with Lease(run.folder), run.record, _follower(run):
+    with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
         try:
             yield
         except BaseException as error:
-            if run.record.begun:
+            if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
                 killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
                 run.record.end("KILLED" if killed else "FAILED", reason=reason)

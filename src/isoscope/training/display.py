@@ -1,5 +1,6 @@
 """What a person sees of a run: a bar with the time left on a terminal, a line per epoch in a log."""
 
+import contextlib
 import sys
 import time
 from typing import Protocol
@@ -40,7 +41,7 @@ class Progressbar:
 
     def note(self, line: str) -> None:
         """Say something before the first update."""
-        print(f"{self.title}: {line}", file=sys.stderr, flush=True)
+        _say(f"{self.title}: {line}")
 
     def begin(self, done: int, total: int) -> None:
         """Start the clock at update `done` of `total`."""
@@ -69,9 +70,15 @@ class Progressbar:
             self.bar.update(step - self.bar.n)
             self.bar.write(line, file=sys.stderr)
         else:
-            print(line, file=sys.stderr, flush=True)
+            _say(line)
 
     def close(self) -> None:
         """Leave the bar as it is."""
         if self.bar is not None:
             self.bar.close()
+
+
+def _say(line: str) -> None:
+    """A line to who still listens: a pipe that was closed (`… 2>&1 | head`) ends no training."""
+    with contextlib.suppress(BrokenPipeError):
+        print(line, file=sys.stderr, flush=True)
