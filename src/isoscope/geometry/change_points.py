@@ -157,8 +157,8 @@ def _simulated(
     points, count = values.shape
     left = np.delete(np.diff(_residual(values, fullest), axis=0), np.array(fullest) - 1, axis=0)
     left = left / np.maximum(np.linalg.norm(left, axis=0), 1e-300)
-    found = np.clip(left.T @ left, -0.999, 0.999)
-    correlation = np.tanh(np.arctanh(found) + np.sign(found) / np.sqrt(len(left)))
+    seen = np.clip(left.T @ left, -0.999, 0.999)
+    correlation = np.tanh(np.arctanh(seen) + np.sign(seen) / np.sqrt(len(left)))
     np.fill_diagonal(correlation, 1.0)
     latent, directions = np.linalg.eigh(correlation)
     shock = random.standard_normal((draws, points, count)) @ (
