@@ -24,16 +24,16 @@ def steps(points: int, *at: int, size: float = 1.0) -> np.ndarray:
     return size * sum((-1.0) ** number * (index >= place) for number, place in enumerate(at))[:, None]
 
 
-@pytest.mark.parametrize("count, phi", [(1, 0.5), (1, 0.8), (3, 0.8)])
-def test_trends_and_noise_have_no_boundaries(count: int, phi: float) -> None:
-    """At 5 % of 40 series 2 are expected, and 7 have probability .003; measured over 400 it is 2 % and less."""
-    random = np.random.default_rng([count, int(10 * phi)])
-    trend = 0.5 * np.arange(T)[:, None] * random.standard_normal((40, 1, count))
-    false = sum(
-        bool(segment(noise([count, int(10 * phi), one], count, phi) + trend[one], draws=59, seed=one).boundaries)
-        for one in range(40)
-    )
-    assert false < 7
+@pytest.mark.parametrize("count, alike, phi", [(1, 0.0, 0.5), (1, 0.0, 0.8), (3, 0.0, 0.8), (3, 0.9, 0.8)])
+def test_trends_and_noise_have_no_boundaries(count: int, alike: float, phi: float) -> None:
+    """At 5 % of 60 series 3 are expected, and 9 have probability .003; measured over hundreds it is 3.3 % and less."""
+    mixed = np.linalg.cholesky((1 - alike) * np.eye(count) + alike).T
+    false = 0
+    for one in range(60):
+        slope = 0.5 * np.random.default_rng(one).standard_normal(count)
+        values = noise([count, int(10 * phi), one], count, phi) @ mixed + np.arange(T)[:, None] * slope
+        false += bool(segment(values, draws=59, seed=one).boundaries)
+    assert false < 9
 
 
 def test_against_white_noise_wanderings_would_pass_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,15 +47,15 @@ def test_against_white_noise_wanderings_would_pass_for_changes(monkeypatch: pyte
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
 @pytest.mark.parametrize("count, size", [(1, 8.0), (3, 5.0)])
 def test_a_shift_of_the_stated_size_is_found_where_it_is(count: int, size: float, phi: float) -> None:
-    """At 96 % and more, as measured, 3 of 20 missed have probability below .05, and 5 below .001."""
+    """At 95 % found and 5 % followed by a false one, 2 of 40 are expected, and 7 have probability .003."""
     missed = extra = 0
-    for one in range(20):
+    for one in range(40):
         values = noise([2, count, int(10 * phi), one], count, phi) + steps(T, 12, size=size)
         found = segment(values, draws=59, seed=one).boundaries
         missed += not any(abs(place - 12) <= 1 for place in found)
         extra += len(found) > 1
-    assert missed < 5
-    assert extra < 5
+    assert missed < 7
+    assert extra < 7
 
 
 def test_a_shift_of_a_third_of_that_size_is_mostly_not_found() -> None:

@@ -59,10 +59,9 @@ class Cells:
         for name in names:
             baseline = self._baseline(name, vectors, cell)
             # A cell of one point has no geometry: its figures are marked, and none is given.
-            with quick():
-                found: Mapping[str, float | Estimate] = (
-                    dict.fromkeys(baseline, float("nan")) if cell.degenerate else measure(name)(cell)
-                )
+            found: Mapping[str, float | Estimate] = (
+                dict.fromkeys(baseline, float("nan")) if cell.degenerate else _figures(name, cell)
+            )
             for figure, value in found.items():
                 estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
                 rows.append(
@@ -84,12 +83,20 @@ class Cells:
         """The same measure of isotropic noise with as many points, dimensions, classes and words."""
         key = (name, vectors, cell.d)
         if key not in self._baselines:
-            with quick():
-                found = measure(name)(cell.twin())
+            found = _figures(name, cell.twin())
             self._baselines[key] = {
                 figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
             }
         return self._baselines[key]
+
+
+def _figures(name: str, cell: Cell) -> Mapping[str, float | Estimate]:
+    """A measure's figures; one without a value, under the measure's own name, where so few points do not have them."""
+    with quick():
+        try:
+            return measure(name)(cell)
+        except InputError:
+            return {name: float("nan")}
 
 
 def quick() -> AbstractContextManager[None]:

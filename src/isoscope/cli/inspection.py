@@ -128,7 +128,8 @@ def geometry(
     kinds = ("first", "last", "mean", "words")
     if wrong := [one for one in vectors if one not in kinds]:
         raise InputError(f"--vectors {wrong[0]}: expected {', '.join(kinds)}")
-    if out.exists() and not (out.is_dir() and ((out / "manifest.json").is_file() or not any(out.iterdir()))):
+    held = {path.name for path in out.iterdir()} if out.is_dir() else {out.name} if out.exists() else set()
+    if held - {"cache", "figures"} and "manifest.json" not in held:
         raise InputError(f"--out {out}: holds something other than an earlier page; give a new folder")
     texts = read_texts(text, column=column, labels=labels)
     with importing():

@@ -42,7 +42,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
             break
     if found is None:
         there = ", ".join(raw.table.column_names) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
-        wanted = " and ".join(repr(one) for one in (column or "sentence' or 'text", labels) if one)
+        wanted = " and ".join([repr(column) if column else "'sentence' or 'text'", *([repr(labels)] if labels else [])])
         raise InputError(f"{path}: no column {wanted}; there are: {there}")
     sentences = [(text or "").strip() for text in raw.table[found].cast(pa.string()).to_pylist()]
     kept = [row for row, text in enumerate(sentences) if text]

@@ -5,6 +5,13 @@ change by its size alone, so noise that wanders is offered to both sides as an e
 likelihood ratio, each side at its own autocorrelation. And each further boundary has to improve it more than it would
 in series made of the segments found so far with noise of the strongest autocorrelation reckoned with (parametric
 bootstrap).
+
+Measured at 25 points, 200 to 600 draws of series with a random slope each: a false boundary in 0, .5 and 3.3 % of
+single series with noise of φ = 0, .5 and .8; in 0, 0 and .8 % of three together, in .5, 1 and 3.2 % where their noise
+correlates by .9 (one series of φ = .8: 2 % at 40 points, 5 % at 12). A shift by 8 sd of the noise in one series, or by
+5 sd in three at once, is found within a point in 95 % or more, whatever φ of these; by 7 and 4 sd in 80 and 67 % at
+φ = 0; all of two or four shifts to and fro, by 12 sd in one series or 8 in three, in 97 %. A bend of a smooth curve is
+a change, too.
 """
 
 from functools import cache
@@ -86,8 +93,7 @@ def _standard(values: Floats) -> Floats:
 
 @cache
 def _off_line(length: int, phi: float = 0.0) -> Floats:
-    """The form whose value is the squared residual about the likeliest straight line under AR(1) noise `[length,
-    length]`.
+    """The form `[length, length]` of the squared residual about the likeliest straight line under AR(1) noise.
 
     In units of the innovation's variance; for φ = 0 it is the projection off the lines.
     """
@@ -149,9 +155,8 @@ def _simulated(
 ) -> Floats:
     """Series of the segments fitted so far and AR(1) noise that leaves as much about them as the series do.
 
-    The correlation between series is that of their steps within the segments between as many boundaries as may be, for
-    a change common to all is no correlation, and the lines that a search has found take more of what is common than of
-    the rest.
+    The correlation between series is that of their steps within the `fullest` segments, for a change common to all is
+    no correlation; and a standard error larger, for with one thought too small chance would look poorer than it is.
     """
     residual = _residual(values, boundaries)
     points, count = values.shape

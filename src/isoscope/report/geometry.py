@@ -179,6 +179,9 @@ def _notes(table: pd.DataFrame) -> list[str]:
             f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). "
             "Spectra then have at most as many values as points: read them against the noise at the same n and d."
         )
+    lacking = table[table["figure"] == table["measure"]]
+    for (checkpoint, measure), part in lacking[lacking["value"].isna()].groupby(["checkpoint", "measure"], sort=False):
+        found.append(f"{checkpoint}: {measure} needs more than {part['n'].min()} points, or points that differ.")
     single = table[table["degenerate"]]
     for (checkpoint, vectors), part in single.groupby(["checkpoint", "vectors"], sort=False):
         layers = ", ".join(map(str, sorted(part["layer"].unique())))
