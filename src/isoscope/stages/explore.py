@@ -1,14 +1,13 @@
 """Stage `explore-<study>`: the arms inside, side by side: tables, figures, stages, the explorer's data."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from isoscope import paths
@@ -21,37 +20,15 @@ from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.figures import (
-    attention,
-    dimensions,
-    dynamics,
-    embedding_space,
-    gradients,
-    layers,
-    persistence,
-    probing,
-    spectrum,
-    tokens,
-    trajectories,
-)
 from isoscope.figures.style import to_png, to_svg
-from isoscope.geometry.contextuality import units
-from isoscope.geometry.kernels import frequency_response
-from isoscope.geometry.moments import Floats
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.sealing import replacing, write_text
+from isoscope.stages.pictures import Key, first_seeds, pictures
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
-Key = tuple[str, int]
 Labels = npt.NDArray[np.int64]
-CURVES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
-MAPS = {"first": ("avg_sim", "a_1_centred", "linear_separability", "silhouette"), "words": ("avg_sim", "self_sim")}
-COLUMNS = 6
-"""Snapshots in a picture of feature dynamics."""
 BY_LAYER = ("linear_separability", "avg_sim", "a_1_centred")
-SQUARE = 120
-"""Tokens of a cosine map."""
 
 
 def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
@@ -92,15 +69,15 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
             write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
-        pictures = target / "png"
+        printed = target / "png"
         source = {"Source": f"isoscope digest {run.digest}"}
         with replacing(drawn, "table") as fresh:
-            for one, figure in _figures(tables, trajectories, labels, names, _staged(tables["probing"], found)):
+            for one, figure in pictures(tables, trajectories, labels, names, _staged(tables["probing"], found)):
                 if stop.received is not None:
                     raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command begins it anew")
                 write_text(fresh / f"{one}.svg", to_svg(figure, source), "table")
-                pictures.mkdir(exist_ok=True)  # for papers; DVC shows the SVG
-                (pictures / f"{one}.png").write_bytes(to_png(figure, metadata=source))
+                printed.mkdir(exist_ok=True)  # for papers; DVC shows the SVG
+                (printed / f"{one}.png").write_bytes(to_png(figure, metadata=source))
         for path in sorted(drawn.glob("*.svg")):
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
@@ -179,14 +156,9 @@ def _staged(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
     return table.assign(stage=stage)
 
 
-def _one_each(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
-    """The first seed of each arm."""
-    return {arm: run for (arm, _), run in reversed(list(runs.items()))}
-
-
 def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
     """The joint map of the arms' first seeds, untrained and at the chosen epoch."""
-    one = dict(reversed(_one_each(runs).items()))
+    one = dict(reversed(first_seeds(runs).items()))
     most = min(TOKENS, max(3, 1200 // len(one)))
     moments = {
         "first": {arm: run.trained[0] for arm, run in one.items()},
@@ -201,102 +173,3 @@ def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
         ],
         ignore_index=True,
     )
-
-
-def _figures(
-    tables: Mapping[str, pd.DataFrame],
-    runs: Mapping[Key, Trajectory],
-    labels: Labels,
-    names: list[str],
-    staged: pd.DataFrame,
-) -> Iterator[tuple[str, Figure]]:
-    geometry = tables["geometry"]
-    for vectors, figures in MAPS.items():
-        for figure in figures:
-            if ((geometry["vectors"] == vectors) & (geometry["figure"] == figure)).any():
-                yield f"layers-{figure}-{vectors}", layers.layer_by_snapshot(geometry, figure, vectors=vectors)
-    there = [one for one in CURVES if (geometry["figure"] == one).any()]
-    yield "curves", trajectories.geometry_curves(geometry, there)
-    one = dict(reversed(_one_each(runs).items()))
-    for arm, run in one.items():
-        seed = next(seed for other, seed in runs if other == arm)
-        points, shown = (
-            table[(table["arm"] == arm) & (table["seed"] == seed)] for table in (tables["planes"], tables["frames"])
-        )
-        yield (
-            f"dynamics-{arm}",
-            dynamics.feature_dynamics(
-                points,
-                shown,
-                labels,
-                arm=arm,
-                seed=seed,
-                snapshots=_spread(run),
-                class_names=names,
-                layers=_some(run),
-            ),
-        )
-    for moment, called in (("first", "untrained"), ("chosen", "chosen")):
-        points = tables["map"][tables["map"]["moment"] == moment]
-        yield f"map-{called}", embedding_space.scatter(points, method="t-SNE")
-        yield f"cosines-{called}", tokens.cosine_maps(_cosines(one, first=moment == "first"))
-    optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
-        "cosines": tokens.cosine_summary,
-        "attention": attention.attention_curves,
-        "spectrum": spectrum.spectra,
-        "kernel": spectrum.kernel,
-        "dimensions": dimensions.hidden_dimensions,
-        "gradients": gradients.gradient_noise,
-        "bars": persistence.persistence_diagrams,
-    }
-    for table, draw in optional.items():
-        if table in tables and len(tables[table]):
-            yield table, draw(tables[table])
-    if (staged["stage"].notna()).any():
-        yield "probing-stages", probing.probing_curves(staged, tables["baselines"])
-    for task in ("label", "word position", "word order", "bigram shift", "part of speech"):
-        if (tables["probing"]["task"] == task).any():
-            vectors = "words" if task.startswith("word") else "treebank" if task == "part of speech" else "first"
-            yield (
-                f"probing-{task.replace(' ', '_')}",
-                probing.probing_curves(tables["probing"], tables["baselines"], task=task, vectors=vectors),
-            )
-    if "bars" in tables and len(tables["bars"]):
-        yield "barcodes", persistence.barcodes(tables["bars"])
-    if "attention" in tables:
-        yield "heads", attention.attention_heads(tables["attention"])
-    if panels := list(_responses(one)):
-        yield "kernel-response", spectrum.kernel_response(panels)
-
-
-def _spread(run: Trajectory) -> list[str]:
-    """A few snapshots from the first to the last, the chosen one among them."""
-    order = run.trained
-    at = set(np.linspace(0, len(order) - 1, min(COLUMNS, len(order))).round().astype(int)) | {order.index(run.best)}
-    return [order[place].name for place in sorted(at)]
-
-
-def _some(run: Trajectory) -> list[int]:
-    depth = run.arrays(run.best).shape("first")[0]
-    return sorted({int(layer) for layer in np.linspace(0, depth - 1, min(5, depth)).round()})
-
-
-def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, Floats]]:
-    """The same tokens in all arms, after the block's LayerNorm."""
-    found = []
-    for arm, run in runs.items():
-        arrays = run.arrays(run.trained[0] if first else run.best)
-        unit = units(arrays.whole("block_normed")[:SQUARE])
-        found.append((arm, unit @ unit.T))
-    return found
-
-
-def _responses(runs: Mapping[str, Trajectory]) -> Iterator[tuple[str, Floats]]:
-    for arm, run in runs.items():
-        for snapshot, called in ((run.trained[0], "untrained"), (run.best, "chosen")):
-            arrays = run.arrays(snapshot)
-            if "kernel" in arrays.names:
-                weights = arrays.whole("kernel")
-                sources = ("word", "token type", "position") if len(weights) == 3 else ("word", "position")
-                for source, response in zip(sources, frequency_response(weights), strict=True):
-                    yield f"{arm}, {called}: {source}", response
