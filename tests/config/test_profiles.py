@@ -14,7 +14,7 @@ from isoscope.config.tree import parse_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = {"prepare", "train", "analyse", "report", "repro"}
+COMMANDS = {"prepare", "train", "extract", "measure", "explore", "analyse", "report", "repro"}
 
 
 @pytest.fixture

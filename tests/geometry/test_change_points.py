@@ -63,6 +63,30 @@ def test_a_shift_of_a_third_of_that_size_is_mostly_not_found() -> None:
     assert sum(bool(one.boundaries) for one in found) < 5
 
 
+def test_the_criterion_is_the_likelihood_of_straight_lines_with_ar1_noise() -> None:
+    """Against the covariances written out, over all places of a boundary: T·m ln RSS + m ln det, the least over φ."""
+    values = noise([11], 2, 0.5, 9)
+    off = np.eye(9) - np.vander(np.arange(9.0), 2) @ np.linalg.pinv(np.vander(np.arange(9.0), 2))
+    values = values / (off @ values).std(0)
+    expected: dict[tuple[int, ...], float] = {}
+    for where in [(), *((place,) for place in range(SHORTEST, 10 - SHORTEST))]:
+        for phi in change_points.PHIS:
+            squares = logarithm = 0.0
+            for rows in np.split(np.arange(9.0), where):
+                covariance = phi ** np.abs(rows[:, None] - rows) / (1 - phi**2)
+                inverse, lines = np.linalg.inv(covariance), np.vander(rows, 2)
+                part = values[rows.astype(int)]
+                weights = np.linalg.solve(lines.T @ inverse @ lines, lines.T @ inverse @ part)
+                rest = part - lines @ weights
+                squares += float((rest * (inverse @ rest)).sum())
+                logarithm += float(np.linalg.slogdet(covariance)[1])
+            expected[where] = min(expected.get(where, np.inf), 18 * np.log(squares) + 2 * logarithm)
+    best = min((where for where in expected if where), key=expected.__getitem__)
+    found, places = change_points._criteria(values[None], 1)
+    assert found[:, 0] == pytest.approx([expected[()], expected[best]], rel=1e-9)
+    assert places == [(), best]
+
+
 @pytest.mark.parametrize("at", [(), (12,), (8, 16), (6, 12, 18), (5, 10, 15, 20)], ids=str)
 @pytest.mark.parametrize("count", [1, 3])
 def test_clear_steps_are_found_all_and_exactly(at: tuple[int, ...], count: int) -> None:

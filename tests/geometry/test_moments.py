@@ -63,12 +63,13 @@ def test_the_spectrum_is_that_of_the_singular_values(shape: tuple[int, int], cen
 
 
 def test_one_point_many_times_has_no_variance_at_all() -> None:
-    points = np.full((3, 4), 0.1)
-    assert (points - points.mean(0)).any()  # a mean is rounded
-    assert not centre(points).any()
-    assert not within_classes(points, [0, 0, 1]).any()
-    assert not spectrum(points).any()
-    assert np.isnan(between_share(points, [0, 0, 1]))
+    points, labels = np.full((4, 5), 0.1), [1, 0, 0, 0]
+    assert (points[1:] - points[1:].mean(0)).any()  # a mean is rounded
+    for alike in (points, points[1:]):
+        assert not centre(alike).any()
+        assert not spectrum(alike).any()
+    assert not within_classes(points, labels).any()
+    assert np.isnan(between_share(points, labels))
 
 
 def test_within_classes_no_class_has_a_mean_and_distances_stay() -> None:

@@ -92,9 +92,10 @@ class Cells:
 
 def _figures(name: str, cell: Cell) -> Mapping[str, float | Estimate]:
     """A measure's figures; one without a value, under the measure's own name, where so few points do not have them."""
+    function = measure(name)  # refused here where there is none
     with quick():
         try:
-            return measure(name)(cell)
+            return function(cell)
         except InputError:
             return {name: float("nan")}
 

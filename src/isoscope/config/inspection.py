@@ -74,7 +74,7 @@ class Measures(Section):
     probes: Probes
     alignment: Literal["joint", "procrustes", "sign"]
     """How planes of snapshots are turned towards each other."""
-    perplexity: Annotated[float, Field(gt=1)]
+    perplexity: Annotated[float, Field(gt=1, allow_inf_nan=False)]
     """Of t-SNE."""
     seed: Seed
     """Of subsamples, splits, k-means and t-SNE."""

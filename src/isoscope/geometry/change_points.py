@@ -9,9 +9,9 @@ bootstrap).
 Measured at 25 points, 200 to 600 draws of series with a random slope each: a false boundary in 0, .5 and 3.3 % of
 single series with noise of φ = 0, .5 and .8; in 0, 0 and .8 % of three together, in .5, 1 and 3.2 % where their noise
 correlates by .9 (one series of φ = .8: 2 % at 40 points, 5 % at 12). A shift by 8 sd of the noise in one series, or by
-5 sd in three at once, is found within a point in 95 % or more, whatever φ of these; by 7 and 4 sd in 80 and 67 % at
-φ = 0; all of two or four shifts to and fro, by 12 sd in one series or 8 in three, in 97 %. A bend of a smooth curve is
-a change, too.
+5 sd in three at once, is found within a point in 94 % or more, whatever φ of these; by 7 and 4 sd in 80 and 67 % at
+φ = 0; all of two or four shifts to and fro, by 12 sd in one series or 8 in three, in 97 % and more. A bend of a smooth
+curve is a change, too.
 """
 
 from functools import cache
