@@ -3,12 +3,13 @@
 import json
 import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.gc import clear
+from isoscope.tracking.gc import _size, clear
 from isoscope.tracking.lease import Lease
 from pipeline_project import ARMS, Finished, Project, wait_for
 
@@ -76,16 +77,20 @@ def test_a_run_by_hand_stays(project: Project) -> None:
 def test_unfinished_work_goes_when_it_is_old_and_nobody_owns_it(project: Project) -> None:
     words = ("train", "fusion", "conv2d", "--seed", "0", "-S", "training.epochs=200")
     process = project.start(*words)
-    runs = project.folder / ".isoscope/runs"
-    wait_for(lambda: list(runs.glob("*/states/step-*")))
-    (folder,) = [path.parent for path in runs.glob("*/states")]
-    aged(folder / "states")
-    aged(folder / "work")
-    # It belongs to a living process, however old it looks.
-    project.isoscope("gc", "--idle-days", "0")
-    assert (folder / "states").is_dir()
-    process.kill()
-    process.communicate()
+    try:
+        runs = project.folder / ".isoscope/runs"
+        wait_for(lambda: list(runs.glob("*/states/step-*")))
+        (folder,) = [path.parent for path in runs.glob("*/states")]
+        process.send_signal(signal.SIGSTOP)  # alive, and nothing of it goes while it is made to look old
+        aged(folder / "states")
+        aged(folder / "work")
+        # It belongs to a living process, however old it looks.
+        project.isoscope("gc", "--idle-days", "0")
+        assert (folder / "states").is_dir()
+    finally:
+        process.kill()
+        process.communicate()
+    os.utime(folder / "states")
     project.isoscope("gc")
     assert (folder / "states").is_dir()
     aged(folder / "states")
@@ -94,6 +99,23 @@ def test_unfinished_work_goes_when_it_is_old_and_nobody_owns_it(project: Project
     assert "untouched for 60 days" in done.out
     assert not (folder / "states").exists()
     assert not (folder / "work").exists()
+
+
+def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A living training drops its older states at any moment."""
+    for name in ("step-1", "step-2"):
+        (tmp_path / "states" / name).mkdir(parents=True)
+        (tmp_path / "states" / name / "weights").write_bytes(b"8 bytes.")
+    assert _size(tmp_path) == 16
+    scandir = os.scandir
+
+    def late(path: object) -> object:
+        if Path(str(path)).name == "step-1":
+            shutil.rmtree(str(path))
+        return scandir(str(path))
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert _size(tmp_path) == 8
 
 
 def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:

@@ -134,4 +134,4 @@ def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> Non
     isoscope(place, *command("--sentences", "12", "--out", "small"))
     page = (place / "small/index.html").read_text("utf-8")
     assert "points in 16 dimensions" in page
-    assert "shape needs more than 12 points" in page
+    assert "no shape: points: 12, but this measure needs at least 25" in page

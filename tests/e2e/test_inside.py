@@ -166,6 +166,17 @@ def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Proje
     assert (again / "states" / first.name).stat().st_mtime_ns == made, "what was done is not done again"
 
 
+def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:
+    """One snapshot, and measures too few to find stages by: fewer pictures, no error."""
+    project.edit("params.yaml", "    steps: powers", "    steps: none")
+    project.edit("params.yaml", "    epochs: true", "    epochs: false")
+    project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [anisotropy]")
+    project.isoscope("repro")
+    assert len(Trajectory(states(project, "conv2d")).trained) == 1
+    assert json.loads((project.folder / "reports/fusion/inside/stages.json").read_text("utf-8")) == []
+    assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
+
+
 def test_wrong_input_is_one_line(project: Project) -> None:
     for words, said in (
         (("extract", "fusion", "additiv"), "did you mean 'additive'?"),

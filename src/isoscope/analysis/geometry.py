@@ -17,7 +17,7 @@ from isoscope.geometry.dimension import Estimate
 
 COLUMNS = (
     *("snapshot", "step", "epoch", "best", "layer", "vectors"),
-    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate"),
+    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
 )
 
 
@@ -58,10 +58,9 @@ class Cells:
         rows = []
         for name in names:
             baseline = self._baseline(name, vectors, cell)
-            # A cell of one point has no geometry: its figures are marked, and none is given.
-            found: Mapping[str, float | Estimate] = (
-                dict.fromkeys(baseline, float("nan")) if cell.degenerate else _figures(name, cell)
-            )
+            found, note = _figures(name, cell)
+            if cell.degenerate:  # one point has no geometry: its figures are marked, and none is given
+                found, note = dict.fromkeys(baseline, float("nan")), "all points are one"
             for figure, value in found.items():
                 estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
                 rows.append(
@@ -71,7 +70,7 @@ class Cells:
                             (
                                 *(snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors),
                                 *(name, figure, *estimate, baseline.get(figure, np.nan)),
-                                *(cell.n, cell.d, cell.degenerate),
+                                *(cell.n, cell.d, cell.degenerate, note),
                             ),
                             strict=True,
                         )
@@ -83,21 +82,23 @@ class Cells:
         """The same measure of isotropic noise with as many points, dimensions, classes and words."""
         key = (name, vectors, cell.d)
         if key not in self._baselines:
-            found = _figures(name, cell.twin())
+            found, _ = _figures(name, cell.twin())
             self._baselines[key] = {
                 figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
             }
         return self._baselines[key]
 
 
-def _figures(name: str, cell: Cell) -> Mapping[str, float | Estimate]:
-    """A measure's figures; one without a value, under the measure's own name, where so few points do not have them."""
+def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
+    """A measure's figures; where a cell cannot have them, one without a value under the measure's name, and why."""
     function = measure(name)  # refused here where there is none
+    if cell.degenerate:
+        return {}, None
     with quick():
         try:
-            return function(cell)
-        except InputError:
-            return {name: float("nan")}
+            return function(cell), None
+        except InputError as error:
+            return {name: float("nan")}, str(error)
 
 
 def quick() -> AbstractContextManager[None]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isoscope.errors import InputError
-from isoscope.geometry.change_points import segment
+from isoscope.geometry.change_points import SHORTEST, segment
 
 SERIES = ("linear_separability", "fisher_ratio", "effective_rank", "avg_sim")
 FALL = float(np.log(1.25))
@@ -60,11 +60,16 @@ def series(geometry: pd.DataFrame) -> pd.DataFrame:
 
 
 def stages(geometry: pd.DataFrame, labels: npt.ArrayLike, *, seed: int = 0) -> list[Stage]:
-    """The stages of one run, in order; `labels` of the probe set give chance and its standard error."""
+    """The stages of one run, in order; `labels` of the probe set give chance and its standard error.
+
+    None for fewer snapshots than two segments take.
+    """
     table = series(geometry)
     values = table[list(SERIES)].to_numpy(dtype=float)
     whole = np.isfinite(values).all(1)
     table, values = table[whole].reset_index(drop=True), values[whole]
+    if len(values) < 2 * SHORTEST:
+        return []
     found = segment(values, seed=seed)
     edges = [0, *found.boundaries, len(values)]
     parts = [slice(start, end) for start, end in pairwise(edges)]

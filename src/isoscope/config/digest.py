@@ -8,7 +8,12 @@ from typing import Any
 from isoscope.config.tree import flatten
 
 # Where a run is carried out and how often it saves its state stand in the record: they are no part of what it is.
-NOT_IN_DIGEST = frozenset({"training.device", "training.threads", "training.checkpoint_every"})
+NOT_IN_DIGEST = frozenset(
+    {
+        *("training.device", "training.threads", "training.checkpoint_every"),
+        *("extraction.device", "extraction.threads", "measures.threads"),
+    }
+)
 
 
 def run_digest(

@@ -21,10 +21,22 @@ def load_encoder(folder: Path) -> Any:
     Raises `InputError` where the folder is no checkpoint of a text transformer, weights are missing or no safetensors,
     or hold NaN or infinity.
     """
+    return _load(AutoModel, folder)
+
+
+def load_classifier(folder: Path) -> Any:
+    """The classifier in a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
+
+    Raises `InputError` as `load_encoder` does, and where the folder holds no classifier of sequences.
+    """
+    return _load(AutoModelForSequenceClassification, folder)
+
+
+def _load(kind: Any, folder: Path) -> Any:
     config = _config(folder)
     with quiet():
         try:
-            model, info = AutoModel.from_pretrained(
+            model, info = kind.from_pretrained(
                 folder,
                 config=config,
                 dtype=torch.float32,
@@ -41,22 +53,6 @@ def load_encoder(folder: Path) -> Any:
     for name, value in model.named_parameters():
         if not torch.isfinite(value).all():
             raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
-    return model.eval()
-
-
-def load_classifier(folder: Path) -> Any:
-    """The classifier in a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
-
-    Raises `InputError` where the folder holds no classifier of sequences.
-    """
-    config = _config(folder)
-    with quiet():
-        try:
-            model = AutoModelForSequenceClassification.from_pretrained(
-                folder, config=config, dtype=torch.float32, use_safetensors=True, local_files_only=True
-            )
-        except (OSError, ValueError, SafetensorError, RuntimeError) as error:
-            raise InputError(f"checkpoint {folder}: {str(error).strip().splitlines()[0]}") from error
     return model.eval()
 
 

@@ -179,9 +179,9 @@ def _notes(table: pd.DataFrame) -> list[str]:
             f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). "
             "Spectra then have at most as many values as points: read them against the noise at the same n and d."
         )
-    lacking = table[table["figure"] == table["measure"]]
-    for (checkpoint, measure), part in lacking[lacking["value"].isna()].groupby(["checkpoint", "measure"], sort=False):
-        found.append(f"{checkpoint}: {measure} needs more than {part['n'].min()} points, or points that differ.")
+    lacking = table[table["note"].notna() & ~table["degenerate"]]
+    for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False):
+        found.append(f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}.")
     single = table[table["degenerate"]]
     for (checkpoint, vectors), part in single.groupby(["checkpoint", "vectors"], sort=False):
         layers = ", ".join(map(str, sorted(part["layer"].unique())))

@@ -14,7 +14,7 @@ from isoscope import paths
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.stages import ENOUGH, series, stages
+from isoscope.analysis.stages import ENOUGH, SERIES, series, stages
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
@@ -129,10 +129,12 @@ def _classes(project: paths.Project, task: str) -> list[str]:
 
 
 def _stages(folders: Mapping[Key, Path], labels: Labels, seed: int) -> list[dict[str, Any]]:
-    """The stages of every run, and whether it has the snapshots to believe them."""
+    """The stages of every run that has the measures for them, and whether it has the snapshots to believe them."""
     found = []
     for (arm, of), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
+        if not set(SERIES) <= set(geometry["figure"]):
+            continue
         points = len(series(geometry))
         found.append(
             {

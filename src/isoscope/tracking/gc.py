@@ -1,8 +1,10 @@
 """What `.isoscope/` holds and nobody needs: bytes that DVC has, work nobody goes on with, leftovers of dead writers."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,5 +114,12 @@ def _touched(folder: Path) -> float:
 
 
 def _size(path: Path) -> int:
-    paths = path.rglob("*") if path.is_dir() else [path]
-    return sum(one.lstat().st_size for one in paths if one.is_symlink() or one.is_file())
+    """Bytes of a file or of a folder's files; a living run may take away some of them meanwhile."""
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    size = 0
+    for folder, _, files in os.walk(path):  # unlike rglob, it passes over a folder that goes while it looks
+        for name in files:
+            with suppress(FileNotFoundError):
+                size += Path(folder, name).lstat().st_size
+    return size
