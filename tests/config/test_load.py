@@ -157,6 +157,7 @@ def test_every_key_of_an_overlay_misspelt_is_refused_by_name(project: Path, file
         ("variants/fusion/conv2d.yaml:model.fusion.kernel_size=[3,4]", "kernel_size [3, 4] must be odd"),
         ("variants/fusion/conv2d.yaml:model.fusion.start=identity", "start 'identity' needs activation 'none'"),
         ("training.epochs", "expected name=value"),
+        ("training.snapshots.steps=often", "steps: expected 'none' or 'powers' or a valid integer, got 'often'"),
         (
             "variants/fusion/conv2.yaml:model.fusion.bias=true",
             "no such overlay; did you mean 'variants/fusion/conv2d.yaml'?",

@@ -61,6 +61,15 @@ def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, st
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
+@pytest.mark.parametrize(
+    "steps, kept", [("none", []), ("powers", [0, 1, 2, 4, 8]), (5, [0, 5, 10]), (1, list(range(13)))]
+)
+def test_snapshots_are_kept_at_the_steps_asked_for(tmp_path: Path, steps: object, kept: list[int]) -> None:
+    make_loop(tmp_path, snapshots={"steps": steps, "epochs": False}).fit()
+    found = sorted(int(path.name.removeprefix("step-")) for path in (tmp_path / "work").rglob("step-*"))
+    assert found == kept
+
+
 @pytest.mark.parametrize("fusion", [{"kind": "additive"}, CONV2D, FFT], ids=lambda one: one["kind"])
 def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
     """Stopped again and again, a run ends after the same epoch, with the same epoch chosen."""

@@ -27,8 +27,11 @@ def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Ca
     first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
     path, node = _user_path(first["loc"], tree)
     dotted = ".".join(str(part) for part in path)
-    line = f"{origin(dotted)}: {dotted or 'top'}: {_expected(kind, tree, first, path, node)}"
-    return line + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
+    # a value that may be of several kinds has a fault for each of them
+    here = [fault for fault in faults if _user_path(fault["loc"], tree)[0] == path]
+    said = _expected(kind, tree, first, path, node) if len(here) == 1 else _either(here, node)
+    others = len(faults) - len(here)
+    return f"{origin(dotted)}: {dotted or 'top'}: {said}" + (f" (and {others} more)" if others else "")
 
 
 def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
@@ -39,6 +42,8 @@ def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
         inside = (isinstance(node, dict) and part in node) or (isinstance(node, list | tuple) and isinstance(part, int))
         if not inside and isinstance(node, dict) and node.get(_KIND) == part:
             continue
+        if path and not inside and not isinstance(node, dict | list | tuple):
+            continue  # the kind of value that a union tried
         path.append(part)
         node = node[part] if inside and (isinstance(node, dict) or part < len(node)) else None
     return path, node
@@ -67,8 +72,15 @@ def _expected(kind: type[BaseModel], tree: Any, fault: Any, path: list[Any], nod
             tags = [tag.strip(" '") for tag in choices.replace(" or ", ",").split(",")]
             return f"expected {choices}, got {node!r}{nearest(str(node), tags).partition('; known')[0]}"
         case _:
-            expected = fault["msg"].removeprefix("Input should be ").removeprefix("Value should ")
-            return f"expected {expected}, got {node!r}"
+            return f"expected {_wanted(fault)}, got {node!r}"
+
+
+def _either(faults: list[Any], node: Any) -> str:
+    return f"expected {' or '.join(dict.fromkeys(map(_wanted, faults)))}, got {node!r}"
+
+
+def _wanted(fault: Any) -> str:
+    return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value should ")
 
 
 def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:

@@ -32,8 +32,8 @@ class Freeze(Section):
 class Snapshots(Section):
     """Weights kept along the way for the analyses of training dynamics."""
 
-    steps: Literal["none", "powers"]
-    """powers: at steps 0, 1, 2, 4, 8, …"""
+    steps: Literal["none", "powers"] | Count
+    """powers: at steps 0, 1, 2, 4, 8, …; a number: at step 0 and every so many."""
     epochs: bool
     """Whether one is kept after every epoch."""
 

@@ -182,8 +182,7 @@ class Loop:
                 self.point("step/gradient_norm", norm, None)
                 self.point("step/learning_rate", self.optimizer.param_groups[0]["lr"], None)
                 self.display.update(step, self.total, {"loss": loss})
-            if step & (step - 1) == 0:
-                self._keep_snapshot()
+            self._keep_snapshot()
             if self._stopping or (step % self.settings.checkpoint_every == 0 and step < epoch * self.per_epoch):
                 self._save()
             if self._stopping:
@@ -259,8 +258,10 @@ class Loop:
             self.point(f"{split}/{name}", value, epoch)
 
     def _keep_snapshot(self) -> None:
-        if self.settings.snapshots.steps == "powers" and self.ranks.main:
-            self.keeper.snapshot(self.raw_model, self.progress.step)
+        every, step = self.settings.snapshots.steps, self.progress.step
+        due = (step & (step - 1) == 0) if every == "powers" else (every != "none" and step % every == 0)
+        if due and self.ranks.main:
+            self.keeper.snapshot(self.raw_model, step)
 
     def _freeze(self, frozen: bool) -> None:
         for name, parameter in self.raw_model.named_parameters():
