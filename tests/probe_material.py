@@ -1,10 +1,12 @@
 """A tiny probe set, tiny models over it, and their hidden states in a folder, for the tests of what is seen inside."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
@@ -60,4 +62,25 @@ def write_run(folder: Path, *, models: list[Any] | None = None) -> Trajectory:
         write_arrays(folder / "states" / f"{snapshot.name}.safetensors", arrays, "key")
     write_probe(folder, probe)
     write_snapshots(folder, [*snapshots, Snapshot(RANDOM, None, None, False, "r")], {"sha256": probe.digest})
+    return Trajectory(folder)
+
+
+SNAPSHOTS = (
+    Snapshot("step-0", 0, 0, False, "a"),
+    Snapshot("step-5", 5, 1, True, "b"),
+    Snapshot("step-9", 9, 2, False, "c"),
+    Snapshot(RANDOM, None, None, False, "d"),
+)
+
+
+def planted(
+    folder: Path, arrays: Mapping[str, Mapping[str, Any]], *, snapshots: Sequence[Snapshot] = SNAPSHOTS, **tables: Any
+) -> Trajectory:
+    """A run of made-up arrays, by the snapshot's name, and of made-up tables (`probe`, `words`, `tokens`)."""
+    for snapshot in snapshots:
+        single = {name: np.asarray(values, np.float32) for name, values in arrays[snapshot.name].items()}
+        write_arrays(folder / "states" / f"{snapshot.name}.safetensors", single, "key")
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    write_snapshots(folder, list(snapshots), {})
     return Trajectory(folder)

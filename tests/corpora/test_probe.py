@@ -53,6 +53,16 @@ def test_words_are_where_their_tokens_are(tokenizer: WordPieces) -> None:
         assert begin >= 1, "[CLS] is no word"
 
 
+def test_words_are_all_those_of_the_sentences_they_are_drawn_from(tokenizer: WordPieces) -> None:
+    whole = Counter(chosen(tokenizer, words=10_000).words.sentence.tolist())
+    few = chosen(tokenizer, words=30).words
+    counts = Counter(few.sentence.tolist())
+    assert all(counts[sentence] == whole[sentence] for sentence in counts)
+    assert 30 <= len(few.text) < 30 + max(whole.values())
+    more = chosen(tokenizer, words=60).words
+    assert set(few.sentence) < set(more.sentence)
+
+
 def test_shifted_sentences_have_two_neighbouring_words_changed_about(tokenizer: WordPieces) -> None:
     probe = chosen(tokenizer)
     assert 5 < len(probe.shifted.sentence) < len(probe.rows)

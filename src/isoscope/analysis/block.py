@@ -17,6 +17,7 @@ from isoscope.geometry.kernels import kernel_energy
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
 GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
+"""Parts with weights of their own, in the order of `block_gradient`."""
 NEAR = 3
 """Positions at most so far apart are neighbours: a kernel may see both."""
 
@@ -107,17 +108,19 @@ def kernel_table(run: Trajectory) -> pd.DataFrame:
 
 
 def gradient_table(run: Trajectory) -> pd.DataFrame:
-    """Gradient of each part of the embedding block at each snapshot: squared norm of its mean over batches, trace of
-    its covariance, and their ratio, the noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162).
+    """Gradient of each part of the embedding block at each snapshot: its squared norm (unbiased), the trace of its
+    covariance over batches, and their ratio, the noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162);
+    no ratio where the norm is not told from 0. `n`: batches.
     """
     rows = []
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
         if "block_gradient" in arrays.names:
-            for part, (mean, spread) in zip(GRADIENTS, arrays.whole("block_gradient").astype(float), strict=True):
-                if np.isfinite(mean):
-                    noise = spread / mean if mean > 0 else float("nan")
-                    rows.append({**_who(snapshot), "part": part, "mean": mean, "variance": spread, "noise": noise})
+            for part, (norm, spread, n) in zip(GRADIENTS, arrays.whole("block_gradient").astype(float), strict=True):
+                if np.isfinite(norm):
+                    noise = spread / norm if norm > 0 else float("nan")
+                    found = {"mean": norm, "variance": spread, "noise": noise, "n": int(n)}
+                    rows.append({**_who(snapshot), "part": part, **found})
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 

@@ -10,8 +10,22 @@ from isoscope.geometry import moments
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
 
-ALIKE = 1e-5
-"""Points whose spread is below this share of their length are one point: the cell is degenerate."""
+OWN = 0.9
+"""Share of sentences' vectors that must differ: fewer are not of sentences, but of the few tokens that they look at."""
+
+
+def fault(points: Floats, *, sentences: bool) -> str | None:
+    """Why `points` have no geometry to speak of, or None.
+
+    All are one: [CLS] at layer 0 of a fusion that looks at one token at a time. Or they are of `sentences` that share
+    their vectors: there of a kernel, which sees the first word too.
+    """
+    spread = np.sqrt(((points - points.mean(0)) ** 2).sum(1).mean())
+    if spread <= moments.ALIKE * np.sqrt((points**2).sum(1).mean()):
+        return "all points are one"
+    if sentences and (own := moments.distinct(points)) < OWN * len(points):
+        return f"only {own} of {len(points)} vectors differ"
+    return None
 
 
 class Cell:
@@ -48,10 +62,9 @@ class Cell:
         return self.points.shape[1]
 
     @cached_property
-    def degenerate(self) -> bool:
-        """Whether all points are one: layer-0 [CLS] of a model whose fusion looks at one token at a time."""
-        spread = np.sqrt(((self.points - self.points.mean(0)) ** 2).sum(1).mean())
-        return bool(spread <= ALIKE * np.sqrt((self.points**2).sum(1).mean()))
+    def fault(self) -> str | None:
+        """Why these points have no geometry, see `fault`."""
+        return fault(self.points, sentences=self.names is None)
 
     @cached_property
     def raw(self) -> Floats:
@@ -78,14 +91,19 @@ class Cell:
         return [np.sort(random.permutation(self.n)[:size]) for _ in range(self.draws)]
 
     def at_fixed_n(self, function: Callable[[Floats], float]) -> Estimate:
-        """A figure of `subsample` points: mean over subsamples, and the quantiles that hold `confidence` of them."""
+        """A figure of `subsample` points, see `spread`."""
         return self.spread([function(self.points[rows]) for rows in self.subsamples])
 
     def spread(self, figures: list[float]) -> Estimate:
-        """Mean of a figure over subsamples, and the quantiles that hold `confidence` of them; NaN if one is."""
+        """Mean of a figure over subsamples, and the quantiles that hold `confidence` of them; NaN if one is.
+
+        No interval for fewer than two subsamples' worth of points: what overlaps that much hardly varies.
+        """
         values = np.array(figures)
         if not np.isfinite(values).all():
             return Estimate(float("nan"), float("nan"), float("nan"))
+        if self.n < 2 * self.subsample:
+            return Estimate(float(values.mean()), float("nan"), float("nan"))
         low, high = np.quantile(values, [(1 - self.confidence) / 2, (1 + self.confidence) / 2])
         return Estimate(float(values.mean()), float(low), float(high))
 

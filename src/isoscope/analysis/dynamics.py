@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from isoscope.analysis.cells import fault
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.geometry.planes import Alignment, planes
 
@@ -14,7 +15,7 @@ def feature_dynamics(
 
     The frames of a layer are its snapshots; the reference is the chosen epoch's. First table: layer, snapshot,
     sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes, principal angles (degrees) to
-    the reference, and whether the frame is degenerate: all points one.
+    the reference, and whether the frame is degenerate (`isoscope.analysis.cells.fault`).
     """
     snapshots = run.trained
     arrays = [run.arrays(one) for one in snapshots]
@@ -22,8 +23,6 @@ def feature_dynamics(
     for layer in range(arrays[0].shape(vectors)[0]):
         clouds = np.stack([one.layer(vectors, layer) for one in arrays]).astype(np.float64)
         found = planes(clouds, alignment, reference=snapshots.index(run.best))
-        spread = np.sqrt(((clouds - clouds.mean(1, keepdims=True)) ** 2).sum(2).mean(1))
-        one_point = spread <= 1e-5 * np.sqrt((clouds**2).sum(2).mean(1))
         for number, snapshot in enumerate(snapshots):
             coordinates = found.coordinates[number]
             points.append(
@@ -49,7 +48,7 @@ def feature_dynamics(
                     "angle_1": angles[0],
                     "angle_2": angles[1],
                     "reference": snapshots[found.reference].name,
-                    "degenerate": bool(one_point[number]),
+                    "degenerate": fault(clouds[number], sentences=True) is not None,
                 }
             )
     return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"epoch": "Int64"})

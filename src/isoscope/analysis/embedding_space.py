@@ -9,6 +9,7 @@ from sklearn.manifold import TSNE
 
 from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.errors import InputError
+from isoscope.geometry.decoding import decodability
 from isoscope.geometry.neighbours import neighbour_rate
 
 TOKENS = 250
@@ -82,4 +83,26 @@ def neighbour_table(run: Trajectory, *, k: int = 5) -> pd.DataFrame:
                         "n": len(points),
                     }
                 )
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+    """How often word and position are read back linearly from what the block makes of them, beside a control.
+
+    For the first and the chosen snapshot and the random twin, before and after LayerNorm; sentences are held out.
+    """
+    tokens = run.tokens
+    inner = np.flatnonzero(~tokens["end"].to_numpy())
+    groups = tokens["sentence"].to_numpy()[inner]
+    rows = []
+    for snapshot in dict.fromkeys((run.trained[0], run.best, *(one for one in run.snapshots if one.step is None))):
+        arrays = run.arrays(snapshot)
+        if not {"block_word", "block_position"} <= arrays.names:
+            continue
+        targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}
+        for part in ("fused", "normed"):
+            found = decodability(arrays.whole(f"block_{part}")[inner], targets, groups, seed=seed)
+            for name, figures in found.items():
+                who = {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}
+                rows.append({**who, "part": part, "read": name, **figures._asdict()})
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()

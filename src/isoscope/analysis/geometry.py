@@ -59,10 +59,12 @@ class Cells:
         for name in names:
             baseline = self._baseline(name, vectors, cell)
             found, note = _figures(name, cell)
-            if cell.degenerate:  # one point has no geometry: its figures are marked, and none is given
-                found, note = dict.fromkeys(baseline, float("nan")), "all points are one"
+            if cell.fault:  # marked, and no figure given
+                found, note = dict.fromkeys(baseline, float("nan")), cell.fault
             for figure, value in found.items():
+                subsampled = isinstance(value, Estimate)
                 estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
+                n = min(cell.subsample, cell.n) if subsampled else cell.n
                 rows.append(
                     dict(
                         zip(
@@ -70,7 +72,7 @@ class Cells:
                             (
                                 *(snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors),
                                 *(name, figure, *estimate, baseline.get(figure, np.nan)),
-                                *(cell.n, cell.d, cell.degenerate, note),
+                                *(n, cell.d, cell.fault is not None, note),
                             ),
                             strict=True,
                         )
@@ -92,7 +94,7 @@ class Cells:
 def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
     """A measure's figures; where a cell cannot have them, one without a value under the measure's name, and why."""
     function = measure(name)  # refused here where there is none
-    if cell.degenerate:
+    if cell.fault:
         return {}, None
     with quick():
         try:

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from isoscope.corpora.batches import collate, evaluation_batches
+from isoscope.analysis.block import GRADIENTS as PARTS
+from isoscope.corpora.batches import collate
 from isoscope.corpora.probe import ProbeSet
 
-PARTS = ("word", "position", "token_type", "norm", "fusion")
 _CALLED = {
     "word_embeddings": "word",
     "position_embeddings": "position",
@@ -19,12 +19,16 @@ _CALLED = {
 }
 
 
-def block_gradients(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int) -> npt.NDArray[np.float32]:
-    """Squared norm of the mean gradient and trace of its covariance over batches, by part, `[5, 2]`; NaN without a
-    part.
+def block_gradients(
+    model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, batches: int, seed: int
+) -> npt.NDArray[np.float32]:
+    """Squared norm of the gradient, trace of its covariance over batches, and their number, by part `[5, 3]`; NaN
+    without a part.
 
-    Batches of the probe set, dropout off, cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the
-    unbiased variance over batches, summed over parameters. Leaves the model's gradients empty.
+    At most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without replacement, dropout off,
+    cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the unbiased variance over batches, summed
+    over parameters; the squared norm is that of the mean less trace / batches, which noise adds to it: unbiased, and
+    below 0 where noise is all there is. Leaves the model's gradients empty.
     """
     device = next(model.parameters()).device
     parts: dict[str, list[nn.Parameter]] = {name: [] for name in PARTS}
@@ -35,13 +39,12 @@ def block_gradients(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_siz
         if parameter.requires_grad:
             parts[_CALLED[found]].append(parameter)
     wanted = [one for several in parts.values() for one in several]
-    batches = [
-        rows for rows in evaluation_batches(probe.encoded.lengths, batch_size=batch_size) if len(rows) == batch_size
-    ]
+    order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
+    count = min(batches, len(order) // batch_size)
     total = [torch.zeros_like(one) for one in wanted]
     squares = torch.zeros(len(wanted), dtype=torch.float64)
     model.eval()
-    for rows in batches:
+    for rows in order[: count * batch_size].reshape(count, batch_size):
         batch = collate(probe.encoded, rows, pad_id=pad_id)
         ids, mask, types, labels = (
             torch.from_numpy(one).to(device)
@@ -55,12 +58,12 @@ def block_gradients(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_siz
                 squares[number] += float(gradient.double().square().sum())
     for one, needed in before.items():
         one.requires_grad_(needed)
-    count, place = len(batches), {id(one): number for number, one in enumerate(wanted)}
-    rows_out = np.full((len(PARTS), 2), np.nan, np.float32)
+    place = {id(one): number for number, one in enumerate(wanted)}
+    rows_out = np.full((len(PARTS), 3), np.nan, np.float32)
     for row, name in enumerate(PARTS):
         if parts[name] and count > 1:
             numbers = [place[id(one)] for one in parts[name]]
             mean = sum(float((total[number] / count).double().square().sum()) for number in numbers)
-            spread = (sum(float(squares[number]) for number in numbers) - count * mean) / (count - 1)
-            rows_out[row] = mean, max(spread, 0.0)
+            spread = max((sum(float(squares[number]) for number in numbers) - count * mean) / (count - 1), 0.0)
+            rows_out[row] = mean - spread / count, spread, count
     return rows_out

@@ -39,7 +39,10 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
                         "layer": layer + 1,
                         "head": head,
                         **{name: float(values[layer, head].mean()) for name, values in summaries.items()},
-                        **{f"{name}_sd": float(values[layer, head].std(ddof=1)) for name, values in summaries.items()},
+                        **{
+                            f"{name}_sd": float(values[layer, head].std(ddof=1)) if sentences > 1 else float("nan")
+                            for name, values in summaries.items()
+                        },
                         "agreement": None if agreement is None else float(agreement[layer, head]),
                         "between": sum(between) / len(between) if between else None,
                         "n": sentences,

@@ -1,6 +1,6 @@
 """The measures of a cell, by name: each a function of a `Cell` that returns its figures by name.
 
-A figure is a number, or an `Estimate` with an interval. A measure of one's own is registered by a plugin file
+A figure is a number, or an `Estimate` over the cell's subsamples. A measure of one's own is registered by a plugin file
 (`isoscope.plugins.measure`) and then stands beside these.
 """
 
@@ -23,7 +23,7 @@ Measure = Callable[[Cell], Figures]
 
 
 def anisotropy(cell: Cell) -> Figures:
-    """a_1 … a_3 raw, centred and within classes, the share of variance between classes, and a_1 at a fixed n."""
+    """a_1 … a_3 raw, centred and within classes, a_1 of each at a fixed n, the share of variance between classes."""
     found: dict[str, float | Estimate] = {}
     spectra = {"": cell.raw, "_centred": cell.centred, "_within": cell.within}
     for suffix, spectrum in spectra.items():
@@ -31,13 +31,28 @@ def anisotropy(cell: Cell) -> Figures:
             found |= {f"a_{k + 1}{suffix}": float(value) for k, value in enumerate(isotropy.shares(spectrum))}
     if cell.labels is not None:
         found["between_share"] = moments.between_share(cell.points, cell.labels)
-    found["a_1_at_n"] = cell.at_fixed_n(lambda points: float(isotropy.anisotropy(points, 1)[0]))
+    spread: dict[str, list[moments.Floats]] = {"": [], "_centred": [], "_within": []}
+    for rows in cell.subsamples:
+        few = cell.points[rows]
+        spread[""].append(moments.spectrum(few, centred=False))
+        spread["_centred"].append(moments.spectrum(few))
+        if cell.labels is not None:
+            inside = moments.within_classes(few, cell.labels[rows])
+            spread["_within"].append(moments.spectrum(inside, centred=False))
+    for suffix, several in spread.items():
+        if several:
+            found[f"a_1{suffix}_at_n"] = cell.spread([float(isotropy.shares(one, 1)[0]) for one in several])
     found["a_1_floor"] = isotropy.isotropic_floor(cell.n, cell.d)
     return found
 
 
 def isoscore(cell: Cell) -> Figures:
-    """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs)."""
+    """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs).
+
+    Partition isotropy hangs on the scale of the points: they are brought to a root mean squared length of √d, that of
+    the noise beside them, so that layers can be compared.
+    """
+    size = np.sqrt((cell.points**2).mean()) or 1.0
     plug_in, unbiased = isotropy.participation_ratio(cell.centred), isotropy.unbiased_participation_ratio(cell.points)
     return {
         "participation_ratio": plug_in,
@@ -45,7 +60,7 @@ def isoscore(cell: Cell) -> Figures:
         "isoscore": isotropy.isoscore(plug_in, cell.d),
         "isoscore_unbiased": isotropy.isoscore(unbiased, cell.d),
         "effective_rank": isotropy.effective_rank(cell.centred),
-        "log_partition_isotropy": isotropy.partition_isotropy(cell.points),
+        "log_partition_isotropy": isotropy.partition_isotropy(cell.points / size),
     }
 
 

@@ -13,11 +13,10 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from isoscope.analysis.cells import ALIKE
 from isoscope.analysis.trajectory import RANDOM, Arrays, Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry import probes
-from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.moments import Floats, Ints, distinct
 
 FIGURES = ("score", "chance", "control", "selectivity", "compression", "control_compression", "penalty")
 WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
@@ -140,14 +139,6 @@ def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Fl
     return np.asarray(np.fft.irfft(sums, n=width))
 
 
-def distinct(points: npt.ArrayLike) -> int:
-    """How many different vectors there are among `[n, d]`: further apart than `ALIKE` of their length."""
-    cloud = np.asarray(points, np.float64)
-    order = np.argsort(cloud @ np.random.default_rng(0).standard_normal(cloud.shape[1]), kind="stable")
-    steps = np.linalg.norm(np.diff(cloud[order], axis=0), axis=1)
-    return 1 + int((steps > ALIKE * np.sqrt((cloud**2).sum(1).mean())).sum())
-
-
 def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, seed: int) -> list[Cloud]:
     """What is asked of a run: those of `tasks` that it has the sentences, words or treebank for, and two classes in.
 
@@ -188,8 +179,10 @@ def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
     numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
     pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
-    before, after = pairs["word_1"].to_numpy(), pairs["word_2"].to_numpy()
-    right = np.random.default_rng((seed, 11)).permutation(len(pairs)) % 2 == 0
+    # As many pairs as words: more of the same sentences would tell little more.
+    drawn = np.sort(np.random.default_rng((seed, 13)).permutation(len(pairs))[: len(words)])
+    before, after = (pairs[name].to_numpy()[drawn] for name in ("word_1", "word_2"))
+    right = np.random.default_rng((seed, 11)).permutation(len(drawn)) % 2 == 0
     one, other = np.where(right, before, after), np.where(right, after, before)
     rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type comes first in an order drawn of types
     yield Cloud(

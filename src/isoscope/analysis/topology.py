@@ -5,6 +5,7 @@ import pandas as pd
 
 from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.geometry import persistence
+from isoscope.geometry.moments import ALIKE
 
 POINTS = 120
 """Points of a diagram: H1 costs their cube."""
@@ -22,7 +23,7 @@ def topology(run: Trajectory, *, seed: int, vectors: str = "first") -> tuple[pd.
 
     First table: moment, snapshot, degree (0, 1), birth, death. Second: moment, degree, bottleneck and 1-Wasserstein
     distance to the chosen snapshot's diagram, after each cloud is scaled to a root mean squared distance of 1 from its
-    mean, for size alone is no shape; n.
+    mean, for size alone is no shape; n. A moment whose points are all one has neither.
     """
     rows, bars, diagrams = None, [], {}
     for moment, snapshot in moments(run).items():
@@ -32,7 +33,7 @@ def topology(run: Trajectory, *, seed: int, vectors: str = "first") -> tuple[pd.
             rows = np.sort(np.random.default_rng(seed).permutation(len(points))[:POINTS])
         cloud = points[rows] - points[rows].mean(0)
         size = np.sqrt((cloud**2).sum(1).mean())
-        if size == 0:
+        if size <= ALIKE * np.sqrt((points[rows] ** 2).sum(1).mean()):
             continue
         diagrams[moment] = persistence.diagrams(cloud / size)
         for degree, diagram in enumerate(diagrams[moment]):

@@ -19,22 +19,26 @@ class Treebank(Section):
 class Extraction(Section):
     """The probe set, and the pass over it that keeps hidden states."""
 
-    split: Literal["test", "validation", "train"]
-    """Split the sentences come from; those that stand in another split too are left out."""
+    split: Literal["test", "validation"]
+    """Split the sentences come from; those that stand in another split too are left out. Those of validation have
+    chosen the epoch.
+    """
     share: Annotated[float, Field(gt=0, le=1)]
     """Share of its distinct sentences."""
     sentences: Count | None
     """Sentences at most; null for the whole share."""
     words: Count
-    """Word occurrences sampled from them."""
+    """Words looked at, at least: all those of so many sentences as hold them."""
     block: Count
     """Sentences whose tokens' embedding parts are kept."""
     attended: Count
     """Sentences of the attention pass."""
+    gradients: Annotated[int, Field(ge=2)]
+    """Batches of 16 sentences whose gradients of the embedding block are compared."""
     treebank: Treebank | None
     """Where probes of words find tags and trees; null: they are not run."""
     seed: Seed
-    """Of these samples, and of the twin with random weights."""
+    """Of these samples."""
     batch_size: Count
     """Sentences per forward pass."""
     precision: Literal["fp32", "bf16"]

@@ -14,7 +14,7 @@ from isoscope.errors import InputError
 
 
 class Words(NamedTuple):
-    """A sample of word occurrences: sentence of each, its text, and its tokens `begin` … `end` − 1; `[W]` each."""
+    """Every word of a sample of sentences: its sentence, its text, and its tokens `begin` … `end` − 1; `[W]` each."""
 
     sentence: Indices
     begin: Indices
@@ -83,10 +83,11 @@ def probe_set(
     attended: int,
     seed: int,
 ) -> ProbeSet:
-    """Tokens of the sentences `rows` of `table`, cut to `max_length`; `words`, `block`, `attended`: how many of each.
+    """Tokens of the sentences `rows` of `table`, cut to `max_length`; `block`, `attended`: how many of them.
 
-    A word is what the tokenizer's own splitting says it is; words cut off by `max_length` are not drawn. Labels are the
-    table's, −1 where it has none.
+    Sentences are drawn until they hold `words` words, all of which are kept: the mean of a sentence's words is then its
+    own. A word is what the tokenizer's own splitting says it is; those cut off by `max_length` are none. Labels are
+    the table's, −1 where it has none.
     """
     taken = table.take(rows)
     columns = text_columns(taken)
@@ -109,8 +110,7 @@ def probe_set(
         for number, one in enumerate(encodings)
         for part, span, place in _spans(one)
     ]
-    drawn = np.sort(_drawn(np.arange(len(spans)), min(words, len(spans)), seed, 1))
-    kept = [spans[place] for place in drawn]
+    kept = _whole_sentences(spans, len(rows), words, seed)
     sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
     everyone = np.arange(len(rows))
     shifted = _shifted(encoded, [[span for span in spans if span[0] == number] for number in everyone], seed)
@@ -141,6 +141,15 @@ def _spans(encoding: object) -> list[tuple[int, tuple[int, int], tuple[int, int]
             found.append((part, (token, token + 1), tuple(places[token])))
         before = (part, word)
     return found
+
+
+def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) -> list[Any]:
+    """The words of as many sentences, in a drawn order, as hold `words` of them or more; by sentence and place."""
+    counts = np.bincount([span[0] for span in spans], minlength=sentences)
+    order = _drawn(np.arange(sentences), sentences, seed, 1)
+    before = np.cumsum(counts[order]) - counts[order]
+    chosen = set(order[before < words].tolist())
+    return [span for span in spans if span[0] in chosen]
 
 
 def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:

@@ -9,6 +9,8 @@ from isoscope.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+ALIKE = 1e-5
+"""Points that differ by less than this share of their length differ by rounding."""
 
 
 class CovarianceTraces(NamedTuple):
@@ -31,6 +33,17 @@ def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
     if not np.isfinite(cloud).all():
         raise InputError("points: NaN or infinity among them")
     return cloud
+
+
+def distinct(points: npt.ArrayLike) -> int:
+    """How many different points there are: further apart than `ALIKE` of their root mean squared length.
+
+    They are told apart along a drawn direction, in O(nd + n log n).
+    """
+    cloud = as_cloud(points, least=1)
+    order = np.argsort(cloud @ np.random.default_rng(0).standard_normal(cloud.shape[1]), kind="stable")
+    steps = np.linalg.norm(np.diff(cloud[order], axis=0), axis=1)
+    return 1 + int((steps > ALIKE * np.sqrt((cloud**2).sum(1).mean())).sum())
 
 
 def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:

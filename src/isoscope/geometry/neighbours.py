@@ -23,8 +23,10 @@ def neighbour_rate(
     """Among a point's k nearest by cosine, of other `groups` (sentences), how many share its `attribute`.
 
     Chance is the share among all points of other groups. In the full space, so that a map's distortions play no part.
-    Raises `InputError` where a point has fewer than k others to be near to.
+    Raises `InputError` where a point has fewer than k others to be near to, and for k below 1.
     """
+    if k < 1:
+        raise InputError(f"k: {k}, but a point has one nearest neighbour at least")
     unit = units(points)
     value, of = (np.unique(np.asarray(one), return_inverse=True)[1].ravel() for one in (attribute, groups))
     if not len(value) == len(of) == len(unit):

@@ -142,7 +142,12 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
             arrays = snapshot_arrays(classifier.base_model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
             arrays |= passes.head(classifier.state_dict())
             arrays["block_gradient"] = block_gradients(
-                classifier, chosen, pad_id=tokenizer.pad_id, batch_size=GRADIENT_BATCH
+                classifier,
+                chosen,
+                pad_id=tokenizer.pad_id,
+                batch_size=GRADIENT_BATCH,
+                batches=extraction.gradients,
+                seed=extraction.seed,
             )
         write_arrays(path, arrays, f"{key} {source.snapshot.weights}")
     write_probe(run.work, chosen)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from isoscope import paths, plugins
 from isoscope.analysis import block
 from isoscope.analysis.dynamics import feature_dynamics
-from isoscope.analysis.embedding_space import neighbour_table
+from isoscope.analysis.embedding_space import decoding_table, neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
 from isoscope.analysis.parquet import write_parquet
@@ -147,6 +147,7 @@ def _tables(
         ("gradients", block.gradient_table(run)),
         ("dimensions", block.dimension_table(run)),
         ("neighbours", neighbour_table(run)),
+        ("decoding", decoding_table(run, seed=measures.seed)),
         ("ranks", rank_table(run)),
     ):
         if len(table):

@@ -12,6 +12,7 @@ from isoscope.figures import (
     dimensions,
     dynamics,
     embedding_space,
+    evidence,
     gradients,
     layers,
     persistence,
@@ -76,6 +77,8 @@ def pictures(
         points = tables["map"][tables["map"]["moment"] == moment]
         yield f"map-{called}", embedding_space.scatter(points, method="t-SNE")
         yield f"cosines-{called}", tokens.cosine_maps(_cosines(one, first=moment == "first"))
+    if "decoding" in tables and "neighbours" in tables:
+        yield "evidence", evidence.embedding_evidence(tables["neighbours"], tables["decoding"])
     optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
         "cosines": tokens.cosine_summary,
         "attention": attention.attention_curves,

@@ -1,0 +1,90 @@
+"""What a linear map reads back from vectors: the vectors that they were made from."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.errors import InputError
+from isoscope.geometry.contextuality import units
+from isoscope.geometry.moments import Floats, as_cloud, indices
+
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""Penalties beside the mean squared singular value of the points."""
+
+
+class Decoded(NamedTuple):
+    """Share of n held-out points whose own target is the nearest of all `candidates` to what is read from them.
+
+    `control`: the same where the map was learned from shuffled pairs.
+    """
+
+    rate: float
+    control: float
+    candidates: int
+    n: int
+
+
+def decodability(
+    points: npt.ArrayLike,
+    targets: Mapping[str, npt.ArrayLike],
+    groups: npt.ArrayLike,
+    *,
+    seed: int,
+    folds: int = 5,
+) -> dict[str, Decoded]:
+    """How often a target `[n, e]` is found again from points `[n, d]`, for each name of `targets`.
+
+    A ridge map from points to targets is learned on all folds but one, which hold whole `groups` (sentences); of the
+    other's points the prediction's nearest by cosine, among all different targets, is compared with their own. The
+    penalty is that of least leave-one-out error in training. One decomposition of the points serves all targets.
+    Raises `InputError` for fewer groups than folds, and for targets that are all one.
+    """
+    cloud = as_cloud(points, least=2)
+    group = indices(groups, len(cloud), "groups")
+    if group.max() + 1 < folds:
+        raise InputError(f"groups: {group.max() + 1}, but {folds} folds need as many")
+    draw = np.random.default_rng(seed)
+    fold = draw.permutation(group.max() + 1)[group] % folds
+    known = {name: _distinct(name, values, len(cloud)) for name, values in targets.items()}
+    hits = {name: np.zeros(2) for name in targets}
+    for one in range(folds):
+        train, test = cloud[fold != one], cloud[fold == one]
+        mean = train.mean(0)
+        left, values, right = np.linalg.svd(train - mean, full_matrices=False)
+        held = (test - mean) @ right.T
+        shuffled = draw.permutation(len(train))
+        for name, (candidates, of) in known.items():
+            wanted, own = candidates[of[fold != one]], of[fold == one]
+            for column, pairs in enumerate((wanted, wanted[shuffled])):
+                read = held @ _map(left, values, pairs)
+                near = units(candidates - wanted.mean(0)) @ units(read).T
+                hits[name][column] += (near.argmax(0) == own).sum()
+    n = len(cloud)
+    return {
+        name: Decoded(float(hits[name][0]) / n, float(hits[name][1]) / n, len(candidates), n)
+        for name, (candidates, _) in known.items()
+    }
+
+
+def _distinct(name: str, values: npt.ArrayLike, n: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+    rows, of = np.unique(as_cloud(values), axis=0, return_inverse=True)
+    if len(of.ravel()) != n or len(rows) < 2:
+        raise InputError(f"{name}: {len(rows)} different targets of {of.size}; expected {n} targets, not all the same")
+    return rows, of.ravel()
+
+
+def _map(left: Floats, values: Floats, wanted: Floats) -> Floats:
+    """Coefficients `[axes, e]` of centred targets in the principal axes of the training points."""
+    rest = wanted - wanted.mean(0)
+    along = left.T @ rest
+    energy = values**2
+    best, least = np.zeros_like(energy), np.inf
+    for ridge in RIDGES:
+        shrunk = energy / (energy + ridge * energy.mean())
+        hat = ((left**2) @ shrunk + 1 / len(left))[:, None]
+        error = float((((rest - left @ (shrunk[:, None] * along)) / (1 - hat)) ** 2).sum())
+        if error < least:
+            best, least = shrunk, error
+    return np.asarray((best / np.where(values > 0, values, 1.0))[:, None] * along)
