@@ -23,6 +23,8 @@ class Extraction(Section):
     """Split the sentences come from; those that stand in another split too are left out. Those of validation have
     chosen the epoch.
     """
+    every: Count
+    """Every so-many-th snapshot is looked into; the first, the chosen and the last one always."""
     share: Annotated[float, Field(gt=0, le=1)]
     """Share of its distinct sentences."""
     sentences: Count | None

@@ -121,7 +121,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
     if extraction.threads is not None:
         torch.set_num_threads(extraction.threads)
     run.begin(device=extraction.device, threads=torch.get_num_threads(), precision=extraction.precision)
-    sources = sources_of(trained)
+    sources = sources_of(trained, every=extraction.every)
     tokenizer, max_length = _tokenizer(trained)
     chosen = _probe_set(extraction, data, tokenizer, max_length)
     bank = _treebank(extraction, run.project, tokenizer, max_length)
@@ -177,8 +177,10 @@ def snapshot_arrays(
     return found | passes.kernel(model.state_dict())
 
 
-def sources_of(trained: Path) -> list[Source]:
-    """The snapshots and kept checkpoints of a finished run, by step, and a twin with other random weights."""
+def sources_of(trained: Path, *, every: int) -> list[Source]:
+    """Every so-many-th of the snapshots and kept checkpoints of a finished run, by step, the chosen and the last one
+    among them, and a twin with other random weights.
+    """
     points = list(read_points(read_output(trained)))
     # The test split is scored at the end, for the epoch that was chosen: its points say nothing about steps.
     of_epochs = [one for one in points if one.get("epoch") is not None and one["name"].startswith("validation/")]
@@ -190,6 +192,7 @@ def sources_of(trained: Path) -> list[Source]:
         folders.setdefault(steps[int(one.name.removeprefix("epoch-"))], one)
     if not folders:
         raise InputError(f"{trained}: neither snapshots nor checkpoints in it; train this run again")
+    taken = {*sorted(folders)[::every], max(folders), *(steps[one] for one in steps if one == best)}
     found = [
         Source(
             Snapshot(
@@ -202,6 +205,7 @@ def sources_of(trained: Path) -> list[Source]:
             folder,
         )
         for step, folder in sorted(folders.items())
+        if step in taken
     ]
     first = found[0].folder
     return [*found, Source(Snapshot(RANDOM, None, None, False, checkpoint_digest(first)), first)]
