@@ -107,6 +107,18 @@ def test_a_spectrum_counts_where_another_order_of_the_axes_changes_it(tmp_path: 
     assert not (table["flatness_permuted"] == other["flatness_permuted"]).any()
 
 
+def test_magnitudes_are_numpys_and_a_tone_stands_at_its_frequency(tmp_path: Path) -> None:
+    tone = np.cos(2 * np.pi * 5 * np.arange(64) / 64) + 1e-3 * noise(len(TOKEN), 64)
+    table = block.magnitude_table(run(tmp_path, block_word=noise(len(TOKEN), 64), block_fused=tone))
+    assert table["snapshot"].unique().tolist() == ["step-0", "step-5"]
+    fused = rows(table, part="fused", snapshot="step-5").set_index("frequency")["magnitude"]
+    assert fused.idxmax() == 5
+    assert fused[5] == pytest.approx(31.0, rel=0.05), "all there is, over a mean of 1"
+    word = rows(table, part="word", snapshot="step-0").set_index("frequency")["magnitude"]
+    power = (np.abs(np.fft.rfft(noise(len(TOKEN), 64))) ** 2).mean(0)[1:32] ** 0.5
+    assert word.tolist() == pytest.approx((power / power.mean()).tolist())
+
+
 @pytest.mark.parametrize("sources", [["position", "word"], THREE])
 def test_a_kernels_energy_goes_by_the_fusions_own_order_of_sources(tmp_path: Path, sources: list[str]) -> None:
     fusion = Conv2d(**{name: value for name, value in CONV2D.items() if name != "kind"} | {"sources": sources})
@@ -119,6 +131,12 @@ def test_a_kernels_energy_goes_by_the_fusions_own_order_of_sources(tmp_path: Pat
     weights = kernel({f"bert.embeddings.fusion.{name}": one for name, one in fusion.state_dict().items()})
     table = block.kernel_table(run(tmp_path, **weights))
     assert table["snapshot"].unique().tolist() == ["step-0", "step-5", "step-9"]  # not of the twin
+    single = rows(block.weight_table(Trajectory(tmp_path)), snapshot="step-5").set_index("source")
+    assert single.groupby("source")["weight"].max().to_dict() == {name: sizes[name] for name in sources}
+    loud = single[single["weight"] != 0]
+    assert {name: (row["token"], row["hidden"]) for name, row in loud.iterrows()} == {
+        name: (places[name][0] - 1, places[name][1] - 1) for name in sources
+    }
     found = rows(table, snapshot="step-5").set_index("source")
     assert found["norm"].to_dict() == {name: sizes[name] for name in sources}
     total = sum(sizes[name] ** 2 for name in sources)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from isoscope.analysis.embedding_space import joint_map, neighbour_table
+from isoscope.analysis.embedding_space import decoding_table, joint_map, neighbour_table
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
@@ -131,3 +131,17 @@ def test_tokens_of_one_sentence_have_no_neighbours_in_others(tmp_path: Path) -> 
     alone = {name: values[:LENGTH] for name, values in TOKENS.items()}
     with pytest.raises(InputError, match="fewer than 5 others in other groups"):
         neighbour_table(run(tmp_path, alone, block_normed=by_word()[:LENGTH]))
+
+
+def test_word_and_position_are_read_back_from_a_sum_and_not_from_noise(tmp_path: Path) -> None:
+    word, position = (np.random.default_rng(seed).standard_normal((100, D)) for seed in (3, 4))
+    parts = {"block_word": word[TOKEN], "block_position": position[POSITION]}
+    summed = parts | {"block_fused": word[TOKEN] + position[POSITION], "block_normed": noise()}
+    run = planted(tmp_path, {one.name: summed for one in SNAPSHOTS}, tokens=TOKENS)
+    found = decoding_table(run, seed=0)
+    assert set(found["snapshot"]) == {"step-0", "step-5", "random"}
+    assert (found.loc[found["part"] == "fused", "rate"] > 0.95).all()
+    assert (found.loc[found["part"] == "normed", "rate"] < 0.6).all()
+    assert found["n"].eq(INNER.size).all()
+    assert found[found["read"] == "word"]["candidates"].eq(TYPES).all()
+    assert found[found["read"] == "position"]["candidates"].eq(LENGTH - 2).all()

@@ -40,6 +40,7 @@ def test_what_went_in_comes_out(tmp_path: Path) -> None:
     assert found[["step", "note"]].isna().to_numpy().tolist() == [[False, True], [False, False], [True, True]]
     assert [one.name for one in path.parent.iterdir()] == ["table.parquet"]
     assert pq.read_schema(path).field("step").type == pa.int64()
+    assert pq.read_schema(path).metadata is None  # of the library that wrote it
 
 
 def test_equal_tables_are_equal_bytes_whatever_their_index(tmp_path: Path) -> None:

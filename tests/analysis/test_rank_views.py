@@ -108,6 +108,15 @@ def test_the_whole_model_is_the_model_itself(tmp_path: Path) -> None:
     assert accuracies(rank_table(made), "dropped")[0] == 27 / 32
 
 
+def test_the_pooler_saturates(tmp_path: Path) -> None:
+    """tanh 3 < 1.5 tanh 1.2, though 3 > 1.5 · 1.2."""
+    points = np.outer(2 * LABELS - 1, [3.0, 1.2] + [0.0] * (D - 2))
+    reader = np.zeros((2, D))
+    reader[1, :2] = [-1.0, 1.5]
+    table = rank_table(run(tmp_path, points, head(0) | {"head_classifier": reader}))
+    assert accuracies(table, "dropped")[0] == 1.0
+
+
 def test_points_that_are_all_one_are_classified_alike(tmp_path: Path) -> None:
     table = rank_table(run(tmp_path, np.tile(cloud(0)[1], (N, 1)), head(0), np.arange(N) % 4 // 3))
     assert (table["accuracy"] == 0.25).all()

@@ -10,7 +10,7 @@ from ripser import ripser
 from scipy.stats import ortho_group
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.topology import POINTS, moments, topology
+from isoscope.analysis.topology import POINTS, arm_distances, moments, topology
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
@@ -133,3 +133,17 @@ def test_a_run_of_one_snapshot_has_it_at_every_moment_and_no_twin_if_there_is_no
 def test_two_sentences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="points: 2, but this measure needs at least 3"):
         topology(run(tmp_path, blob(2), blob(2), blob(2), blob(2)), seed=0)
+
+
+def test_arms_are_as_far_apart_as_their_chosen_diagrams(tmp_path: Path) -> None:
+    runs = {
+        "ring": run(tmp_path / "ring", blob(60), circle(60), blob(60), blob(60)),
+        "turned": run(tmp_path / "turned", blob(60, 5), moved(circle(60)), blob(60), blob(60)),
+        "cloud": run(tmp_path / "cloud", circle(60), blob(60), circle(60), circle(60)),
+    }
+    bars = pd.concat([topology(one, seed=0)[0].assign(arm=arm, seed=0) for arm, one in runs.items()])
+    found = arm_distances(bars).set_index(["arm", "other", "degree"]).sort_index()
+    assert len(found) == 3 * 2
+    assert found.loc[("ring", "turned"), ["bottleneck", "wasserstein"]].to_numpy() == pytest.approx(0.0, abs=1e-3)
+    longest_bar = longest(bars[bars["arm"] == "ring"], "chosen")[0]
+    assert found.loc[("ring", "cloud", 1), "bottleneck"] > 0.3 * longest_bar

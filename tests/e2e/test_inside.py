@@ -13,6 +13,7 @@ from filelock import FileLock
 
 from browser import opened
 from isoscope.analysis.trajectory import Trajectory
+from isoscope.stages.extract import sources_of
 from isoscope.tracking.provenance import file_md5s
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, make
 
@@ -175,6 +176,18 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     assert len(Trajectory(states(project, "conv2d")).trained) == 1
     assert json.loads((project.folder / "reports/fusion/inside/stages.json").read_text("utf-8")) == []
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 100])
+def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explored: Finished, every: int) -> None:
+    trained = explored.project.folder / "models/fusion/additive/seed-0"
+    everything = [one.snapshot for one in sources_of(trained, every=1)][:-1]
+    *taken, twin = (one.snapshot for one in sources_of(trained, every=every))
+    assert twin.step is None
+    assert {one.name for one in everything[::every]} <= {one.name for one in taken}
+    assert [one.best for one in taken].count(True) == 1
+    assert taken[-1] == everything[-1]
+    assert len(taken) <= -(-len(everything) // every) + 2
 
 
 def test_wrong_input_is_one_line(project: Project) -> None:

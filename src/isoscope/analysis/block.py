@@ -86,6 +86,38 @@ def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
+def magnitude_table(run: Trajectory) -> pd.DataFrame:
+    """Root mean squared magnitude of each frequency, over a mean of 1, first and chosen snapshot: part, frequency."""
+    rows = []
+    for snapshot in dict.fromkeys((run.trained[0], run.best)):
+        arrays = run.arrays(snapshot)
+        for part in PARTS:
+            if part in arrays.names:
+                points = arrays.whole(part)
+                found = fourier(points).magnitude
+                named = {**_who(snapshot), "part": part.removeprefix("block_"), "n": len(points)}
+                frequency, magnitude = np.arange(1, len(found) + 1), found / found.mean()
+                rows.append(pd.DataFrame({**named, "frequency": frequency, "magnitude": magnitude}))
+    return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def weight_table(run: Trajectory) -> pd.DataFrame:
+    """The fusion's kernel at each snapshot, a weight a row: source, place along tokens and hidden axis (0: middle)."""
+    rows = []
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "kernel" in arrays.names:
+            weights = arrays.whole("kernel")
+            for (source, token, hidden), weight in np.ndenumerate(weights):
+                place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
+                rows.append({**_who(snapshot), "source": _sources(weights)[source], **place, "weight": float(weight)})
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
+    return ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
+
+
 def kernel_table(run: Trajectory) -> pd.DataFrame:
     """Where the energy of the fusion's kernel lies at each snapshot; empty without a kernel."""
     rows = []
@@ -94,8 +126,7 @@ def kernel_table(run: Trajectory) -> pd.DataFrame:
         if "kernel" in arrays.names:
             weights = arrays.whole("kernel")
             energy = kernel_energy(weights)
-            names = ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
-            for source, name in enumerate(names):
+            for source, name in enumerate(_sources(weights)):
                 rows.append(
                     {
                         **_who(snapshot),

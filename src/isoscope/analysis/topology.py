@@ -1,5 +1,7 @@
 """Persistence diagrams of [CLS] at the last layer, over a few snapshots, and how far apart they are."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 
@@ -52,3 +54,19 @@ def topology(run: Trajectory, *, seed: int, vectors: str = "first") -> tuple[pd.
         if "chosen" in diagrams
     ]
     return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
+
+
+def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
+    """Bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
+
+    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` as `topology` gives them, with arm and seed.
+    """
+    rows = []
+    chosen = bars[bars["moment"] == "chosen"]
+    for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
+        found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
+        for arm, other in combinations(found, 2):
+            pair = found[arm], found[other]
+            distances = {"bottleneck": persistence.bottleneck(*pair), "wasserstein": persistence.wasserstein(*pair)}
+            rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
+    return pd.DataFrame(rows)

@@ -11,13 +11,15 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from isoscope import paths
+from isoscope.analysis.differences import chosen_figures, differences
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.stages import ENOUGH, SERIES, series, stages
+from isoscope.analysis.topology import arm_distances
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
-from isoscope.config.project import Study
+from isoscope.config.project import Analysis, Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.figures.style import to_png, to_svg
@@ -31,7 +33,9 @@ Labels = npt.NDArray[np.int64]
 BY_LAYER = ("linear_separability", "avg_sim", "a_1_centred")
 
 
-def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
+def explore(
+    measures: Measures, analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project
+) -> Path:
     """Write `reports/<study>/inside/`: tables (parquet), stages, the explorer's data, and `figures/` (SVG and PNG).
 
     Raises `InputError` where a run was not measured.
@@ -46,7 +50,7 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
     ]
     if missing or not cells:
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing) or 'no seeds'}; run: isoscope repro")
-    run = Run(project, _identity(measures, name, study.task, folders, project))
+    run = Run(project, _identity(measures, analysis, name, study.task, folders, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with StopSignal() as stop, tracked(run, stop), threadpool_limits(measures.threads):
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
@@ -59,25 +63,28 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
         found = _stages(folders, labels, measures.seed)
         names = _classes(project, study.task)
         tables["map"] = _map(trajectories, measures)
+        if "bars" in tables and len(tables["bars"]):
+            tables["arm_distances"] = arm_distances(tables["bars"])
+        tables["differences"] = differences(
+            chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
+        )
         planes = {key: pd.read_parquet(folder / "planes.parquet") for key, folder in folders.items()}
         frames = {key: pd.read_parquet(folder / "frames.parquet") for key, folder in folders.items()}
         data = explorer(trajectories, planes, frames) | {"classes": names}
-        with replacing(target, "table") as fresh:
+        source = {"Source": f"isoscope digest {run.digest}"}
+        with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for one, table in tables.items():
                 if one != "planes":
                     write_parquet(table, fresh / f"{one}.parquet")
             write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
-        write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
-        printed = target / "png"
-        source = {"Source": f"isoscope digest {run.digest}"}
-        with replacing(drawn, "table") as fresh:
+            (fresh / "png").mkdir()  # for papers; DVC shows the SVG
             for one, figure in pictures(tables, trajectories, labels, names, _staged(tables["probing"], found)):
                 if stop.received is not None:
                     raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command begins it anew")
-                write_text(fresh / f"{one}.svg", to_svg(figure, source), "table")
-                printed.mkdir(exist_ok=True)  # for papers; DVC shows the SVG
-                (printed / f"{one}.png").write_bytes(to_png(figure, metadata=source))
+                write_text(shown / f"{one}.svg", to_svg(figure, source), "table")
+                (fresh / "png" / f"{one}.png").write_bytes(to_png(figure, metadata=source))
+        write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
         for path in sorted(drawn.glob("*.svg")):
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
@@ -85,7 +92,7 @@ def explore(measures: Measures, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _identity(
-    measures: Measures, name: str, task: str, folders: Mapping[Key, Path], project: paths.Project
+    measures: Measures, analysis: Analysis, name: str, task: str, folders: Mapping[Key, Path], project: paths.Project
 ) -> Identity:
     md5s = {folder.relative_to(project.folder).as_posix(): dvc_md5(folder) for folder in folders.values()}
     digests = {
@@ -99,7 +106,7 @@ def _identity(
         seed=None,
         task=task,
         axes={},
-        params={"measures": measures.model_dump(mode="json")},
+        params={"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")},
         inputs=md5s,
         input_paths=md5s | digests,
         plugins={},
@@ -133,7 +140,7 @@ def _stages(folders: Mapping[Key, Path], labels: Labels, seed: int) -> list[dict
     found = []
     for (arm, of), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
-        if not set(SERIES) <= set(geometry["figure"]):
+        if not set(SERIES) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
             continue
         points = len(series(geometry))
         found.append(
@@ -159,7 +166,7 @@ def _staged(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
-    """The joint map of the arms' first seeds, untrained and at the chosen epoch."""
+    """The joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = dict(reversed(first_seeds(runs).items()))
     most = min(TOKENS, max(3, 1200 // len(one)))
     moments = {

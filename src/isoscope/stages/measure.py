@@ -15,6 +15,7 @@ from isoscope.analysis.embedding_space import decoding_table, neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
 from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.learning import learning_table
 from isoscope.analysis.probing import baselines_table, probing_table
 from isoscope.analysis.rank_views import rank_table
 from isoscope.analysis.topology import topology
@@ -102,6 +103,9 @@ def _probes(run: Trajectory, measures: Measures, data: Path, title: str) -> Iter
         for name in shown
     ]
     yield "probing", pd.concat(parts, ignore_index=True)
+    learning = learning_table(run, vectors=measures.probes.vectors, seed=seed, folds=folds)
+    if len(learning):
+        yield "learning", learning
     train = pq.read_table(data / "train.parquet")
     joined = [" ".join(text) for text in texts(train)]
     yield "baselines", baselines_table(run, joined, train["label"].to_numpy(), seed=seed, folds=folds)
@@ -143,7 +147,9 @@ def _tables(
     for name, table in (
         ("cosines", block.cosine_table(run)),
         ("spectrum", block.spectrum_table(run, seed=measures.seed)),
+        ("magnitudes", block.magnitude_table(run)),
         ("kernel", block.kernel_table(run)),
+        ("weights", block.weight_table(run)),
         ("gradients", block.gradient_table(run)),
         ("dimensions", block.dimension_table(run)),
         ("neighbours", neighbour_table(run)),

@@ -15,6 +15,8 @@ from isoscope.figures import (
     evidence,
     gradients,
     layers,
+    learning,
+    magnitudes,
     persistence,
     probing,
     spectrum,
@@ -52,8 +54,9 @@ def pictures(
         for figure in figures:
             if ((geometry["vectors"] == vectors) & (geometry["figure"] == figure)).any():
                 yield f"layers-{figure}-{vectors}", layers.layer_by_snapshot(geometry, figure, vectors=vectors)
-    there = [one for one in CURVES if (geometry["figure"] == one).any()]
-    yield "curves", trajectories.geometry_curves(geometry, there)
+    of_first = geometry.loc[geometry["vectors"] == "first", "figure"]
+    if there := [one for one in CURVES if (of_first == one).any()]:
+        yield "curves", trajectories.geometry_curves(geometry, there)
     one = dict(reversed(first_seeds(runs).items()))
     for arm, run in one.items():
         seed = next(seed for other, seed in runs if other == arm)
@@ -73,20 +76,23 @@ def pictures(
                 layers=_some(run),
             ),
         )
-    for moment, called in (("first", "untrained"), ("chosen", "chosen")):
+    for moment in ("first", "chosen"):
         points = tables["map"][tables["map"]["moment"] == moment]
-        yield f"map-{called}", embedding_space.scatter(points, method="t-SNE")
-        yield f"cosines-{called}", tokens.cosine_maps(_cosines(one, first=moment == "first"))
+        yield f"map-{moment}", embedding_space.scatter(points, method="t-SNE")
+        yield f"pca-{moment}", embedding_space.scatter(points, method="PCA")
+        yield f"cosines-{moment}", tokens.cosine_maps(_cosines(one, first=moment == "first"))
     if "decoding" in tables and "neighbours" in tables:
         yield "evidence", evidence.embedding_evidence(tables["neighbours"], tables["decoding"])
     optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
         "cosines": tokens.cosine_summary,
         "attention": attention.attention_curves,
         "spectrum": spectrum.spectra,
+        "magnitudes": magnitudes.frequency_magnitudes,
         "kernel": spectrum.kernel,
         "dimensions": dimensions.hidden_dimensions,
         "gradients": gradients.gradient_noise,
         "bars": persistence.persistence_diagrams,
+        "learning": learning.learning_curves,
     }
     for table, draw in optional.items():
         if table in tables and len(tables[table]):
@@ -121,18 +127,19 @@ def _some(run: Trajectory) -> list[int]:
 
 
 def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, Floats]]:
-    """The same tokens in all arms, after the block's LayerNorm."""
+    """The same tokens in all arms after the block's LayerNorm, [CLS] and [SEP] left out."""
     found = []
     for arm, run in runs.items():
         arrays = run.arrays(run.trained[0] if first else run.best)
-        unit = units(arrays.whole("block_normed")[:SQUARE])
+        inner = np.flatnonzero(~run.tokens["end"].to_numpy())[:SQUARE]
+        unit = units(arrays.whole("block_normed")[inner])
         found.append((arm, unit @ unit.T))
     return found
 
 
 def _responses(runs: Mapping[str, Trajectory]) -> Iterator[tuple[str, Floats]]:
     for arm, run in runs.items():
-        for snapshot, called in ((run.trained[0], "untrained"), (run.best, "chosen")):
+        for snapshot, called in {run.trained[0]: "first", run.best: "chosen"}.items():
             arrays = run.arrays(snapshot)
             if "kernel" in arrays.names:
                 weights = arrays.whole("kernel")

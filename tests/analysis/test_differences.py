@@ -1,0 +1,73 @@
+"""Arms compared by what they look like inside: against scipy, and only where there is something to compare."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from isoscope.analysis.differences import chosen_figures, differences
+from isoscope.analysis.statistics import holm
+
+SEEDS = range(5)
+
+
+def figures(**shift: float) -> pd.DataFrame:
+    """Two figures of arms whose mean is shifted, five seeds each."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for arm, by in shift.items():
+        for figure in ("avg_sim", "a_1"):
+            noise = 0.1 * draw.standard_normal(len(SEEDS))
+            rows += [
+                {"arm": arm, "seed": seed, "figure": figure, "value": by + one}
+                for seed, one in zip(SEEDS, noise, strict=True)
+            ]
+    return pd.DataFrame(rows)
+
+
+def test_a_difference_is_scipys_paired_t_and_holm_counts_the_whole_table() -> None:
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    found = differences(table, confidence=0.95, power=0.8)
+    assert len(found) == 4
+    assert set(found["reference"]) == {"additive"}
+    wide = table.pivot_table(index=["figure", "seed"], columns="arm", values="value")
+    for row in found.itertuples():
+        own, base = wide.loc[row.figure, row.arm], wide.loc[row.figure, "additive"]
+        peer = stats.ttest_rel(own, base)
+        assert row.p == pytest.approx(peer.pvalue)
+        assert (row.low, row.high) == pytest.approx(tuple(peer.confidence_interval(0.95)))
+        assert row.difference == pytest.approx((own - base).mean())
+        assert row.detectable == pytest.approx(1.68 * (own - base).std(), rel=0.01)
+        assert row.n == len(SEEDS)
+    assert found["p_holm"].tolist() == pytest.approx(holm(found["p"].tolist()))
+    assert (found.loc[found["arm"] == "conv2d", "p_holm"] < 0.05).all()
+    assert (found.loc[found["arm"] == "fft", "p_holm"] > 0.05).all()
+
+
+def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
+    table = figures(additive=0.0, conv2d=0.0)
+    table = table[~((table["arm"] == "conv2d") & (table["seed"] > 2))]
+    found = differences(table.sample(frac=1.0, random_state=0).sort_values("arm"), confidence=0.95, power=0.8)
+    assert (found["n"] == 3).all()
+    two = differences(table[table["seed"] < 2], confidence=0.95, power=0.8)
+    assert two[["low", "high", "p", "detectable"]].isna().all(axis=None)
+    assert np.isfinite(two["difference"]).all()
+
+
+def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
+    rows = [
+        {"arm": "additive", "seed": 0, "figure": "avg_sim", "vectors": "first", "layer": layer, "best": best}
+        for layer in (0, 1, 2)
+        for best in (False, True)
+    ]
+    geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
+    words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
+    found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
+    assert found.to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
+    cosines = pd.DataFrame(
+        [
+            {"arm": "additive", "seed": 0, "part": part, "pairs": "all", "best": True, "cosine": 0.5}
+            for part in ("word", "normed")
+        ]
+    )
+    assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
