@@ -14,8 +14,8 @@ from isoscope.analysis.dynamics import feature_dynamics
 from isoscope.analysis.embedding_space import decoding_table, neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.heads import attention_table
-from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.learning import learning_table
+from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.probing import baselines_table, probing_table
 from isoscope.analysis.rank_views import rank_table
 from isoscope.analysis.topology import topology
@@ -64,6 +64,7 @@ def _of_run(
             with threadpool_limits(measures.threads):
                 for name, table in _tables(trajectory, measures, run, stop, data):
                     write_parquet(table, run.work / f"{name}.parquet")
+                    _go_on(stop, run.identity.title)
             run.complete()
         if not publish:
             return run.output
@@ -90,18 +91,26 @@ def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, st
     )
 
 
-def _probes(run: Trajectory, measures: Measures, data: Path, title: str) -> Iterator[tuple[str, pd.DataFrame]]:
+def _go_on(stop: StopSignal, title: str) -> None:
+    if stop.received is not None:
+        raise StoppedError(stop.received, f"{title}: stopped; the same command begins these tables anew")
+
+
+def _probes(
+    run: Trajectory, measures: Measures, data: Path, title: str, stop: StopSignal
+) -> Iterator[tuple[str, pd.DataFrame]]:
     """What a linear reader finds, and what needs no encoder, on the same sentences and folds."""
     trained = [one.name for one in run.trained]
     probed = {*trained[:: measures.probes.every], run.best.name, trained[0], trained[-1], RANDOM}
     seed, folds = measures.seed, measures.probes.folds
     shown = tqdm([one.name for one in run.snapshots if one.name in probed], desc=f"{title}: probes", disable=None)
-    parts = [
-        probing_table(
-            run, vectors=measures.probes.vectors, everywhere=("label",), snapshots=[name], seed=seed, folds=folds
+    parts = []
+    for name in shown:
+        _go_on(stop, title)
+        vectors = measures.probes.vectors
+        parts.append(
+            probing_table(run, vectors=vectors, everywhere=("label",), snapshots=[name], seed=seed, folds=folds)
         )
-        for name in shown
-    ]
     yield "probing", pd.concat(parts, ignore_index=True)
     learning = learning_table(run, vectors=measures.probes.vectors, seed=seed, folds=folds)
     if len(learning):
@@ -124,8 +133,7 @@ def _tables(
     )
     rows = []
     for snapshot, vectors, layer in tqdm(list(places(run, measures.vectors)), desc=f"{title}: measures", disable=None):
-        if stop.received is not None:
-            raise StoppedError(stop.received, f"{title}: stopped; the same command begins these tables anew")
+        _go_on(stop, title)
         found = cells.measured(snapshot, vectors, layer, measures.names)
         rows += found
         if snapshot.step is not None:
@@ -141,7 +149,7 @@ def _tables(
         bars, distances = topology(run, seed=measures.seed)
         yield "bars", bars
         yield "distances", distances
-    yield from _probes(run, measures, data, title)
+    yield from _probes(run, measures, data, title, stop)
     if "attention_entropy" in run.arrays(run.best).names:
         yield "attention", attention_table(run)
     for name, table in (
