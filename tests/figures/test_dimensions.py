@@ -41,6 +41,13 @@ def test_each_dimension_of_the_first_run_is_drawn() -> None:
             np.testing.assert_allclose(heights.max(), (own["mean"] + own["sd"]).max())
 
 
+def test_every_dimension_is_as_wide_as_the_next() -> None:
+    made = table(arms=("fft",), seeds=(0,))
+    axes = hidden_dimensions(made).axes[0]
+    edges = np.unique(axes.collections[0].get_paths()[0].vertices[:, 0])
+    np.testing.assert_array_equal(edges, np.arange(D + 1) - 0.5)
+
+
 def test_panels_share_one_range_that_holds_everything() -> None:
     made = table()
     ((low, high),) = {axes.get_ylim() for axes in hidden_dimensions(made).axes}

@@ -76,7 +76,7 @@ def test_one_point_is_hatched_and_not_drawn() -> None:
     for axes in drawn(*tables()).axes[6:]:
         assert not axes.collections
         assert [patch.get_gid() for patch in axes.patches] == ["hatched"]
-        assert [text.get_text() for text in axes.texts] == ["one point"]
+        assert [text.get_text() for text in axes.texts] == ["vectors shared"]
 
 
 def test_titles_and_corners_say_which_snapshot_and_how_much() -> None:
@@ -87,6 +87,19 @@ def test_titles_and_corners_say_which_snapshot_and_how_much() -> None:
     epochs = frames.assign(epoch=frames["step"].map({0: 0.0, 8: 1.0}))
     titles = [axes.get_title() for axes in drawn(planes, epochs).axes[:3]]
     assert titles == ["update 0\nepoch 0", "update 8\nepoch 1, chosen", "update 16"]
+
+
+def test_the_legend_names_every_class_and_tells_it_from_a_number() -> None:
+    planes, frames = tables(2)
+
+    def words(*names: str, title: str | None = None) -> list[str]:
+        figure = feature_dynamics(
+            *(planes, frames, LABELS), arm="fft", seed=0, snapshots=NAMES, class_names=names, title=title
+        )
+        return [figure.get_suptitle(), *(text.get_text() for text in figure.legends[0].get_texts())]
+
+    assert words("negative", "positive") == ["fft, seed 0, n = 30 sentences", "negative", "positive"]
+    assert words("0", "1", title="bert-base") == ["bert-base, n = 30 sentences", "class 0", "class 1"]
 
 
 def test_many_points_become_one_picture_per_panel(monkeypatch: pytest.MonkeyPatch) -> None:

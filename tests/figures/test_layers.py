@@ -82,6 +82,16 @@ def test_chosen_epochs_are_marked_the_first_where_a_run_has_two(geometry: Table)
     np.testing.assert_array_equal(triangles.get_xdata(), [4, 5])
 
 
+@pytest.mark.parametrize("layers", [2, 25])
+def test_no_triangle_touches_the_title_above(geometry: Table, layers: int) -> None:
+    figure = layer_by_snapshot(geometry(arms=("conv2d",), layers=layers), "avg_sim")
+    figure.draw_without_rendering()
+    (axes,) = maps(figure)
+    (triangles,) = [line for line in axes.lines if line.get_gid() == "chosen"]
+    (title,) = [text for text in axes.get_children() if text is axes._left_title]
+    assert triangles.get_window_extent().y1 <= title.get_window_extent().y0
+
+
 def test_the_colour_bar_says_what_noise_gives(geometry: Table) -> None:
     table = geometry()
     label = layer_by_snapshot(table, "avg_sim").axes[-1].get_xlabel()

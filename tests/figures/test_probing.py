@@ -133,6 +133,17 @@ def test_stages_can_be_named() -> None:
         probing_curves(table, snapshots=("step-3",))
 
 
+def test_a_run_with_many_snapshots_in_a_stage_counts_once() -> None:
+    table = made(arms=("conv2d",))
+    table = table[~((table["seed"] > 0) & table["step"].isin((1, 4, 16)))]  # as where probes skip snapshots
+    stage = table["step"].map(lambda step: "trained" if step > 0 else None, na_action="ignore")
+    (axes,) = probing_curves(table.assign(stage=stage)).axes
+    own = table[(table["task"] == "label") & (table["step"] > 0)]
+    by_run = own.groupby(["layer", "seed"])["score"].mean().groupby("layer")
+    np.testing.assert_allclose(drawn(axes, "stage")[0].get_ydata(), by_run.mean())
+    assert axes.get_title(loc="left") == "conv2d, n = 3 seeds", "a probe left out is no run that stopped"
+
+
 def test_values_have_another_axis_and_no_chance() -> None:
     figure = probing_curves(made(), floors(), task="tree depth")
     assert figure.axes[0].get_ylabel().startswith("R²")

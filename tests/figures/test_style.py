@@ -100,4 +100,7 @@ def test_a_long_name_is_cut_and_its_facts_are_not() -> None:
     _, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
     assert facts == "n = 3 seeds"
     assert second.endswith("…")
+    name, *rest = named("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1", 2.0).split("\n")
+    assert (name, " ".join(rest)) == ("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1")
+    assert len(rest) > 1
     assert wrapped("", 1.0) == ""

@@ -51,13 +51,13 @@ def test_an_arm_of_one_point_has_no_line_and_is_named(geometry: Table) -> None:
     additive, conv2d = lines(axes, "mean")
     assert np.isnan(additive[1]).all()
     assert np.isfinite(conv2d[1]).all()
-    assert axes.get_title(loc="left") == "Layer 0\none point: additive"
+    assert axes.get_title(loc="left") == "Layer 0\nvectors shared: additive"
 
 
 def test_a_panel_of_one_point_only_is_hatched(geometry: Table) -> None:
     (axes,) = geometry_curves(geometry(arms=("additive", "fft"), layers=1), ["avg_sim"]).axes
     assert [patch.get_gid() for patch in axes.patches] == ["hatched"]
-    assert [text.get_text() for text in axes.texts] == ["one point"]
+    assert [text.get_text() for text in axes.texts] == ["vectors shared"]
 
 
 def test_one_seed_has_no_band(geometry: Table) -> None:
@@ -77,6 +77,15 @@ def test_the_legend_says_n(geometry: Table) -> None:
         "additive, n = 3 seeds, 40 points",
         "conv2d, n = 3 seeds, 40 points",
     ]
+
+
+def test_a_long_legend_leaves_the_panels_their_height(geometry: Table) -> None:
+    long = geometry(arms=tuple(f"conv2d-with-penalty-{letter}-of-many-words" for letter in "abcdef"), layers=1)
+    early = long[~((long["seed"] > 0) & (long["step"] > 10)) & ~((long["seed"] > 1) & (long["step"] > 1))]
+    for table in (geometry(arms=("conv2d",), layers=1), early):
+        figure = geometry_curves(table, ["avg_sim"])
+        figure.draw_without_rendering()
+        assert figure.axes[0].get_window_extent().height / figure.dpi > 0.8
 
 
 def test_equal_tables_give_equal_bytes(geometry: Table) -> None:

@@ -1,8 +1,20 @@
-"""One study for all tests of the page."""
+"""One study for all tests of the page, and what looking inside its models leaves."""
 
+import json
+from collections.abc import Callable
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
+from isoscope.figures.style import to_svg
 from report_material import Material, make
+
+Inside = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -10,3 +22,59 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     """Three arms over three seeds, one of which stopped an epoch early."""
     arms = {"additive": 0.93, "conv2d_identity": 0.92, "fft": 0.75}
     return make(tmp_path_factory.mktemp("material"), arms=arms, plugins={"plugins/gated.py": "a" * 64})
+
+
+@pytest.fixture(scope="session")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
+    """Makes the folder that `isoscope explore` leaves, with pictures of one line each."""
+
+    def made(pictures: tuple[str, ...] = ("curves", "heads"), **changed: Any) -> Path:
+        folder = tmp_path_factory.mktemp("explored")
+        for name in ("inside", "figures"):
+            (folder / name).mkdir()
+        for length, name in enumerate(pictures, start=1):
+            figure = Figure(figsize=(2, 2))
+            figure.subplots().plot(range(length + 1))
+            (folder / "figures" / f"{name}.svg").write_text(to_svg(figure), "utf-8")
+        (folder / "inside/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
+        stages = [
+            {"arm": "fft", "seed": 0, "snapshots": 9, "enough": False, "stages": [
+                {"name": "Unstructured", "step_first": 0, "step_last": 8},
+                {"name": "Maximum separation", "step_first": 16, "step_last": 64},
+            ]}
+        ]  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(differences()), folder / "inside/differences.parquet")
+        (folder / "inside/stages.json").write_text(json.dumps(stages), "utf-8")
+        return folder
+
+    return made
+
+
+def explored() -> dict[str, Any]:
+    """Four sentences in two arms, two layers and two snapshots; the first arm's layer 0 is one point."""
+    frames = [[-900, 500, 100, 200, 300, -400, 1000, 0], [-100, 50, 10, 20, 30, -40, 100, 0]]
+    runs = [
+        {
+            "arm": arm,
+            "seed": 0,
+            "layers": [0, 1],
+            "steps": [0, 64],
+            "best": 1,
+            "points": [[[0] * 8, [0] * 8] if one_point else frames, frames],
+            "explained": [[None, None] if one_point else [[0.5, 0.25]] * 2, [[0.625, 0.125], [0.75, 0.125]]],
+        }
+        for arm, one_point in (("additive", True), ("conv2d", False))
+    ]
+    return {
+        "sentences": ["a fine film", "a dull one", "it moved me", "it did not"],
+        "labels": [1, 0, 1, 0],
+        "classes": ["negative", "positive"],
+        "runs": runs,
+    }
+
+
+def differences() -> list[dict[str, Any]]:
+    """Two figures of an arm against the first one; the second has too few seeds for an interval."""
+    row = {"figure": "avg_sim", "arm": "conv2d", "n": 3, "mean_reference": 0.5, "mean": 0.75, "difference": 0.25}
+    few = {"figure": "effective_rank", "n": 2, "low": nan, "high": nan, "p_holm": nan, "detectable": nan}
+    return [row | {"low": 0.125, "high": 0.375, "p_holm": 0.04, "detectable": 0.2}, row | few]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,23 @@ stages:
           x: predicted
           y: actual
           title: Predicted and actual class
+      - layers.csv:
+          cache: false
+          template: layers
+          x: step
+          y: layer
+          title: Geometry of [CLS]
       - predictions.csv:
           cache: false
           template: confusion
           x: predicted
           y: actual
 """
+
+
+STEPS, LAYERS = (0, 1, 2, 16, 128), (0, 1, 2, 10)
+"""Neither is in order when read as text."""
+FIGURES, DEGENERATE = ("linear_separability", "a_1_centred"), ("additive", 0)
 
 
 def run(folder: Path, *command: str) -> str:
@@ -60,6 +72,11 @@ def write_study(folder: Path, runs: Path, accuracy: float) -> None:
     made = tables("fusion", folders, {}, confidence=0.95, power=0.8, margin=0.01)
     write_tables(folder, made)
     rows = [(row.actual, row.predicted) for row in made.confusion.itertuples() for _ in range(row.count)]
+    with (folder / "layers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("figure", "arm", "layer", "step", "mean", "sd", "n"))
+        for number, (figure, arm, step, layer) in enumerate(product(FIGURES, ("fft", "additive"), STEPS, LAYERS)):
+            writer.writerow((figure, arm, layer, step, "" if (arm, layer) == DEGENERATE else number / 100, 0.1, 3))
     with (folder / "predictions.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("actual", "predicted"), *rows])
 
@@ -104,7 +121,7 @@ def test_plots_are_drawn_without_a_network(
 ) -> None:
     dvc(project, "plots", *command, "-o", str(tmp_path / "plots"))
     with opened(tmp_path / "plots" / "index.html", width=1600) as seen:
-        names = ("curves", "confusion", "predictions")
+        names = ("curves", "confusion", "layers", "predictions")
         assert seen.page.locator("body > div").count() == len(names)
         drawn = {name: seen.page.locator(f"#{name}_csv svg.marks") for name in names}
         for plot in drawn.values():
@@ -115,6 +132,12 @@ def test_plots_are_drawn_without_a_network(
         cells = drawn["confusion"].locator(".mark-text text").filter(has_text=re.compile(r"^[01]\.\d\d \(\d+\)$"))
         assert cells.count() == 3 * 4 * revisions
         assert drawn["predictions"].locator(".mark-rect path").count() > 0
+        maps = drawn["layers"].locator(".cell > g")
+        found = [check_map(maps.nth(index)) for index in range(maps.count())]
+        assert sorted(found) == sorted(
+            f"{rev}: {figure}, {arm}"
+            for rev, figure, arm in product(["workspace", "HEAD"][:revisions], FIGURES, ("fft", "additive"))
+        )
         panels = drawn["curves"].locator(".cell > g")
         titles = [check_panel(panels.nth(index)) for index in range(panels.count())]
         revs = ["workspace", "HEAD"][:revisions]
@@ -131,4 +154,23 @@ def check_panel(panel: Locator) -> str:
     points = [label for label in spoken if label.startswith("epoch: ")]
     assert len(points) == 3 * 9  # validation from epoch 0, train from 1
     assert all(f"rev: {rev};" in label and f"/{quantity};" in label for label in points)
+    return title
+
+
+def check_map(panel: Locator) -> str:
+    """A map's title, which its cells must bear out: steps to the right, layers up, no cell where points are one."""
+    title = panel.locator(".role-title text").first.text_content() or ""
+    rev, _, rest = title.partition(": ")
+    figure, arm = rest.split(", ")
+    cells = [
+        dict(part.split(": ", 1) for part in (cell.get_attribute("aria-label") or "").split("; "))
+        | {"place": cell.bounding_box() or {}}
+        for cell in panel.locator(".mark-rect path").all()
+    ]
+    assert {(cell["rev"], cell["figure"], cell["arm"]) for cell in cells} == {(rev, figure, arm)}
+    layers = [layer for layer in LAYERS if (arm, layer) != DEGENERATE]
+    assert sorted((int(cell["step"]), int(cell["layer"])) for cell in cells) == sorted(product(STEPS, layers))
+    for name, side, order in (("step", "x", STEPS), ("layer", "y", layers[::-1])):
+        first = {int(cell[name]): cell["place"][side] for cell in cells}
+        assert sorted(first, key=first.__getitem__) == list(order)
     return title

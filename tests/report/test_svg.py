@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from finished_runs import write_run
 from isoscope.analysis.curves import bands, curves
@@ -36,6 +37,18 @@ def test_two_on_one_page_share_no_id(drawing: str) -> None:
     assert ids(drawing)
     assert not set(ids(one)) & set(ids(two))
     assert len(ids(one)) == len(set(ids(one)))
+
+
+def test_parts_that_share_a_name_are_numbered() -> None:
+    figure = Figure(figsize=(2, 2))
+    axes = figure.subplots()
+    for height in range(3):
+        axes.plot([0, 1], [height, height + 1], gid="mean")
+    svg = to_svg(figure)
+    assert ids(svg).count("mean") == 3
+    found = ids(inline(svg, key="a", title="t", description="d"))
+    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean.2", "a-mean.3"]
+    assert len(found) == len(set(found)) == len(ids(svg)) + 2, "and a title and a description"
 
 
 def test_every_reference_is_to_an_id_of_its_own(drawing: str) -> None:

@@ -10,11 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from isoscope.figures.layers import SHARED
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, hatched, look, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, look, style, wrapped
 
 COLUMNS = 3
+STRIP = 0.11
+"""Height of a row of crosses, as a share of the panel above it."""
 TWIN_LINE: Any = (0, (1, 1.2))
 NOISE_LINE: Any = (0, (4, 2))
 
@@ -22,35 +25,46 @@ NOISE_LINE: Any = (0, (4, 2))
 def geometry_by_layer(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str) -> Figure:
     """A panel per figure: value by layer, a line per checkpoint with its interval where it has one.
 
-    Dotted: the checkpoint's twin with random weights; dashed: isotropic noise at the same n and d. Cells whose points
-    are all one have no value and are left out. `geometry`: the table with a column `checkpoint`. Figures that were not
+    Dotted: the checkpoint's twin with random weights; dashed: isotropic noise at the same n and d, once where it is the
+    same for all, else in each checkpoint's colour. Crosses in a strip at the foot mark degenerate cells, where
+    vectors are shared, which have no value. `geometry`: the table with a column `checkpoint`. Figures that were not
     measured on `vectors` are left out; raises `ValueError` where none was.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     there = [figure for figure in figures if (table["figure"] == figure).any()]
     if not there:
         raise ValueError(f"figures: none of {', '.join(figures)} was measured on {vectors!r}")
-    names = arms_of(table)
+    names, shown = arms_of(table), table[table["figure"].isin(there)]
     columns = min(COLUMNS, len(there))
     rows = -(-len(there) // columns)
     with style():
         drawing = Figure(
-            figsize=(8.0 / 3 * max(columns, 2), 1.9 * rows + 0.35 + 0.2 * len(names)), layout="constrained"
+            figsize=(WIDTH / 3 * max(columns, 2), 1.7 * rows + 0.35 + 0.2 * len(names)), layout="constrained"
         )
         panels = drawing.subplots(rows, columns, squeeze=False)
         for axes, figure in zip(panels.flat, there, strict=False):
             part = table[table["figure"] == figure]
-            _panel(axes, part, names)
-            axes.set_title(wrapped(scale_of(figure, part["value"]).label, 2.2, size=8, lines=3), fontsize=8)
+            _panel(axes, part, names, sorted(int(layer) for layer in table["layer"].unique()))
+            axes.set_title(wrapped(scale_of(figure, part["value"]).label, 1.9, size=8, lines=3), fontsize=8)
         for axes in panels.flat[len(there) :]:
             axes.set_axis_off()
-        for axes in panels[-1]:
+        for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the last one of its column
             axes.set_xlabel("Layer", fontsize=8)
-        drawing.legend(handles=_legend(names), loc="outside lower center", ncols=2, fontsize=7.5)
+        drawing.legend(
+            handles=_legend(names, marked=bool(shown["degenerate"].any())),
+            loc="outside lower center",
+            ncols=2,
+            fontsize=7.5,
+        )
     return drawing
 
 
-def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str], layers: Sequence[int]) -> None:
+    table = table.assign(value=table["value"].where(~table["degenerate"]))
+    noise = table["baseline"].dropna().to_numpy(dtype=float)
+    alike = bool(len(noise)) and np.allclose(noise, noise[0], rtol=0.01, atol=0.002)
+    if alike:
+        axes.axhline(float(noise[0]), color=INK, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
     for index, name in enumerate(names):
         colour, marker = look(index)
         for twin in (False, True):
@@ -68,18 +82,37 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
             )
             if not twin and np.isfinite(low).any():
                 axes.fill_between(layer, low, high, color=colour, alpha=0.16, linewidth=0)
-    noise = table["baseline"].dropna().unique()
-    if len(noise) and np.allclose(noise, noise[0], rtol=0.01, atol=0.002):
-        axes.axhline(float(noise[0]), color=INK, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
-    if not table["value"].notna().any():
-        hatched(axes, "one point")
+        own = table[(table["arm"] == name) & table["step"].notna()].sort_values("layer")
+        if not alike:
+            axes.plot(*(own["layer"], own["baseline"]), color=colour, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
+    axes.set_xlim(layers[0] - 0.3, layers[-1] + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.tick_params(labelsize=7)
     axes.grid(visible=True, axis="y")
+    if table["degenerate"].all():
+        hatched(axes, "vectors shared")
+    elif table["degenerate"].any():
+        _strip(axes, table[table["degenerate"] & table["step"].notna()], names)
 
 
-def _legend(names: Sequence[str]) -> list[Line2D]:
+def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
+    """Crosses below the numbers, so that none is read as one: a row for each checkpoint that has any."""
+    rows = [name for name in names if (empty["arm"] == name).any()]
+    low, high = axes.get_ylim()
+    height = STRIP * (high - low)
+    axes.axhline(low, color=INK, linewidth=0.5, alpha=0.5)
+    for row, name in enumerate(rows):
+        layers = sorted(empty.loc[empty["arm"] == name, "layer"])
+        at = [low - height * (row + 0.5)] * len(layers)
+        axes.plot(
+            layers, at, color=look(names.index(name))[0], marker="x", markersize=4, linestyle="", gid="degenerate"
+        )
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
+    axes.set_ylim(low - height * len(rows), high)
+
+
+def _legend(names: Sequence[str], *, marked: bool) -> list[Line2D]:
     lines = [
         Line2D([], [], color=colour, marker=marker, label=wrapped(name, 3.4, size=7.5, lines=1))
         for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
@@ -88,4 +121,5 @@ def _legend(names: Sequence[str]) -> list[Line2D]:
         *lines,
         Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"),
         Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label="isotropic noise, same n and d"),
+        *([Line2D([], [], color=INK, marker="x", linestyle="", label=SHARED)] if marked else []),
     ]

@@ -50,7 +50,9 @@ def hidden_dimensions(dimensions: pd.DataFrame, *, seed: int | None = None) -> F
 def _panel(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
     at, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("dimension", "mean", "sd"))
     picture = len(at) > SHAPES
-    axes.fill_between(at, mean - sd, mean + sd, step="mid", color=colour, alpha=0.3, linewidth=0, rasterized=picture)
+    edges = np.append(at, at[-1:] + 1) - 0.5  # so that the first and last dimension are as wide as the rest
+    low, high = (np.append(edge, edge[-1:]) for edge in (mean - sd, mean + sd))
+    axes.fill_between(edges, low, high, step="post", color=colour, alpha=0.3, linewidth=0, rasterized=picture)
     axes.plot(at, mean, color=colour, marker="o", markersize=1.8, linestyle="", gid="mean", rasterized=picture)
     axes.axhline(0, color=colour, linewidth=0.5)
     far = rows[rows["outlier"].astype(bool)]

@@ -28,14 +28,15 @@ def feature_dynamics(
     snapshots: Sequence[str],
     class_names: Sequence[str],
     layers: Sequence[int] | None = None,
+    title: str | None = None,
 ) -> Figure:
     """A panel per layer (rows, the last one on top) and snapshot (columns) of one run: PC1 and PC2, coloured by class.
 
     The panels of a row share both axes, so that its frames compare; what they span stands beside the row, and the
-    variance along both axes in each panel's corner. A frame whose points are all one is hatched. Points are drawn in
-    the order of the sentences, so that no class covers another. `labels` `[n]`: class by sentence number, an index of
-    `class_names`. `frames` may have a column epoch. Raises `ValueError` for a run, snapshot or layer that
-    is not there, and for labels that are too few.
+    variance along both axes in each panel's corner. A degenerate frame (vectors are shared) is hatched. Points are
+    drawn in the order of the sentences, so that no class covers another. `labels` `[n]`: class by sentence number, an
+    index of `class_names`. `frames` may have a column epoch. `title` stands above in the place of arm and seed. Raises
+    `ValueError` for a run, snapshot or layer that is not there, and for labels that are too few.
     """
     of_class = np.asarray(labels)
     points, facts = (_of_run(table, arm, seed) for table in (planes, frames))
@@ -65,9 +66,10 @@ def feature_dynamics(
             size = "" if spans is None else "\n" + " × ".join(f"{high - low:.3g}" for low, high in spans)
             row[0].set_ylabel(f"Layer {layer}{size}", fontsize=7.5, rotation=0, ha="right", va="center")
         for axes, name in zip(panels[0], snapshots, strict=True):
-            title = _when(about[layers[-1], name]) if facts["snapshot"].nunique() > 1 else name
-            axes.set_title(title, fontsize=7.5, loc="center")
-        who = named(arm, f"seed {seed}, n = {points['sentence'].nunique()} sentences", WIDTH)
+            when = _when(about[layers[-1], name]) if facts["snapshot"].nunique() > 1 else name
+            axes.set_title(when, fontsize=7.5, loc="center")
+        n = f"n = {points['sentence'].nunique()} sentences"
+        who = named(arm, f"seed {seed}, {n}", WIDTH) if title is None else named(title, n, WIDTH)
         figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
         key = figure.legend(handles=_legend(class_names), loc="outside lower center", ncols=4, fontsize=7.5, title=READ)
         key.get_title().set_fontsize(7)
@@ -98,7 +100,7 @@ def _frame(
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(visible=True, linewidth=0.5)
     if about["degenerate"]:
-        hatched(axes, "one point")
+        hatched(axes, "vectors shared")
         return
     points = points.sort_values("sentence")
     colours = [CLASS_COLOURS[one % len(CLASS_COLOURS)] for one in of_class[points["sentence"]]]
@@ -126,7 +128,17 @@ def _when(about: Mapping[str, Any]) -> str:
 def _legend(class_names: Sequence[str]) -> list[Line2D]:
     return [
         Line2D(
-            [], [], color=CLASS_COLOURS[index % len(CLASS_COLOURS)], marker="o", linestyle="", label=wrapped(name, 1.6)
+            [],
+            [],
+            color=CLASS_COLOURS[index % len(CLASS_COLOURS)],
+            marker="o",
+            linestyle="",
+            label=wrapped(_class(name), 1.6),
         )
         for index, name in enumerate(class_names)
     ]
+
+
+def _class(name: str) -> str:
+    """A class's name, told from a number where it is one."""
+    return f"class {name}" if name.lstrip("-").isdecimal() else name

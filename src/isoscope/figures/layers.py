@@ -12,13 +12,16 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from isoscope.figures.maps import beyond
 from isoscope.figures.scales import Scale, scale_of
 from isoscope.figures.snapshots import TWIN, arms_of, chosen, over_seeds, prepared, steps_of, trained_seeds_of
 from isoscope.figures.style import DIVERGING, HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, named, style, wrapped
 
 GAP = -2
 """An empty column between the twin and training."""
-HATCHES = {"degenerate": ("//////", "all points are one: no geometry"), "undefined": ("xxxxxx", "not defined here")}
+SHARED = "vectors shared: no geometry"
+"""Of a degenerate cell: its points are all one, or its sentences have few different vectors."""
+HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
 
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
@@ -63,7 +66,7 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
                 location="bottom",
                 shrink=0.6,
                 aspect=40,
-                extend=_beyond(cells["mean"], scale),
+                extend=beyond(cells["mean"], scale.low, scale.high),
             )
             bar.set_label(f"{scale.label}\n{wrapped(_noise(table, arms), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
             bar.ax.tick_params(labelsize=7)
@@ -114,7 +117,10 @@ class _Maps:
         self._hatch(axes, "degenerate", degenerate == 1)
         self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
         axes.plot(
-            *([self.columns.index(step) for step in sorted(best)], [1.03] * len(best)),
+            *(
+                [self.columns.index(step) for step in sorted(best)],
+                [1 + 0.03 / self.height] * len(best),
+            ),  # inches, whatever the map's height
             transform=axes.get_xaxis_transform(),
             color=INK,
             marker=7,
@@ -150,12 +156,6 @@ class _Maps:
         squares = PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch=HATCHES[kind][0])
         squares.set_gid(kind)
         axes.add_collection(squares)
-
-
-def _beyond(means: pd.Series, scale: Scale) -> str:
-    """Ends of the colour bar that values lie beyond, as matplotlib calls them."""
-    under, over = bool((means < scale.low).any()), bool((means > scale.high).any())
-    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[under, over]
 
 
 def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:

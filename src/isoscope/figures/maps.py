@@ -12,6 +12,8 @@ from isoscope.figures.style import WIDTH, style, wrapped
 
 Floats = npt.NDArray[np.float64]
 PER_ROW = 4
+SLACK = 1e-4
+"""So far beyond a range is rounding: a cosine of a vector with itself may come out as 1.0000001."""
 
 
 def pictures(
@@ -31,14 +33,26 @@ def pictures(
         for axes, (title, matrix) in zip(grid.flat, panels, strict=False):
             shown = np.ma.masked_invalid(matrix)
             image = axes.imshow(shown, cmap=colours, vmin=low, vmax=high, interpolation="none", **options)
-            lines = [wrapped(line, side - 0.35, size=8.5) for line in title.split("\n")]
+            lines = [wrapped(line, side - 0.35, size=8.5, lines=3) for line in title.split("\n")]
             axes.set_title("\n".join(lines), fontsize=8.5)
             axes.spines[:].set_visible(False)
             axes.tick_params(labelsize=6.5, length=2)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         if image is not None:
-            bar = figure.colorbar(image, ax=grid.ravel().tolist(), aspect=18 * rows, shrink=0.85, label=label)
+            ends = beyond(np.concatenate([np.ravel(matrix) for _, matrix in panels]), low, high)
+            bar = figure.colorbar(
+                image, ax=grid.ravel().tolist(), aspect=18 * rows, shrink=0.85, label=label, extend=ends
+            )
             bar.ax.tick_params(labelsize=7)
             bar.ax.yaxis.label.set_fontsize(8)
     return figure, list(grid.flat[: len(panels)])
+
+
+def beyond(values: npt.ArrayLike, low: float | None, high: float | None) -> str:
+    """Ends of a colour bar that numbers among `values` lie beyond, as matplotlib calls them."""
+    found = np.asarray(values, dtype=float)
+    found = found[np.isfinite(found)]
+    under = low is not None and bool((found < low - SLACK).any())
+    over = high is not None and bool((found > high + SLACK).any())
+    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[under, over]

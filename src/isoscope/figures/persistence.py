@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import ARM_COLOURS, INK, style
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, named, style
 
 MOMENTS = {"random": "random twin", "first": "first snapshot", "chosen": "chosen epoch", "last": "last snapshot"}
 LOOKS: dict[int, dict[str, Any]] = {
@@ -18,44 +18,51 @@ LOOKS: dict[int, dict[str, Any]] = {
 }
 LONGEST = 40
 """Bars of a degree in a barcode: the longest ones."""
+UNIT = "distances in units of the points' root mean squared distance from their mean"
 
 
 def persistence_diagrams(bars: pd.DataFrame) -> Figure:
     """Birth and death of every bar, a row per arm (its first seed) and a column per moment; one scale for all.
 
-    Clouds are scaled to a root mean squared distance of 1 from their mean, so that size plays no part. `bars`: columns
-    arm, seed, moment, degree, birth, death. Raises `ValueError` where there is none.
+    Clouds are scaled to a root mean squared distance of 1 from their mean, so that size plays no part. A moment whose
+    points are all one has no bars and is hatched. `bars`: columns arm, seed, moment, degree, birth, death. Raises
+    `ValueError` where there is none.
     """
-    return _grid(bars, _diagram, "Birth", "Death")
+    handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
+    return _grid(bars, _diagram, "Birth", "Death", handles)
 
 
 def barcodes(bars: pd.DataFrame) -> Figure:
     """The longest `LONGEST` bars of each degree as lines from birth to death, laid out as in `persistence_diagrams`."""
-    return _grid(bars, _barcode, "Distance", "")
+    handles = [Line2D([], [], color=look["color"], label=look["label"]) for look in LOOKS.values()]
+    return _grid(bars, _barcode, "Distance", "Bars by length", handles)
 
 
-def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str) -> Figure:
+def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Line2D]) -> Figure:
     if bars.empty:
         raise ValueError("nothing to draw: no bars")
     arms = arms_of(bars)
     moments = [moment for moment in MOMENTS if (bars["moment"] == moment).any()]
     reach = float(bars["death"].max()) * 1.05
     with style():
-        figure = Figure(figsize=(1.9 * len(moments) + 0.5, 1.8 * len(arms) + 0.6), layout="constrained")
+        figure = Figure(figsize=(min(WIDTH, 1.9 * len(moments) + 1.2), 1.7 * len(arms) + 0.8), layout="constrained")
         panels = figure.subplots(len(arms), len(moments), squeeze=False, sharex=True, sharey=draw is _diagram)
         for row, arm in zip(panels, arms, strict=True):
             own = bars[bars["arm"] == arm]
-            own = own[own["seed"] == own["seed"].iloc[0]]
+            seed = own["seed"].iloc[0]
+            own = own[own["seed"] == seed]
             for axes, moment in zip(row, moments, strict=True):
-                draw(axes, own[own["moment"] == moment], reach)
+                shown = own[own["moment"] == moment]
+                draw(axes, shown, reach)
+                if shown.empty:
+                    hatched(axes, "one point")
                 axes.tick_params(labelsize=7)
-            row[0].set_ylabel(f"{arm}\n{up}".strip(), fontsize=8)
+            row[0].set_ylabel(f"{named(arm, f'seed {seed}', 1.5, size=8)}\n{up}", fontsize=8)
         for axes, moment in zip(panels[0], moments, strict=True):
             axes.set_title(MOMENTS[moment], fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel(across, fontsize=8)
-        handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5, title=UNIT, title_fontsize=7)
     return figure
 
 

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
+from isoscope.figures.maps import beyond
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
@@ -20,6 +21,7 @@ from isoscope.figures.snapshots import (
     chosen,
     over_seeds,
     prepared,
+    seeds_of,
     steps_of,
     trained_seeds_of,
 )
@@ -32,6 +34,7 @@ FEW = 10
 """A cell with less than one different vector for so many points is drawn hollow."""
 TWIN_LINE: Any = (0, (1, 1.2))
 BASELINE: Any = (0, (5, 2))
+CHANCE: Any = (0, (6, 1.5, 1, 1.5))
 AXES = {"accuracy": "Accuracy, sentences held out", "r2": "R², sentences held out"}
 CHOSEN, NEVER = "chosen epoch", "other weights, never trained"
 
@@ -46,10 +49,11 @@ def probing_curves(
 ) -> Figure:
     """Score by layer, a panel per arm and a line per stage: mean over seeds with a band of ± 1 sd, baselines dashed.
 
-    Stages: the column `stage` of the table where it has one; else `snapshots` by name; else the first, a few between,
-    the chosen epoch and the twin. A cross stands at layers whose vectors are all one and have no score; hollow marks
-    have less than one different vector for `FEW` points. `table` and `baselines`: probing tables of one study with
-    columns arm and seed. Raises `ValueError` where there is nothing to draw.
+    Stages: the column `stage` of the table where it has one, a run's snapshots within a stage averaged; else
+    `snapshots` by name; else the first, a few between, the chosen epoch and the twin. A cross stands at layers whose
+    vectors are all one and have no score; hollow marks have less than one different vector for `FEW` points. `table`
+    and `baselines`: probing tables of one study with columns arm and seed. Raises `ValueError` where there is nothing
+    to draw.
     """
     found = _of_task(table, task, vectors)
     lines = _stages(found, snapshots)
@@ -68,7 +72,7 @@ def probing_curves(
             own = floor[floor["arm"] == arm] if "arm" in floor else floor
             _panel(axes, lines[lines["arm"] == arm], stages)
             _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
-            axes.set_title(named(arm, trained_seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
+            axes.set_title(named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
             axes.set_xlabel("Layer", fontsize=8)
         for axes in panels.flat[len(arms) :]:
             axes.set_axis_off()
@@ -90,7 +94,8 @@ def probing_heat(table: pd.DataFrame, task: str = "label", *, vectors: str = "fi
     low = float(np.nan_to_num(found["chance"].median()))
     columns = max(1, min(len(arms), int(WIDTH / max(1.2, 0.26 * len(places)))))
     rows = -(-len(arms) // columns)
-    height = rows * (max(0.6, 0.16 * len(layers)) + 0.7) + 0.8
+    tall = max(0.6, 0.16 * len(layers))
+    height = rows * (tall + 0.7) + 0.8
     with style():
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
@@ -109,7 +114,14 @@ def probing_heat(table: pd.DataFrame, task: str = "label", *, vectors: str = "fi
             at = [places.index(step) for step in sorted(set(chosen(own).values()))]
             above = axes.get_xaxis_transform()
             axes.plot(
-                at, [1.03] * len(at), transform=above, color=INK, marker=7, linestyle="", clip_on=False, gid="chosen"
+                at,
+                [1 + 0.03 / tall] * len(at),
+                transform=above,
+                color=INK,
+                marker=7,
+                linestyle="",
+                clip_on=False,
+                gid="chosen",
             )
             ticks = {at: "random" if one == TWIN else str(one) for at, one in enumerate(places) if one >= TWIN}
             axes.set_xticks(list(ticks), ticks.values(), rotation=90 if len(places) > 8 else 0)
@@ -121,7 +133,8 @@ def probing_heat(table: pd.DataFrame, task: str = "label", *, vectors: str = "fi
             axes.set_axis_off()
         figure.supylabel("Layer", fontsize=8)
         figure.supxlabel("Update; random: other weights, never trained", fontsize=8)
-        bar = figure.colorbar(picture, ax=panels.ravel().tolist(), extend="min", aspect=12 * rows)
+        ends = beyond(over_seeds(found, ["arm", "layer", "column"], "score")["mean"], low, 1.0)
+        bar = figure.colorbar(picture, ax=panels.ravel().tolist(), extend=ends, aspect=12 * rows)
         floor = f"from chance ({low:.2f})" if found["chance"].notna().any() else "from 0"
         bar.set_label(f"{AXES[found['metric'].iloc[0]]},\n{floor} to 1", fontsize=8)
         bar.ax.tick_params(labelsize=7)
@@ -163,7 +176,8 @@ def _stages(table: pd.DataFrame, snapshots: Sequence[str] | None) -> pd.DataFram
 def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
     for index, stage in enumerate(stages):
         own = lines[lines["line"] == stage]
-        drawn = over_seeds(own, ["layer"], "score").sort_values("layer")
+        per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
+        drawn = over_seeds(per_run, ["layer"], "score").sort_values("layer")
         layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
         few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
         looks = _look(stage, index)
@@ -174,7 +188,7 @@ def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
     chance = float(lines["chance"].mean())
     empty = sorted(lines.loc[lines["degenerate"], "layer"].unique())
     if np.isfinite(chance):
-        axes.axhline(chance, color=INK, linestyle="dotted", linewidth=0.9, gid="chance")
+        axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
     if len(empty):
         axes.plot(empty, [chance] * len(empty), color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -209,7 +223,7 @@ def _floors(axes: Axes, scores: pd.Series) -> None:
 
 def _legend(lines: pd.DataFrame, stages: Sequence[str], names: Sequence[str]) -> list[Line2D]:
     drawn = [Line2D([], [], label=stage, **_look(stage, index)) for index, stage in enumerate(stages)]
-    rest = [Line2D([], [], color=INK, linestyle="dotted", linewidth=0.9, label="chance: the largest class")]
+    rest = [Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class")]
     if lines["degenerate"].any():
         rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="one vector for all: no score"))
     if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():

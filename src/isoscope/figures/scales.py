@@ -23,13 +23,17 @@ def _cosine(label: str) -> Scale:
     return Scale(label, -1.0, 1.0, diverging=True)
 
 
+REMOVED = {"": "", "_centred": ", mean removed", "_within": ", class means removed"}
 SCALES: dict[str, Scale] = {
     **{
         f"a_{k + 1}{suffix}": _share(f"Share of the {ordinal} direction (a{'₁₂₃'[k]}{removed})")
         for k, ordinal in enumerate(("first", "second", "third"))
-        for suffix, removed in {"": "", "_centred": ", mean removed", "_within": ", class means removed"}.items()
+        for suffix, removed in REMOVED.items()
     },
-    "a_1_at_n": _share("Share of the first direction (a₁), at equal n"),
+    **{
+        f"a_1{suffix}_at_n": _share(f"Share of the first direction (a₁{removed}), at equal n")
+        for suffix, removed in REMOVED.items()
+    },
     "a_1_floor": _share("Share of the first direction (a₁) in noise"),
     "between_share": _share("Share of variance between classes"),
     "isoscore": _share("IsoScore"),
@@ -62,7 +66,10 @@ SCALES: dict[str, Scale] = {
     "arch_score_null": _share("Arch: R² in noise of the same spectrum"),
     "arch_score_p": _share("Arch: p value"),
 }
-"""Ranges are those a figure can take, whatever was measured; a figure that is not here spans what was measured."""
+"""Ranges are those a figure can take, whatever was measured; a figure that is not here spans what was measured.
+
+What is corrected for chance or for n, and an R² held out, can fall a little below 0: colour bars then end in an arrow.
+"""
 
 
 def scale_of(figure: str, values: Iterable[float]) -> Scale:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, NullFormatter
 
 TWIN = -1
 """Column of the twin with other random weights, which has no step."""
@@ -94,10 +94,17 @@ def moments_of(table: pd.DataFrame) -> dict[str, str]:
 
 
 def step_axis(axes: Axes, steps: Sequence[int]) -> None:
-    """An x-axis of steps: from 1 on by powers of ten, 0 at the left end."""
+    """An x-axis of steps: from 1 on by powers of ten, 0 at the left end; short ticks at their multiples."""
     last = max(max(steps), 1)
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)
     axes.xaxis.set_major_locator(FixedLocator([0, *(10**power for power in range(int(np.log10(last)) + 1))]))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:.0f}")
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_locator(FixedLocator(_between(last)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(-0.15, last * 1.25)
+
+
+def _between(last: int) -> list[int]:
+    """Multiples of powers of ten up to `last`."""
+    powers = [10**power for power in range(int(np.log10(last)) + 1)]
+    return [times * power for power in powers for times in range(2, 10) if times * power <= last]

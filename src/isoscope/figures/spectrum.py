@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, prepared, step_axis, steps_of, trained_seeds_of
-from isoscope.figures.style import INK, SEQUENTIAL, WIDTH, look, named, style, wrapped
+from isoscope.figures.style import INK, SEQUENTIAL, WIDTH, legend_inches, look, named, style, wrapped
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
 ROWS = {"flatness": "Spectral flatness", "dead": "Share of near-dead frequencies"}
@@ -38,7 +38,8 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
     table = table[table["column"] != TWIN]
     arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
     with style():
-        figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
+        handles = _keys(table, arms)
+        figure = Figure(figsize=(WIDTH, 3.8 + legend_inches(handles, 2)), layout="constrained")
         panels = figure.subplots(len(ROWS), len(parts), squeeze=False, sharex=True, sharey="row")
         for row, (name, label) in zip(panels, ROWS.items(), strict=True):
             for axes, part in zip(row, parts, strict=True):
@@ -56,22 +57,6 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
             axes.set_title(PARTS[part], fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
-        handles = [
-            Line2D([], [], color=look(index)[0], marker=look(index)[1], label=_who(table, arm))
-            for index, arm in enumerate(arms)
-        ]
-        one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
-        handles += [
-            Line2D([], [], color=INK, linestyle=DASHED, linewidth=0.9, label="hidden axes permuted"),
-            Line2D(
-                [],
-                [],
-                color=INK,
-                linestyle=DOTTED,
-                linewidth=1.0,
-                label=f"normal entries: {one}; their convolution: {two}",
-            ),
-        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
     return figure
 
@@ -133,7 +118,7 @@ def kernel_response(panels: Sequence[tuple[str, npt.ArrayLike]]) -> Figure:
         for index, (axes, (_, matrix)) in enumerate(zip(grid, matrices, strict=True)):
             rows, columns = (_edges(size) for size in matrix.shape)
             axes.images[0].set_extent((*columns, *rows))
-            axes.set(xticks=(-0.4, -0.2, 0, 0.2, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
+            axes.set(xticks=(-0.4, 0, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
             axes.set_xlabel("Cycles per hidden index", fontsize=8)
             axes.set_ylabel("" if index else "Cycles per token", fontsize=8)
     return figure
@@ -163,3 +148,24 @@ def _finish(axes: Axes, steps: Sequence[int]) -> None:
 
 def _who(table: pd.DataFrame, arm: str) -> str:
     return named(arm, trained_seeds_of(table[table["arm"] == arm]), 2.6, size=7.5)
+
+
+def _keys(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
+    """What the legend of the spectra says."""
+    handles = [
+        Line2D([], [], color=look(index)[0], marker=look(index)[1], label=_who(table, arm))
+        for index, arm in enumerate(arms)
+    ]
+    one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
+    handles += [
+        Line2D([], [], color=INK, linestyle=DASHED, linewidth=0.9, label="hidden axes permuted"),
+        Line2D(
+            [],
+            [],
+            color=INK,
+            linestyle=DOTTED,
+            linewidth=1.0,
+            label=f"normal entries: {one}; their convolution: {two}",
+        ),
+    ]
+    return handles

@@ -3,11 +3,12 @@
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -84,11 +85,22 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
 
 
 def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
-    """`arm, facts` on one line, or `facts` below an arm's name that is too long, which is cut rather than they."""
-    whole = f"{arm}, {facts}"
+    """`arm, facts` on one line, or `facts` below an arm's name that is too long, which is cut rather than they.
+
+    Facts that are too long for a line go on below.
+    """
+    whole, below = f"{arm}, {facts}", wrapped(facts, inches, size=size, lines=9)
     return (
-        whole if wrapped(whole, inches, size=size, lines=1) == whole else f"{wrapped(arm, inches, size=size)}\n{facts}"
+        whole if wrapped(whole, inches, size=size, lines=1) == whole else f"{wrapped(arm, inches, size=size)}\n{below}"
     )
+
+
+def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5) -> float:
+    """Height of a legend below a figure: of its tallest column, which matplotlib fills one after the other."""
+    lines = [str(one.get_label()).count("\n") + 1 for one in handles]
+    rows = -(-len(lines) // columns)
+    tallest = max(sum(lines[at : at + rows]) for at in range(0, len(lines), rows))
+    return (1.45 * size * tallest + 8) / 72
 
 
 def hatched(axes: Axes, text: str) -> None:

@@ -47,7 +47,7 @@ def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence
         off = off[np.isfinite(off)]
         mean = f"mean {off.mean():.2f}".replace("-0.00", "0.00").replace("-", "−") if off.size else "no number"
         drawn.append((f"{title}\n{mean}", matrix))
-    label = "Cosine of two tokens (mean: off the diagonal)"
+    label = "Cosine of two tokens\n(mean: off the diagonal)"
     figure, grid = pictures(drawn, label=label, low=-1.0, high=1.0, colours=DIVERGING)
     with style():
         for index, axes in enumerate(grid):

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from isoscope.figures.layers import of_figure
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, step_axis, steps_of, trained_seeds_of
-from isoscope.figures.style import INK, WIDTH, hatched, look, named, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, legend_inches, look, named, style, wrapped
 
 MOST = 5
 """Layers that are drawn where none are named."""
@@ -26,9 +26,9 @@ def geometry_curves(
     """A line per arm over snapshots: mean over seeds with a band of ± 1 sd, isotropic noise dashed.
 
     Rows of panels are `figures`, columns `layers` (without them up to `MOST`, evenly spread, first and last among
-    them); the panels of a row share their scale. Where an arm's points are all one its line is left out, and the title
-    says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for a figure or layer
-    that was not measured on `vectors`.
+    them); the panels of a row share their scale. In degenerate cells, where vectors are shared, an arm's line is left
+    out, and the title says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for
+    a figure or layer that was not measured on `vectors`.
     """
     tables = {figure: of_figure(geometry, figure, vectors) for figure in figures}
     if not tables:
@@ -36,7 +36,9 @@ def geometry_curves(
     everything = pd.concat(tables.values(), ignore_index=True)
     arms, shown = arms_of(everything), _layers(everything, layers)
     with style():
-        drawing = Figure(figsize=(WIDTH, 1.45 * len(tables) + 0.9), layout="constrained")
+        handles = _legend(everything, arms)
+        height = 1.45 * len(tables) + 0.6 + legend_inches(handles, 2)
+        drawing = Figure(figsize=(WIDTH, height), layout="constrained")
         panels = drawing.subplots(len(tables), len(shown), squeeze=False, sharex=True, sharey="row")
         for row, (figure, table) in zip(panels, tables.items(), strict=True):
             for axes, layer in zip(row, shown, strict=True):
@@ -50,11 +52,11 @@ def geometry_curves(
         for axes, layer in zip(panels[0], shown, strict=True):
             flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
             names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
-            note = wrapped(f"one point: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
+            note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
             axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
-        drawing.legend(handles=_legend(everything, arms), loc="outside lower center", ncols=2, fontsize=7.5)
+        drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
     return drawing
 
 
@@ -91,7 +93,7 @@ def _panel(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
     if alike and len(baselines):
         axes.axhline(baselines.iloc[0], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, gid="noise")
     if len(table) and table["degenerate"].all():
-        hatched(axes, "one point")
+        hatched(axes, "vectors shared")
 
 
 def _legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:

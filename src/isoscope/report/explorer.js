@@ -5,14 +5,23 @@ for (const root of document.querySelectorAll(".explorer")) {
   const slider = (name) => root.querySelector(`input[name='${name}']`);
   const arms = [...new Set(data.runs.map((run) => run.arm))];
   const seeds = [...new Set(data.runs.map((run) => run.seed))];
-  const COLOURS = ["#d55e00", "#0080c0", "#009e73", "#b5519f", "#a67c00", "#5b86b0"];
+  const COLOURS = ["#d55e00", "#0080c0", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a"];
+  const NONE = "#8a8f96";
+  const colour = (label) => (data.classes[label] === undefined ? NONE : COLOURS[label % COLOURS.length]);
+  const called = (label) => data.classes[label] ?? "no class";
+  for (const label of [...new Set(data.labels)].sort((one, other) => one - other)) {
+    const entry = document.createElement("li"), swatch = document.createElement("span");
+    swatch.style.background = colour(label);
+    entry.append(swatch, /^\d+$/.test(called(label)) ? `class ${called(label)}` : called(label));
+    root.querySelector(".legend").append(entry);
+  }
   const NS = "http://www.w3.org/2000/svg";
   const dots = data.sentences.map((sentence, number) => {
     const dot = document.createElementNS(NS, "circle");
     dot.setAttribute("r", 9);
-    dot.setAttribute("fill", COLOURS[Math.max(0, data.labels[number]) % COLOURS.length]);
+    dot.setAttribute("fill", colour(data.labels[number]));
     dot.setAttribute("fill-opacity", 0.75);
-    const say = () => { said.textContent = `${data.classes[data.labels[number]] ?? "no class"}: ${sentence}`; dot.setAttribute("r", 16); };
+    const say = () => { said.textContent = `${called(data.labels[number])}: ${sentence}`; dot.setAttribute("r", 16); };
     dot.addEventListener("pointerenter", say);
     dot.addEventListener("pointerleave", () => dot.setAttribute("r", 9));
     svg.append(dot);
@@ -37,7 +46,7 @@ for (const root of document.querySelectorAll(".explorer")) {
       dot.setAttribute("cy", -points[2 * number + 1]);
     });
     facts.textContent = explained
-      ? `Variance along the axes: ${(100 * explained[0]).toFixed(1)} % and ${(100 * explained[1]).toFixed(1)} %`
+      ? `Across: first principal component, ${(100 * explained[0]).toFixed(1)} % of the variance; up: second, ${(100 * explained[1]).toFixed(1)} %.`
       : "All points are one here: there is nothing to see.";
   };
   slider("arm").max = arms.length - 1;

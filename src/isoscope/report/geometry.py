@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +14,14 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isoscope import __version__
-from isoscope.code import code_version
+from isoscope.code import PACKAGE
 from isoscope.figures.by_layer import geometry_by_layer
 from isoscope.figures.dynamics import feature_dynamics
 from isoscope.figures.scales import SCALES, Scale
 from isoscope.figures.style import to_png, to_svg
 from isoscope.report.page import environment
 from isoscope.report.svg import inline
-from isoscope.sealing import write_text
+from isoscope.sealing import fault, write_text, write_whole
 
 GROUPS = {
     "Isotropy": (
@@ -46,6 +47,10 @@ KINDS = {
 }
 
 
+NAMES = re.compile(rf"([a-z]+-({'|'.join(KINDS)})|planes-\d+)\.(svg|png)")
+"""What files of figures are called: any other in their folder is not of a page."""
+
+
 class Drawing(NamedTuple):
     """A figure of the page, and what is said below it."""
 
@@ -55,7 +60,10 @@ class Drawing(NamedTuple):
 
 
 def page(out: Path) -> Path:
-    """Write `index.html` and the figures (SVG and PNG) from the tables in `out`; returns the page's path."""
+    """Write `index.html` and the figures (SVG and PNG) from the tables in `out`; returns the page's path.
+
+    Figures of an earlier page that this one does not show are removed.
+    """
     facts = json.loads((out / "manifest.json").read_text("utf-8"))
     table = pd.read_parquet(out / "geometry.parquet")
     source = {
@@ -84,38 +92,57 @@ def page(out: Path) -> Path:
             drawings=drawings,
             planes=pictures,
             rows=_last_layer(table),
-            notes=_notes(table),
+            notes=_notes(table, frames),
         )
     )
     write_text(out / "index.html", text, "report")
+    keys = {one.key for several in (pictures, *drawings.values()) for one in several}
+    for path in (out / "figures").iterdir():
+        if NAMES.fullmatch(path.name) and path.stem not in keys:
+            path.unlink()
     return out / "index.html"
 
 
 def _keep(
     out: Path, name: str, table: pd.DataFrame, draw: Callable[[], Figure], caption: str, source: dict[str, str]
 ) -> Drawing:
-    """A figure as SVG and PNG, drawn again only where its table, its code or its source is another."""
+    """A figure as SVG and PNG, drawn again only where its table, code or source is another, or a file was altered."""
     shown = hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes())
-    shown.update(f"{name} {source} {code_version('geometry')}".encode())
-    kept = out / "cache" / "figures" / f"{shown.hexdigest()}.svg"
-    picture = out / "figures" / f"{name}.png"
-    if not kept.is_file() or not picture.is_file():
+    shown.update(f"{name} {caption} {source} {_code()}".encode())
+    kept = out / "cache" / "figures" / shown.hexdigest()
+    if fault(kept) is not None:
         figure = draw()
-        write_text(kept, to_svg(figure, source), "report")
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_bytes(to_png(figure, metadata=source))
-    svg = kept.read_text("utf-8")
+        files = {"drawing.svg": to_svg(figure, source).encode(), "drawing.png": to_png(figure, metadata=source)}
+        write_whole(kept, partial(_write, files), "report")
+    svg = (kept / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{name}.svg", svg, "report")
+    (out / "figures" / f"{name}.png").write_bytes((kept / "drawing.png").read_bytes())
     return Drawing(name, inline(svg, key=name, title=caption, description=caption), caption)
+
+
+def _write(files: dict[str, bytes], folder: Path) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+@cache
+def _code() -> str:
+    """sha256 of what the drawings depend on in the code: this file and those of the figures."""
+    found = hashlib.sha256()
+    for path in (Path(__file__), *sorted((PACKAGE / "figures").glob("*.py"))):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _planes(
     planes: pd.DataFrame, frames: pd.DataFrame, facts: Any
 ) -> list[tuple[str, pd.DataFrame, Callable[[], Figure], str]]:
     found: list[tuple[str, pd.DataFrame, Callable[[], Figure], str]] = []
-    for number, checkpoint in enumerate(facts["checkpoints"]):
+    which = frames[["checkpoint", "vectors"]].drop_duplicates().itertuples(index=False)
+    for number, (checkpoint, vectors) in enumerate(which):
         points, shown = (
-            one[one["checkpoint"] == checkpoint].assign(arm=checkpoint, seed=0) for one in (planes, frames)
+            one[(one["checkpoint"] == checkpoint) & (one["vectors"] == vectors)].assign(arm=checkpoint, seed=0)
+            for one in (planes, frames)
         )
         labels = points.drop_duplicates("sentence").sort_values("sentence")["label"].to_numpy()
         classes = facts["classes"] or ["sentences"]
@@ -128,11 +155,12 @@ def _planes(
             seed=0,
             snapshots=["checkpoint"],
             class_names=classes,
+            title=checkpoint,
         )
         caption = (
-            f"{checkpoint}: first and second principal component of the first token at each layer, a dot per sentence."
+            f"{checkpoint}: first and second principal component of {KINDS[vectors]} at each layer; a dot: a sentence."
         )
-        found.append((f"planes-{number}", points, draw, caption))
+        found.append((f"planes-{number}", pd.concat([points, shown]), draw, caption))
     return found
 
 
@@ -170,10 +198,16 @@ def _last_layer(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _notes(table: pd.DataFrame) -> list[str]:
+def _notes(table: pd.DataFrame, frames: pd.DataFrame) -> list[str]:
     """What a reader has to know of these cells before believing them."""
-    found = []
-    few = table[table["n"] < table["d"]]
+    causal = set(frames["checkpoint"]) - set(frames.loc[frames["vectors"] == "first", "checkpoint"])
+    found = [
+        f"{checkpoint} is causal: its first token has seen no other, so that it says nothing about the sentence."
+        for checkpoint in table.loc[table["vectors"] == "first", "checkpoint"].unique()
+        if checkpoint in causal
+    ]
+    points = table.groupby(["checkpoint", "vectors"])["n"].transform("max")  # others are of subsamples
+    few = table[points < table["d"]].assign(n=points)
     for checkpoint, part in few.groupby("checkpoint", sort=False):
         found.append(
             f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). "
@@ -183,12 +217,9 @@ def _notes(table: pd.DataFrame) -> list[str]:
     for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False):
         found.append(f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}.")
     single = table[table["degenerate"]]
-    for (checkpoint, vectors), part in single.groupby(["checkpoint", "vectors"], sort=False):
+    for (checkpoint, vectors, note), part in single.groupby(["checkpoint", "vectors", "note"], sort=False):
         layers = ", ".join(map(str, sorted(part["layer"].unique())))
-        found.append(
-            f"{checkpoint}, {vectors}, layer {layers}: all points are one (the same token at the same place), so "
-            "there is nothing to measure."
-        )
+        found.append(f"{checkpoint}, {vectors}, layer {layers}: {note}, so there is nothing to measure.")
     return found
 
 

@@ -1,6 +1,7 @@
 """A figure's SVG made part of a page: its own ids, the page's ink, a name and a description."""
 
 import re
+from collections import Counter
 from xml.etree import ElementTree
 
 from markupsafe import Markup
@@ -13,8 +14,9 @@ SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
     """`svg`, as `figures.style.to_svg` writes it, for a page that holds several.
 
-    Ids begin with `key`, so that none stands twice on the page; ink becomes the page's text colour; size is left to
-    the page; `title` and `description` are what a screen reader says. Raises `ValueError` for text that is no SVG.
+    Ids begin with `key` and are numbered where the figure repeats one, so that none stands twice on the page; ink
+    becomes the page's text colour; size is left to the page; `title` and `description` are what a screen reader says.
+    Raises `ValueError` for text that is no SVG.
     """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
@@ -26,9 +28,14 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
         for child in list(parent):
             if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
                 parent.remove(child)  # the page has its own style, and one without the SVG's `*` rule
+    times: Counter[str] = Counter()
     for element in root.iter():
         for name, value in element.attrib.items():
             element.set(name, _own(name, value, key))
+        if (own := element.get("id")) is not None:
+            times[own] += 1
+            if times[own] > 1:  # parts of one kind share a name; nothing refers to those
+                element.set("id", f"{own}.{times[own]}")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     root.set("role", "img")

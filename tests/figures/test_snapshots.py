@@ -1,0 +1,109 @@
+"""What figures over training share: columns, chosen epochs, moments and means over seeds, by hand-made tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from isoscope.figures.snapshots import (
+    TWIN,
+    arms_of,
+    at_chosen,
+    chosen,
+    ends,
+    moments_of,
+    over_seeds,
+    prepared,
+    seeds_of,
+    step_axis,
+    steps_of,
+    trained_seeds_of,
+)
+
+
+def runs(**best: int) -> pd.DataFrame:
+    """Runs `arm_seed=chosen step` with snapshots 0, 4 and 16, and a twin."""
+    rows = [
+        {"arm": name[:-1], "seed": int(name[-1]), "step": step, "best": step == at, "value": float(step or 0)}
+        for name, at in best.items()
+        for step in (16, None, 0, 4)
+    ]
+    return prepared(pd.DataFrame(rows).astype({"step": "Int64"}))
+
+
+def test_the_twin_has_a_column_of_its_own() -> None:
+    table = runs(fft0=4)
+    assert table["column"].tolist() == [16, TWIN, 0, 4]
+    assert steps_of(table) == [0, 4, 16]
+
+
+def test_arms_keep_the_order_of_their_first_row() -> None:
+    assert arms_of(runs(fft0=4, additive0=4, fft1=4)) == ["fft", "additive"]
+
+
+def test_the_number_of_seeds_is_in_words() -> None:
+    assert seeds_of(runs(fft0=4)) == "n = 1 seed"
+    assert seeds_of(runs(fft0=4, fft1=4)) == "n = 2 seeds"
+
+
+def test_runs_that_stopped_early_are_said_and_the_twin_is_none_of_them() -> None:
+    table = runs(fft0=4, fft1=4, fft2=4)
+    assert trained_seeds_of(table) == "n = 3 seeds"
+    fewer = table[~((table["seed"] == 2) & (table["column"] == 16)) & ~((table["seed"] == 1) & (table["column"] > 0))]
+    assert trained_seeds_of(fewer) == "n = 3 seeds, after update 0: 2, after update 4: 1"
+
+
+def test_means_are_over_the_seeds_that_have_a_number() -> None:
+    table = pd.DataFrame({"arm": ["a"] * 3 + ["b"] * 2, "value": [1.0, 3.0, np.nan, 5.0, np.nan]})
+    found = over_seeds(table, ["arm"], "value").set_index("arm")
+    assert found["mean"].tolist() == [2.0, 5.0]
+    assert found["n"].tolist() == [2, 1]
+    assert found.loc["a", "sd"] == pytest.approx(np.sqrt(2))
+    assert np.isnan(found.loc["b", "sd"]), "one seed has no sd"
+
+
+def test_the_chosen_step_is_the_marked_one_else_the_last() -> None:
+    table = runs(fft0=4, fft1=-9)
+    assert chosen(table) == {("fft", 0): 4, ("fft", 1): 16}
+    table.loc[(table["seed"] == 0) & (table["column"] == 0), "best"] = True
+    assert chosen(table)["fft", 0] == 0, "the first of two"
+    assert chosen(table.drop(columns="best")) == {("fft", 0): 16, ("fft", 1): 16}
+    rows = at_chosen(table)
+    assert list(zip(rows["seed"], rows["column"], strict=True)) == [(0, 0), (1, 16)]
+
+
+def test_the_ends_of_a_run_are_its_first_and_its_chosen_snapshot() -> None:
+    found = ends(runs(fft0=4, additive0=0))
+    rows = set(found[["arm", "moment", "column"]].itertuples(index=False, name=None))
+    assert rows == {("fft", "first", 0), ("fft", "chosen", 4), ("additive", "first", 0), ("additive", "chosen", 0)}
+    assert moments_of(found) == {"first": "first snapshot (update 0)", "chosen": "chosen epoch (update 0 or 4)"}
+
+
+def test_many_chosen_steps_are_not_listed() -> None:
+    found = ends(runs(fft0=4)).assign(moment="first")
+    many = pd.concat([found, *(found.assign(moment="chosen", column=step) for step in range(4))])
+    assert moments_of(many)["chosen"] == "chosen epoch"
+
+
+@pytest.mark.parametrize("last, ticks", [(0, [0, 1]), (9, [0, 1]), (10, [0, 1, 10]), (948, [0, 1, 10, 100])])
+def test_the_axis_of_steps_has_nought_and_powers_of_ten(last: int, ticks: list[int]) -> None:
+    axes = Figure().subplots()
+    step_axis(axes, [0, last])
+    assert axes.get_xticks().tolist() == ticks
+    low, high = axes.get_xlim()
+    assert low < 0 <= last < high
+    short = axes.get_xticks(minor=True)
+    assert {2 * power for power in (1, 10, 100) if 2 * power <= last} <= set(short) <= set(range(2, last + 1))
+    places = axes.transData.transform([(step, 0) for step in (0, 1, 10, 100)])[:, 0]
+    assert (np.diff(places) > 0).all()
+    assert np.diff(places)[1] == pytest.approx(np.diff(places)[2]), "logarithmic from 1 on"
+
+
+def test_refusals() -> None:
+    table = runs(fft0=4)
+    with pytest.raises(ValueError, match="no rows"):
+        prepared(table[:0])
+    with pytest.raises(ValueError, match="columns expected in the table: seed, layer"):
+        prepared(table.drop(columns="seed"), "layer", "value")
+    with pytest.raises(ValueError, match=r"one study expected, got \['one', 'two'\]"):
+        prepared(pd.concat([table.assign(study="one"), table.assign(study="two")]))

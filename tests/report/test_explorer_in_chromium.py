@@ -1,0 +1,101 @@
+"""The explorer in a browser: dots where the data has them, and a legend that says which colour is which class."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from browser import Seen, opened
+from report_material import Material
+
+pytestmark = pytest.mark.chromium
+Inside = Callable[..., Path]
+LEGEND = """list => [...list.children].map(entry =>
+  [entry.textContent.trim(), getComputedStyle(entry.firstElementChild).backgroundColor])"""
+DOTS = "all => all.map(dot => [getComputedStyle(dot).fill, dot.getAttribute('visibility')])"
+
+
+@pytest.fixture
+def page(material: Material, inside: Inside, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a page with an explorer of given sentences, labels and classes."""
+
+    def made(**changed: object) -> Path:
+        path = tmp_path / "index.html"
+        path.write_text(material.page(folders={"fusion": inside(**changed)}), "utf-8")
+        return path
+
+    return made
+
+
+def legend(seen: Seen) -> dict[str, str]:
+    """Colour by class."""
+    return dict(seen.page.locator(".explorer .legend").evaluate(LEGEND))
+
+
+def colours(seen: Seen) -> list[str]:
+    """Of each sentence's dot."""
+    return [colour for colour, _ in seen.page.locator(".explorer circle").evaluate_all(DOTS)]
+
+
+def slide(seen: Seen, name: str, value: int) -> None:
+    slider = seen.page.locator(f".explorer input[name='{name}']")
+    slider.focus()
+    slider.press("Home")
+    for _ in range(value):
+        slider.press("ArrowRight")
+
+
+def test_the_legend_gives_each_dot_the_colour_of_its_class(page: Callable[..., Path]) -> None:
+    with opened(page()) as seen:
+        named = legend(seen)
+        assert list(named) == ["negative", "positive"]
+        assert len(set(named.values())) == 2
+        assert colours(seen) == [named[name] for name in ("positive", "negative", "positive", "negative")]
+        seen.page.locator(".explorer circle").nth(1).hover(force=True)
+        assert seen.page.locator("output.sentence").inner_text() == "negative: a dull one"
+        assert seen.complaints == []
+        assert seen.requests == []
+
+
+def test_sentences_without_a_class_are_no_ones_colour(page: Callable[..., Path]) -> None:
+    with opened(page(labels=[1, -1, 0, -1])) as seen:
+        named = legend(seen)
+        assert set(named) == {"no class", "negative", "positive"}
+        assert len(set(named.values())) == 3
+        assert colours(seen) == [named[name] for name in ("positive", "no class", "negative", "no class")]
+
+
+def test_a_class_that_is_a_number_is_called_a_class_and_a_hostile_one_is_text(page: Callable[..., Path]) -> None:
+    with opened(page(classes=["0", "<img src=x>"])) as seen:
+        assert list(legend(seen)) == ["class 0", "<img src=x>"]
+        assert seen.page.locator(".explorer img").count() == 0
+        assert seen.requests == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_legend_is_seen_on_a_narrow_screen(page: Callable[..., Path], dark: bool) -> None:
+    with opened(page(), width=400, dark=dark) as seen:
+        boxes = [one.bounding_box() for one in seen.page.locator(".explorer .legend span").all()]
+        assert len(boxes) == 2
+        assert all(box is not None and box["width"] >= 8 and box["height"] >= 8 for box in boxes)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_it_starts_at_the_last_layer_of_the_chosen_snapshot_and_names_its_axes(page: Callable[..., Path]) -> None:
+    with opened(page()) as seen:
+        shown = seen.page.locator(".explorer .sliders").inner_text()
+        assert "additive" in shown
+        assert "update 64 (chosen)" in shown
+        facts = seen.page.locator(".explorer .facts").inner_text()
+        assert facts == "Across: first principal component, 75.0 % of the variance; up: second, 12.5 %."
+
+
+def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:
+    with opened(page()) as seen:
+        slide(seen, "layer", 0)
+        dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
+        assert {visibility for _, visibility in dots} == {"hidden"}
+        assert "All points are one" in seen.page.locator(".explorer .facts").inner_text()
+        slide(seen, "arm", 1)  # where layer 0 is more than a point
+        dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
+        assert {visibility for _, visibility in dots} == {"visible"}

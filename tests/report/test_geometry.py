@@ -1,0 +1,196 @@
+"""The page of `isoscope geometry`: the tables' numbers, what to know before believing them, no figure drawn twice."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.report import geometry as module
+from isoscope.report.geometry import KINDS, page
+
+FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
+HOSTILE = "<img src=x onerror=alert(1)>"
+LAYERS, SENTENCES = 3, 12
+
+
+def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **changed: Any) -> pd.DataFrame:
+    """The tables that the page is made of; [CLS] at layer 0 of the first checkpoint is one point."""
+    rng = np.random.default_rng(0)
+    rows, planes, frames = [], [], []
+    for checkpoint in checkpoints:
+        for layer in range(LAYERS):
+            single = layer == 0 and checkpoint == checkpoints[0]
+            for vectors in ("first", "words"):
+                one_point = single and vectors == "first"
+                for step, (figure, measure) in [(step, one) for step in (0, None) for one in FIGURES.items()]:
+                    value = np.nan if one_point else rng.uniform()
+                    spread = 0.125 if figure == "two_nn_at_n" else np.nan
+                    row = {"checkpoint": checkpoint, "layer": layer, "vectors": vectors, "step": step}
+                    row |= {"measure": measure, "figure": figure, "value": value, "baseline": 0.25, "d": 8}
+                    row |= {"low": value - spread, "high": value + spread, "degenerate": one_point}
+                    rows.append(
+                        row
+                        | {"n": 40 if vectors == "first" else 4321, "note": "all points are one" if one_point else None}
+                    )
+            facts = {"checkpoint": checkpoint, "layer": layer, "snapshot": "checkpoint", "vectors": "first"}
+            points = pd.DataFrame({"sentence": range(SENTENCES), "label": [0, 1] * (SENTENCES // 2)})
+            planes.append(points.assign(pc1=rng.normal(size=SENTENCES), pc2=rng.normal(size=SENTENCES), **facts))
+            frames.append(facts | {"step": 0, "explained_1": 0.5, "explained_2": 0.25, "degenerate": single})
+    table = pd.DataFrame(rows).astype({"step": "Int64"})
+    manifest = {
+        "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
+        "text": "0123456789abcdef" * 4,
+        "classes": ["negative", "positive"],
+        "settings": {"sentences": 40, "vectors": ["first", "words"], "device": "cpu"},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "manifest.json").write_text(json.dumps(manifest | changed), "utf-8")
+    table.to_parquet(out / "geometry.parquet")
+    pd.concat(planes).to_parquet(out / "planes.parquet")
+    pd.DataFrame(frames).to_parquet(out / "frames.parquet")
+    return table
+
+
+def again(out: Path, table: pd.DataFrame) -> str:
+    """The page of another table in the same folder."""
+    table.to_parquet(out / "geometry.parquet")
+    return page(out).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("geometry")
+    write(out)
+    page(out)
+    return out
+
+
+def rows_of(text: str) -> list[list[str]]:
+    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("<tr>")[1:]]
+
+
+def test_each_group_that_was_measured_is_a_figure_of_its_kind(made: Path) -> None:
+    names = {path.stem for path in (made / "figures").glob("*.svg")}
+    assert names == {path.stem for path in (made / "figures").glob("*.png")}
+    measured = {f"{group}-{kind}" for group in ("similarity", "dimension", "shape") for kind in ("first", "words")}
+    assert names == measured | {"planes-0", "planes-1"}
+    text = (made / "index.html").read_text("utf-8")
+    assert text.count("<figure>") == text.count("<svg ") == len(names)
+    assert [kind in text for kind in KINDS.values()] == [True, False, False, True]
+    assert "n = 4,321, d = 8." in text
+
+
+def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Path) -> None:
+    table = pd.read_parquet(made / "geometry.parquet")
+    last = table[table["layer"] == LAYERS - 1]
+    found = rows_of((made / "index.html").read_text("utf-8"))
+    assert len(found) == len(last) // 2
+    where = (last["checkpoint"] == "decoder") & (last["figure"] == "two_nn_at_n") & (last["vectors"] == "words")
+    own, twin = (last[where & (last["step"].isna() == other)].iloc[0] for other in (False, True))
+    (row,) = [row for row in found if row[0].startswith("Intrinsic") and row[1:3] == ["words", "decoder"]]
+    assert row[3:] == [
+        f"{own['value']:.3f}",
+        f"[{own['low']:.3f}, {own['high']:.3f}]",
+        *(f"{twin['value']:.3f}", "0.250", "4321", "8"),
+    ]
+    assert next(row for row in found if row[0].startswith("Mean cosine"))[4] == "–", "no interval where there is none"
+
+
+def test_nothing_is_asked_for_and_references_lead_somewhere(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
+    assert not re.search(r'<script|@import|(?:src|href)="(?!#|data:)', text)
+
+
+def test_every_figure_names_what_it_was_made_from(made: Path) -> None:
+    digests = [digest[:12] for digest in json.loads((made / "manifest.json").read_text())["checkpoints"].values()]
+    for path in (made / "figures").glob("*.svg"):
+        assert all(part in path.read_text("utf-8") for part in ("text 0123456789ab", *digests))
+
+
+def test_the_same_tables_give_the_same_page_and_draw_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("drawn again")
+
+    for name in ("geometry_by_layer", "feature_dynamics"):
+        monkeypatch.setattr(module, name, refused)
+    page(made)
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
+
+
+def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = write(tmp_path)
+    page(tmp_path)
+    drawn = []
+    real = module.geometry_by_layer
+    monkeypatch.setattr(
+        module,
+        "geometry_by_layer",
+        lambda *args, **more: (drawn.append((args[1], more["vectors"])), real(*args, **more))[1],
+    )
+    table.loc[(table["figure"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
+    before = (tmp_path / "figures/similarity-words.svg").read_bytes()
+    again(tmp_path, table)
+    assert drawn == [(["avg_sim"], "words")]
+    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before
+
+
+def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    plain = again(tmp_path, table)
+    assert "encoder, first, layer 0: all points are one" in plain
+    assert "decoder, first" not in plain
+    assert "dimensions (" not in plain
+    table.loc[(table["checkpoint"] == "decoder") & (table["vectors"] == "first"), "n"] = 5
+    lacking = (table["checkpoint"] == "decoder") & (table["measure"] == "shape")
+    table.loc[lacking, "value"], table.loc[lacking, "note"] = np.nan, "points: 5, but this measure needs at least 25"
+    text = again(tmp_path, table)
+    assert "decoder: 5 points in 8 dimensions (first)." in text
+    assert "decoder, first, words: no shape: points: 5, but this measure needs at least 25." in text
+    assert text.index("Before you believe it") < text.index("<figure>")
+
+
+def test_a_causal_models_first_token_is_said_to_say_nothing(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
+        one = pd.read_parquet(path)
+        one.assign(vectors=one["checkpoint"].map({"encoder": "first", "decoder": "last"})).to_parquet(path)
+    text = again(tmp_path, table)
+    assert "decoder is causal: its first token has seen no other" in text
+    assert "encoder is causal" not in text
+    assert "decoder: first and second principal component of the last token at each layer" in text
+
+
+def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    again(tmp_path, table)
+    assert list((tmp_path / "figures").glob("shape-*"))
+    (tmp_path / "figures/notes.txt").write_text("one's own", "utf-8")
+    table.loc[table["measure"] == "shape", "value"] = np.nan
+    assert "Shape of" not in again(tmp_path, table)
+    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
+    assert (tmp_path / "figures/notes.txt").is_file()
+    assert list((tmp_path / "figures").glob("dimension-*"))
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    write(tmp_path, checkpoints=(HOSTILE, "decoder"), classes=[HOSTILE, "positive"])
+    text = page(tmp_path).read_text("utf-8")
+    assert "<img" not in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+def test_planes_name_the_checkpoint_its_classes_and_no_seed(made: Path) -> None:
+    drawing = (made / "figures/planes-0.svg").read_text("utf-8")
+    for words in ("encoder, n = 12 sentences", "negative", "positive", "vectors shared"):
+        assert f">{words}</text>" in drawing
+    assert "seed" not in drawing
