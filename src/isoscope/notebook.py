@@ -5,15 +5,35 @@ isoscope.load("fusion").table("geometry")
 isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoscope import paths
-from isoscope.config.explain import nearest
 from isoscope.errors import InputError
+
+if TYPE_CHECKING:  # the command line takes its defaults from here and need not wait
+    import pandas as pd
+
+VECTORS = ("first", "last", "mean", "words")
+"""Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
+
+
+class Defaults(NamedTuple):
+    """What is looked at where nothing else is asked for, here and by `isoscope geometry`."""
+
+    sentences: int = 500
+    words: int = 500
+    max_length: int = 128
+    subsample: int = 64
+    draws: int = 20
+    confidence: float = 0.95
+    seed: int = 0
+    batch_size: int = 32
+
+
+DEFAULTS = Defaults()
 
 
 class StudyTables(NamedTuple):
@@ -27,8 +47,12 @@ class StudyTables(NamedTuple):
         """Names for `table`."""
         return sorted(path.stem for path in self.folder.glob("*.parquet"))
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str) -> "pd.DataFrame":
         """One table of all runs, with their arm and seed. Raises `InputError` where there is none of that name."""
+        import pandas as pd
+
+        from isoscope.config.explain import nearest
+
         if name not in self.tables:
             raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
         return pd.read_parquet(self.folder / f"{name}.parquet")
@@ -53,19 +77,22 @@ def geometry(
     labels: Sequence[int] | None = None,
     tokenizer: Any = None,
     measures: Sequence[str] | None = None,
-    vectors: Sequence[str] = ("first", "last", "mean", "words"),
-    words: int = 500,
-    max_length: int = 128,
-    subsample: int = 64,
-    draws: int = 20,
-    confidence: float = 0.95,
-    seed: int = 0,
-    batch_size: int = 32,
-) -> pd.DataFrame:
+    vectors: Sequence[str] | None = None,
+    twin: bool = False,
+    words: int = DEFAULTS.words,
+    max_length: int = DEFAULTS.max_length,
+    subsample: int = DEFAULTS.subsample,
+    draws: int = DEFAULTS.draws,
+    confidence: float = DEFAULTS.confidence,
+    seed: int = DEFAULTS.seed,
+    batch_size: int = DEFAULTS.batch_size,
+) -> "pd.DataFrame":
     """Every measure at every layer of a model, over `texts`; a row per layer, kind of representation and figure.
 
-    `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint.
-    `tokenizer`: a fast Hugging Face tokenizer, needed unless `model` is a folder. Columns as in `analysis.geometry`;
+    `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint; it and its
+    `tokenizer` (a fast one, needed unless `model` is a folder) are left as they were. `vectors`: all kinds, if none is
+    named, of a causal model not `first`. `twin`: also of the same architecture with weights drawn anew, as snapshot
+    `random`. Texts are cut to `max_length` tokens, or to what the model takes. Columns as in `analysis.geometry`;
     `baseline` is isotropic noise at the same n and d. Raises `InputError` for what is no such model or text.
     """
     import tempfile
@@ -76,43 +103,79 @@ def geometry(
     from isoscope.analysis import hidden_states as passes
     from isoscope.analysis.geometry import Cells, frame, places
     from isoscope.analysis.measures import BUILT_IN
-    from isoscope.analysis.trajectory import Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
+    from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
     from isoscope.corpora import probe, tokens
-    from isoscope.models.encoder import load_encoder
+    from isoscope.models import encoder
 
+    if "classes" in (measures or ()) and labels is None:
+        raise InputError("measures: 'classes' needs labels")
+    if labels is not None and len(labels) != len(texts):
+        raise InputError(f"labels: {len(labels)} for {len(texts)} texts")
     if isinstance(model, str | Path):
-        folder = Path(model)
-        pieces, model = tokens.load(folder, padded=False), load_encoder(folder)
+        pieces, model = tokens.load(Path(model), padded=False), encoder.load_encoder(Path(model))
     elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
         raise InputError(
             "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
         )
     else:
-        backend = tokenizer.backend_tokenizer
-        backend.no_padding()
-        backend.no_truncation()
-        pieces = tokens.WordPieces(backend, tokenizer.pad_token_id or 0, len(tokenizer))
+        pieces = tokens.WordPieces(tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0, len(tokenizer))
+        model = encoder.bare(model)
     columns: dict[str, Any] = {"sentence": list(texts)}
     if labels is not None:
         columns["label"] = np.asarray(labels, np.int64)
     table = pa.table(columns)
-    chosen = probe.probe_set(
-        pieces,
-        table,
-        np.arange(table.num_rows),
-        max_length=max_length,
-        words=words,
-        block=min(40, table.num_rows),
-        attended=1,
-        seed=seed,
-    )
-    with tempfile.TemporaryDirectory() as place:
+    with _unpadded(pieces.backend), _as_it_was(model), tempfile.TemporaryDirectory() as place:
+        chosen = probe.probe_set(
+            pieces,
+            table,
+            np.arange(table.num_rows),
+            max_length=min(max_length, encoder.positions(model)),
+            words=words,
+            block=min(40, table.num_rows),
+            attended=1,
+            seed=seed,
+        )
+        snapshots = [Snapshot("model", 0, None, True, "")]
+        if twin:
+            snapshots.append(Snapshot(RANDOM, None, None, False, ""))
         folder = Path(place)
-        arrays = passes.hidden_states(model, chosen, pad_id=pieces.pad_id, batch_size=batch_size)
-        write_arrays(folder / "states" / "model.safetensors", arrays, "model")
+        for one in snapshots:
+            looked_at = encoder.twin(model, seed=encoder.TWIN_SEED + seed) if one.name == RANDOM else model
+            arrays = passes.hidden_states(looked_at, chosen, pad_id=pieces.pad_id, batch_size=batch_size)
+            write_arrays(folder / "states" / f"{one.name}.safetensors", arrays, "model")
         write_probe(folder, chosen)
-        write_snapshots(folder, [Snapshot("model", 0, None, True, "")], {})
+        write_snapshots(folder, snapshots, {})
         run = Trajectory(folder)
         cells = Cells(run, subsample=subsample, draws=draws, confidence=confidence, seed=seed)
+        if vectors is None:
+            vectors = VECTORS[1:] if encoder.causal(model, max(chosen.encoded.ids, key=len)) else VECTORS
         names = list(measures or BUILT_IN)
-        return frame([row for one in places(run, vectors) for row in cells.measured(*one, names)])
+        return frame([row for cell in places(run, vectors) for row in cells.measured(*cell, names)])
+
+
+@contextmanager
+def _unpadded(backend: Any) -> Iterator[None]:
+    """The tokenizer without padding and truncation, and afterwards with those that it had."""
+    padding, truncation = backend.padding, backend.truncation
+    backend.no_padding()
+    backend.no_truncation()
+    try:
+        yield
+    finally:
+        if padding is not None:
+            backend.enable_padding(**padding)
+        backend.no_truncation()
+        if truncation is not None:
+            backend.enable_truncation(**truncation)
+
+
+@contextmanager
+def _as_it_was(model: Any) -> Iterator[None]:
+    """The model in evaluation mode, and afterwards each part of it in the mode that it had."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training

@@ -45,6 +45,29 @@ def test_words_have_their_tags_and_depths(tmp_path: Path) -> None:
     assert (bank.end > bank.begin).all()
 
 
+@pytest.mark.parametrize("none", ["None", None, "_"])
+def test_entries_without_a_head_are_no_words(tmp_path: Path, none: str | None) -> None:
+    """Multiword tokens, whose words follow, and empty nodes, as the hub's treebanks have them; no head counts them."""
+    tree = {
+        "tokens": [["the", "slow", "film", "movedeverybody", "moved", "everybody"], ["no", "plot", "plot"]],
+        "upos": [["DET", "ADJ", "NOUN", "_", "VERB", "PRON"], ["DET", "NOUN", "_"]],
+        "head": [["3", "3", "4", none, "0", "4"], ["2", "0", none]],
+    }
+    (tmp_path / "plain").mkdir()
+    assert_same(read(write(tmp_path, **tree)), read(write(tmp_path / "plain")))
+
+
+def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
+    for name in ("sentence", "begin", "end", "text", "tag", "depth"):
+        assert list(getattr(one, name)) == list(getattr(other, name))
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
+    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
+        read(tmp_path / "bank.parquet")
+
+
 @pytest.mark.parametrize(
     "changes, said",
     [
@@ -52,6 +75,7 @@ def test_words_have_their_tags_and_depths(tmp_path: Path) -> None:
         ({"upos": [["DET"], ["DET", "NOUN"]]}, "5 tokens, 1 tags"),
         ({"head": [[2, 1, 4, 0, 4], [2, 0]]}, "are no tree"),
         ({"head": [[3, 3, 9, 0, 4], [2, 0]]}, "are no tree"),
+        ({"head": [["3", "3", "x", "0", "4"], ["2", "0"]]}, "are not all numbers"),
     ],
 )
 def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:

@@ -248,7 +248,7 @@ def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
         assert data["sentences"][-1] in box.locator("output.sentence").inner_text()
         slide("arm", 0)
         slide("layer", 0)
-        assert "All points are one" in box.locator(".facts").inner_text()
+        assert "Vectors are shared" in box.locator(".facts").inner_text()
         assert seen.requests == []
         assert seen.complaints == []
         assert len((explored.project.folder / "reports/index.html").read_bytes()) < 10_000_000

@@ -95,7 +95,7 @@ def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:
         slide(seen, "layer", 0)
         dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
         assert {visibility for _, visibility in dots} == {"hidden"}
-        assert "All points are one" in seen.page.locator(".explorer .facts").inner_text()
+        assert "Vectors are shared" in seen.page.locator(".explorer .facts").inner_text()
         slide(seen, "arm", 1)  # where layer 0 is more than a point
         dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
         assert {visibility for _, visibility in dots} == {"visible"}

@@ -7,6 +7,7 @@ import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
+from isoscope.notebook import DEFAULTS, VECTORS
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
@@ -79,7 +80,8 @@ def explore(
     with importing():
         from isoscope.stages.explore import explore as stage
 
-    folder = stage(configuration.root.measures, configuration.study(study), name=study, arms=arms, project=project)
+    root = configuration.root
+    folder = stage(root.measures, root.analysis, configuration.study(study), name=study, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"explored {study}: {folder.relative_to(project.folder)}")
 
 
@@ -94,17 +96,22 @@ def geometry(
     labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
     measures: Annotated[list[str], typer.Option("--measure", help="Measure; may be repeated [default: all].")] = [],  # noqa: B006
     vectors: Annotated[
-        list[str], typer.Option(help="first, last, mean or words; may be repeated [default: all].")
+        list[str],
+        typer.Option(help=f"{', '.join(VECTORS)}; may be repeated [default: all, of a causal model not first]."),
     ] = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = 500,
-    words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = 500,
-    max_length: Annotated[int, typer.Option(help="Tokens of a sentence at most.", min=4)] = 128,
-    subsample: Annotated[int, typer.Option(help="Points where a figure is wanted at a fixed n.", min=16)] = 64,
-    draws: Annotated[int, typer.Option(help="Such subsamples.", min=2)] = 20,
-    confidence: Annotated[float, typer.Option(help="Coverage of intervals.", min=0.01, max=0.999)] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the draws and of the twin with random weights.", min=0)] = 0,
-    batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = 32,
+    sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = DEFAULTS.sentences,
+    words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = DEFAULTS.words,
+    max_length: Annotated[int, typer.Option(help="Tokens of a sentence at most.", min=4)] = DEFAULTS.max_length,
+    subsample: Annotated[
+        int, typer.Option(help="Points where a figure is wanted at a fixed n.", min=16)
+    ] = DEFAULTS.subsample,
+    draws: Annotated[int, typer.Option(help="Such subsamples.", min=2)] = DEFAULTS.draws,
+    confidence: Annotated[
+        float, typer.Option(help="Coverage of intervals.", min=0.01, max=0.999)
+    ] = DEFAULTS.confidence,
+    seed: Annotated[int, typer.Option(help="Of the draws and of the twin with random weights.", min=0)] = DEFAULTS.seed,
+    batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = DEFAULTS.batch_size,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
     threads: Annotated[int | None, typer.Option(help="CPU threads.", min=1)] = None,
@@ -125,22 +132,21 @@ def geometry(
     for name, value, allowed in (("device", device, ("cpu", "cuda")), ("precision", precision, ("fp32", "bf16"))):
         if value not in allowed:
             raise InputError(f"--{name} {value}: expected {' or '.join(allowed)}")
-    kinds = ("first", "last", "mean", "words")
-    if wrong := [one for one in vectors if one not in kinds]:
-        raise InputError(f"--vectors {wrong[0]}: expected {', '.join(kinds)}")
-    held = {path.name for path in out.iterdir()} if out.is_dir() else {out.name} if out.exists() else set()
-    if held - {"cache", "figures"} and "manifest.json" not in held:
-        raise InputError(f"--out {out}: holds something other than an earlier page; give a new folder")
+    if wrong := [one for one in vectors if one not in VECTORS]:
+        raise InputError(f"--vectors {wrong[0]}: expected {', '.join(VECTORS)}")
+    if "classes" in measures and labels is None:
+        raise InputError("--measure classes: there are none; name their column with --labels")
     texts = read_texts(text, column=column, labels=labels)
     with importing():
         from isoscope.analysis.measures import BUILT_IN
         from isoscope.report.geometry import page
-        from isoscope.stages.geometry import Settings, find
+        from isoscope.stages.geometry import Settings, check_out, find
         from isoscope.stages.geometry import geometry as stage
 
+    check_out(out)
     names = tuple(measures) or (*BUILT_IN, *known.MEASURES)
     settings = Settings(
-        *(names, tuple(vectors) or kinds, sentences, words, max_length, subsample, draws, confidence, seed),
+        *(names, tuple(vectors), sentences, words, max_length, subsample, draws, confidence, seed),
         *(batch_size, device, precision, threads),
     )
     stage(find(checkpoints), texts, settings, out)

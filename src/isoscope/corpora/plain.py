@@ -1,11 +1,14 @@
 """Sentences of a user's own, with or without classes, as one table."""
 
 import hashlib
+import io
+import json
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from isoscope.corpora.assembly import INTEGER, Raw
 from isoscope.corpora.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
 
@@ -19,12 +22,18 @@ class Texts(NamedTuple):
     classes: tuple[str, ...]
     sha256: str
 
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of what was read: sentences, labels and names; another column of the same file gives another."""
+        return hashlib.sha256(json.dumps([self.table.to_pydict(), self.classes]).encode()).hexdigest()
+
 
 def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     """Sentences from a parquet, csv, tsv or jsonl file, or from a .txt file with one a line; empty ones are left out.
 
     `column`: the text's (`sentence` or `text`, if none is named); `labels`: that of the classes, any text or integer.
-    Raises `InputError` naming file, row and column.
+    Classes that all read as integers keep their numeric order, others are sorted. Raises `InputError` naming file, row
+    and column.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
@@ -44,24 +53,38 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         there = ", ".join(raw.table.column_names) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
         wanted = " and ".join([repr(column) if column else "'sentence' or 'text'", *([repr(labels)] if labels else [])])
         raise InputError(f"{path}: no column {wanted}; there are: {there}")
-    sentences = [(text or "").strip() for text in raw.table[found].cast(pa.string()).to_pylist()]
+    sentences = [(text or "").strip() for text in _strings(raw, found)]
     kept = [row for row, text in enumerate(sentences) if text]
     table = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
     if labels is not None:
-        values = raw.table[labels].cast(pa.string()).to_pylist()
+        values = _strings(raw, labels)
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
-        classes = tuple(sorted({values[row] for row in kept}))
+        names = {str(values[row]) for row in kept}  # none is None
+        classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
         index = {name: number for number, name in enumerate(classes)}
-        return Texts(pa.table({**table, "label": [index[values[row]] for row in kept]}), classes, raw.sha256 or "")
+        return Texts(pa.table({**table, "label": [index[str(values[row])] for row in kept]}), classes, raw.sha256 or "")
     return Texts(pa.table(table), classes, raw.sha256 or "")
+
+
+def _strings(raw: Raw, column: str) -> list[str | None]:
+    """A column as text. Raises `InputError` where it stands twice, or holds what is none."""
+    if raw.table.column_names.count(column) > 1:
+        raise InputError(f"{raw.place}: column {column!r} repeats; found {', '.join(raw.table.column_names)}")
+    values = raw.table[column]
+    try:
+        found: list[str | None] = values.cast(pa.string()).to_pylist()
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
+    return found
 
 
 def _lines(path: Path) -> Texts:
     data = path.read_bytes()
     check_utf8(data, path)
-    lines = [line.strip() for line in data.decode("utf-8-sig").splitlines()]
+    lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
     return Texts(pa.table({"sentence": [line for line in lines if line]}), (), hashlib.sha256(data).hexdigest())

@@ -1,6 +1,8 @@
 """The probe set: sentences that neither trained nor selected a model, and the words and tokens looked at in them."""
 
 import hashlib
+import re
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -86,8 +88,8 @@ def probe_set(
     """Tokens of the sentences `rows` of `table`, cut to `max_length`; `block`, `attended`: how many of them.
 
     Sentences are drawn until they hold `words` words, all of which are kept: the mean of a sentence's words is then its
-    own. A word is what the tokenizer's own splitting says it is; those cut off by `max_length` are none. Labels are
-    the table's, −1 where it has none.
+    own. A word is what the tokenizer's own splitting says it is, and ends at a space; those cut off by `max_length` are
+    none. Labels are the table's, −1 where it has none.
     """
     taken = table.take(rows)
     columns = text_columns(taken)
@@ -108,7 +110,7 @@ def probe_set(
     spans = [
         (number, *span, found[number][part][slice(*place)].lower())
         for number, one in enumerate(encodings)
-        for part, span, place in _spans(one)
+        for part, span, place in _spans(one, found[number])
     ]
     kept = _whole_sentences(spans, len(rows), words, seed)
     sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
@@ -125,21 +127,32 @@ def probe_set(
     )
 
 
-def _spans(encoding: object) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-    """(part of the pair, tokens, characters) of each word of a tokenizer's `Encoding`."""
+def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """(part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
+
+    A tokenizer that does not split text before it merges (Llama's, Gemma's) calls a whole sentence one word, so words
+    also end at spaces. A token of spaces goes with the word behind it.
+    """
     words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
+    between = [[match.span() for match in re.finditer(r"\S+", part)] for part in text]
     found: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
     before = None
     for token, (word, part) in enumerate(zip(words, parts, strict=True)):
         if word is None or part is None:
             before = None
             continue
-        if (part, word) == before:
+        first, last = places[token]
+        here = bisect_right(between[part], first, key=lambda span: span[1])
+        if here == len(between[part]):  # spaces at the end
+            before = None
+            continue
+        start = between[part][here][0]
+        if before in ((part, word, here), (part, None, here)):
             _, (begin, _), (first, _) = found[-1]
-            found[-1] = (part, (begin, token + 1), (first, places[token][1]))
+            found[-1] = (part, (begin, token + 1), (first, max(first, last)))
         else:
-            found.append((part, (token, token + 1), tuple(places[token])))
-        before = (part, word)
+            found.append((part, (token, token + 1), (max(first, start), max(last, start))))
+        before = (part, None if last <= start else word, here)  # spaces alone are of no word yet
     return found
 
 

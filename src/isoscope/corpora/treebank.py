@@ -1,9 +1,10 @@
 """Words with their part of speech and depth in the sentence's tree, for probes of what a word's vector knows."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isoscope.corpora.batches import Indices
@@ -41,10 +42,14 @@ def find(name: str, project: Path) -> Path:
 def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, seed: int) -> Treebank:
     """A seeded draw of `sentences` of the treebank that fit into `max_length` tokens.
 
-    Columns as in Universal Dependencies: `tokens`, `upos` and `head` (1-based, 0 for the root), a list each. Raises
+    Columns as in Universal Dependencies: `tokens`, `upos` and `head` (1-based, 0 for the root), a list each. Entries
+    without a head (`None`) are no words and left out: multiword tokens, whose words follow, and empty nodes. Raises
     `InputError` where columns are missing or lists disagree, or a head leads nowhere.
     """
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not valid parquet: {str(error).splitlines()[0]}") from None
     if missing := set(COLUMNS) - set(table.column_names):
         raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(COLUMNS)}")
     rows = list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
@@ -54,9 +59,11 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
         words, tags, heads = rows[row]
         if not len(words) == len(tags) == len(heads):
             raise InputError(f"{path}, row {row + 1}: {len(words)} tokens, {len(tags)} tags, {len(heads)} heads")
+        headed = [place for place, head in enumerate(heads) if head not in (None, "None", "_")]
+        words, tags, heads = ([one[place] for place in headed] for one in (words, tags, heads))
         if len(words) < 2:
             continue
-        depths = _depths([int(head) for head in heads], f"{path}, row {row + 1}")
+        depths = _depths(heads, f"{path}, row {row + 1}")
         encoding = tokenizer.backend.encode(words, is_pretokenized=True)
         if len(encoding.ids) <= max_length:
             encoded.append(encoding)
@@ -95,8 +102,12 @@ def _spans(words: list[int | None]) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _depths(heads: list[int], where: str) -> list[int]:
-    """Edges between each word and its root. Raises `InputError` for a head out of range and for a circle."""
+def _depths(given: list[Any], where: str) -> list[int]:
+    """Edges between each word and its root. Raises `InputError` for a head out of range or no number, or a circle."""
+    try:
+        heads = [int(head) for head in given]
+    except ValueError:
+        raise InputError(f"{where}: heads {given[:12]} are not all numbers") from None
     depths = []
     for word in range(1, len(heads) + 1):
         depth, at = 0, word

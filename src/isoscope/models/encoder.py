@@ -1,27 +1,33 @@
 """The bare encoder or decoder of any Hugging Face checkpoint, and its twin that never learned."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models  # noqa: F401 - registers the fusions' architecture
 from isoscope.errors import InputError
 from isoscope.models.build import quiet, seeded
 
+TWIN_SEED = 10_000
+"""To be added to a twin's seed, lest it be the very start that the model itself was drawn from."""
 WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 
 
 def load_encoder(folder: Path) -> Any:
-    """The model without a head, in fp32 and evaluation mode.
+    """The model without a head, in fp32 and evaluation mode; of an encoder-decoder its encoder.
 
     Raises `InputError` where the folder is no checkpoint of a text transformer, weights are missing or no safetensors,
     or hold NaN or infinity.
     """
-    return _load(AutoModel, folder)
+    return bare(_load(AutoModel, folder))
 
 
 def load_classifier(folder: Path) -> Any:
@@ -46,7 +52,8 @@ def _load(kind: Any, folder: Path) -> Any:
             )
         except (OSError, ValueError, SafetensorError, RuntimeError) as error:
             raise InputError(f"checkpoint {folder}: {str(error).strip().splitlines()[0]}") from error
-    lacking = sorted(key for key in info["missing_keys"] if not key.startswith(WITHIN))
+    unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
+    lacking = sorted(key for key in info["missing_keys"] if not key.startswith(unused))
     if lacking:
         named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
         raise InputError(f"checkpoint {folder}: weights are missing: {named}")
@@ -59,7 +66,39 @@ def _load(kind: Any, folder: Path) -> Any:
 def random_encoder(folder: Path, *, seed: int) -> Any:
     """A model of the checkpoint's architecture with weights drawn anew, as it would start from scratch."""
     with seeded(seed), quiet():
-        return AutoModel.from_config(_config(folder), dtype=torch.float32).eval()
+        return bare(AutoModel.from_config(_config(folder), dtype=torch.float32)).eval()
+
+
+def twin(model: Any, *, seed: int) -> Any:
+    """A model of the same kind as `model` and on its device, with weights drawn anew, in evaluation mode."""
+    with seeded(seed), quiet():
+        return type(model)(copy.deepcopy(model.config)).to(next(model.parameters()).device).eval()
+
+
+def bare(model: Any) -> Any:
+    """What of a model reads text: of an encoder-decoder its encoder. Raises `InputError` for what reads none."""
+    reads = model.get_encoder() if _reads_and_writes(model) else model
+    if (takes := getattr(reads, "main_input_name", "input_ids")) != "input_ids":
+        raise InputError(f"{type(model).__name__}: takes {takes}, so it is no transformer over text")
+    return reads
+
+
+def _reads_and_writes(model: Any) -> bool:
+    within = getattr(model, "base_model", model)
+    return all(isinstance(getattr(within, name, None), nn.Module) for name in ("encoder", "decoder"))
+
+
+@torch.no_grad()
+def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
+    """Whether the first of the tokens `ids` has seen no other: alone it is what it is before them."""
+    device = next(model.parameters()).device
+    first = []
+    for tokens in (ids, ids[:1]):
+        inputs = torch.from_numpy(tokens[None].astype(np.int64)).to(device)
+        found = model(input_ids=inputs, output_hidden_states=True, return_dict=True).hidden_states[-1]
+        first.append(found[0, 0].float())
+    rounding = max(1e-4, 8 * torch.finfo(found.dtype).eps)
+    return bool((first[0] - first[1]).norm() <= rounding * first[0].norm())
 
 
 def _config(folder: Path) -> Any:

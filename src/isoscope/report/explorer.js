@@ -47,7 +47,7 @@ for (const root of document.querySelectorAll(".explorer")) {
     });
     facts.textContent = explained
       ? `Across: first principal component, ${(100 * explained[0]).toFixed(1)} % of the variance; up: second, ${(100 * explained[1]).toFixed(1)} %.`
-      : "All points are one here: there is nothing to see.";
+      : "Vectors are shared here: there is nothing of sentences to see.";
   };
   slider("arm").max = arms.length - 1;
   slider("seed").max = seeds.length - 1;

@@ -30,7 +30,7 @@ from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
 Labels = npt.NDArray[np.int64]
-BY_LAYER = ("linear_separability", "avg_sim", "a_1_centred")
+BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
 def explore(

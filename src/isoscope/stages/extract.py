@@ -30,14 +30,12 @@ from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models.encoder import load_classifier, random_encoder
+from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
 GRADIENT_BATCH = 16
 """Sentences of a batch whose gradient is one draw."""
-TWIN_SEED = 10_000
-"""Added to a run's seed for the twin with other random weights."""
 
 
 class Source(NamedTuple):

@@ -1,0 +1,92 @@
+"""What reads text in any checkpoint: encoders, decoders, the encoder of a pair; what reads none is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BartConfig, BartModel, T5Config, T5EncoderModel, T5Model, Wav2Vec2Config, Wav2Vec2Model
+
+from isoscope.analysis.hidden_states import attention, hidden_states
+from isoscope.errors import InputError
+from isoscope.models.encoder import bare, causal, load_encoder, positions, random_encoder, twin
+from probe_material import bert, chosen, gpt2, pieces
+
+HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+IDS = np.arange(5, 15, dtype=np.int32)
+
+
+def t5(kind: Any = T5Model) -> Any:
+    torch.manual_seed(0)
+    return kind(T5Config(vocab_size=200, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)).eval()
+
+
+def bart() -> BartModel:
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "max_position_embeddings": 40}
+    return BartModel(BartConfig(vocab_size=200, **sizes, **HEADS)).eval()
+
+
+@pytest.mark.parametrize("make", [t5, bart, lambda: t5(T5EncoderModel)], ids=["t5", "bart", "t5's encoder alone"])
+def test_of_an_encoder_decoder_the_encoder_is_read(make: Any, tmp_path: Path) -> None:
+    model = make()
+    model.save_pretrained(tmp_path)
+    tokenizer = pieces(tmp_path)
+    probe = chosen(tokenizer)
+    loaded = load_encoder(tmp_path)
+    found = hidden_states(loaded, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    assert found["mean"].shape == (3, len(probe.rows), 16)
+    ids = torch.from_numpy(probe.encoded.ids[0][None].astype(np.int64))
+    with torch.no_grad():
+        own = model.get_encoder()(input_ids=ids).last_hidden_state[0, 0].numpy()
+    np.testing.assert_allclose(found["first"][-1, 0], own, atol=1e-5)
+    assert "attention_entropy" in attention(loaded, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    other = hidden_states(random_encoder(tmp_path, seed=1), probe, pad_id=tokenizer.pad_id, batch_size=8)
+    assert other["mean"].shape == found["mean"].shape
+    assert not np.allclose(other["mean"], found["mean"])
+
+
+def test_positions_are_those_of_the_part_that_reads() -> None:
+    assert positions(bare(bart())) == 40
+    assert positions(bare(t5())) > 1000, "relative positions have no end"
+
+
+def test_what_takes_no_text_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    convolutions = {"conv_dim": (8,), "conv_kernel": (4,), "conv_stride": (2,), "num_feat_extract_layers": 1}
+    positional = {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
+    model = Wav2Vec2Model(Wav2Vec2Config(vocab_size=32, **sizes, **convolutions, **positional))
+    model.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="takes input_values, so it is no transformer over text"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [(bert, False), (gpt2, True), (lambda: bare(t5()), False), (lambda: bare(bart()), False)],
+    ids=["bert", "gpt2", "t5", "bart"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_causal_models_first_token_has_seen_no_other(make: Any, expected: bool, dtype: torch.dtype) -> None:
+    model = make()
+    if dtype == torch.bfloat16:
+        for name, weight in model.named_parameters():  # as after training: tokens tell each other more than rounding
+            if weight.dim() == 2 and "embed" not in name and "wpe" not in name and "wte" not in name:
+                weight.data *= 10
+    assert causal(model.to(dtype), IDS) == expected
+
+
+def test_a_decoder_with_berts_parts_is_causal_too() -> None:
+    assert causal(bert(is_decoder=True), IDS)
+
+
+def test_a_twin_has_the_shape_and_not_the_weights() -> None:
+    model = bert()
+    one, same, other = (twin(model, seed=seed) for seed in (1, 1, 2))
+    first, again, third = (next(each.parameters()) for each in (one, same, other))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, third)
+    assert not torch.equal(first, next(model.parameters()))
+    assert one.config == model.config
+    assert one.config is not model.config
