@@ -47,11 +47,14 @@ def test_every_sentence_stands_where_its_plane_has_it(tmp_path: Path) -> None:
             found = np.array(one["points"][layer])
             assert found.shape == (3, 2 * 30)
             rows = table[table["layer"] == layer]
-            scale = rows[["pc1", "pc2"]].abs().to_numpy().max() / 1000
             for number, name in enumerate(("step-0", "step-5", "step-9")):
                 xy = rows.loc[rows["snapshot"] == name, ["pc1", "pc2"]].to_numpy()
+                scale = np.abs(xy).max() / 1000
+                if one["explained"][layer][number] is None:  # what is left of one point is rounding
+                    assert not found[number].any()
+                    continue
                 np.testing.assert_allclose(found[number].reshape(-1, 2) * scale, xy, atol=0.51 * scale)
-            assert np.abs(found).max() == 1000
+                assert np.abs(found[number]).max() == 1000
 
 
 def test_a_frame_of_one_point_explains_nothing(tmp_path: Path) -> None:

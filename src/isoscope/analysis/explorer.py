@@ -21,7 +21,7 @@ def explorer(
 ) -> dict[str, Any]:
     """Plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates, three digits each.
 
-    Coordinates are scaled by each layer's largest (a frame's size against the other frames of its layer is kept) to
+    Coordinates are scaled by each frame's largest (an untrained one is a hundred times smaller than a trained one) to
     whole numbers from −1000 to 1000: `points[layer][snapshot]` is x and y of each sentence in turn.
     """
     first = next(iter(runs.values()))
@@ -41,8 +41,10 @@ def explorer(
         for layer in layers:
             rows = table[table["layer"] == layer]
             xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
-            scale = float(np.abs(xy).max()) or 1.0
-            points.append([frame.ravel().tolist() for frame in (xy / scale * 1000).round().astype(int)])
+            single = shown.loc[[(layer, one) for one in snapshots], "degenerate"].to_numpy(bool)
+            largest = np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
+            scaled = 1000 * xy / largest
+            points.append([frame.ravel().tolist() for frame in scaled.round().astype(int)])
             explained.append(
                 [
                     None

@@ -15,7 +15,7 @@ from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, named, s
 CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
 """Orange and blue first, as the source has them."""
 
-READ = "across: first component, up: second; beside a row: what its panels span; in a corner: variance along both (%)"
+READ = "across: first component, up: second; in the corners: what a panel spans, and the variance along both (%)"
 
 
 def feature_dynamics(
@@ -32,8 +32,8 @@ def feature_dynamics(
 ) -> Figure:
     """A panel per layer (rows, the last one on top) and snapshot (columns) of one run: PC1 and PC2, coloured by class.
 
-    The panels of a row share both axes, so that its frames compare; what they span stands beside the row, and the
-    variance along both axes in each panel's corner. A degenerate frame (vectors are shared) is hatched. Points are
+    A cloud fills its panel, for an untrained one is a hundred times smaller than a trained one: in the corners what it
+    spans along both axes, and the variance along them. A degenerate frame (vectors are shared) is hatched. Points are
     drawn in the order of the sentences, so that no class covers another. `labels` `[n]`: class by sentence number, an
     index of `class_names`. `frames` may have a column epoch. `title` stands above in the place of arm and seed. Raises
     `ValueError` for a run, snapshot or layer that is not there, and for labels that are too few.
@@ -55,16 +55,11 @@ def feature_dynamics(
     with style():
         height = float(np.clip(8.2 / len(layers), 0.62, 1.3))
         figure = Figure(figsize=(WIDTH, height * len(layers) + 0.95), dpi=200, layout="constrained")
-        panels = figure.subplots(len(layers), len(snapshots), squeeze=False, sharex="row", sharey="row")
+        panels = figure.subplots(len(layers), len(snapshots), squeeze=False, sharex=False, sharey=False)
         for row, layer in zip(panels, reversed(layers), strict=True):
-            shown = [name for name in snapshots if not about[layer, name]["degenerate"]]
-            spans = _spans(pd.concat([groups[layer, name] for name in shown])) if shown else None
             for axes, name in zip(row, snapshots, strict=True):
                 _frame(axes, groups[layer, name], about[layer, name], of_class, picture=picture)
-                if spans is not None:
-                    axes.set(xlim=spans[0], ylim=spans[1])
-            size = "" if spans is None else "\n" + " × ".join(f"{high - low:.3g}" for low, high in spans)
-            row[0].set_ylabel(f"Layer {layer}{size}", fontsize=7.5, rotation=0, ha="right", va="center")
+            row[0].set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
         for axes, name in zip(panels[0], snapshots, strict=True):
             when = _when(about[layers[-1], name]) if facts["snapshot"].nunique() > 1 else name
             axes.set_title(when, fontsize=7.5, loc="center")
@@ -105,13 +100,12 @@ def _frame(
     points = points.sort_values("sentence")
     colours = [CLASS_COLOURS[one % len(CLASS_COLOURS)] for one in of_class[points["sentence"]]]
     axes.scatter(points["pc1"], points["pc2"], s=3.5, c=colours, linewidths=0, alpha=0.75, rasterized=picture)
+    xlim, ylim = _spans(points)
+    axes.set(xlim=xlim, ylim=ylim)
     shares = [100 * about[name] for name in ("explained_1", "explained_2")]
-    axes.text(
-        *(0.97, 0.05, " + ".join(f"{share:.0f}" for share in shares)),
-        transform=axes.transAxes,
-        ha="right",
-        fontsize=6.5,
-    )
+    size = " × ".join(f"{points[name].max() - points[name].min():.2g}" for name in ("pc1", "pc2"))
+    for x, side, text in ((0.03, "left", size), (0.97, "right", " + ".join(f"{share:.0f}" for share in shares))):
+        axes.text(x, 0.05, text, transform=axes.transAxes, ha=side, fontsize=6.0)
 
 
 def _when(about: Mapping[str, Any]) -> str:

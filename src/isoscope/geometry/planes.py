@@ -31,7 +31,8 @@ class Planes(NamedTuple):
 def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
     """PC1 and PC2 of each frame `[F, n, d]` of the same n points.
 
-    joint: one PCA over all frames together, so axes are the same everywhere. procrustes: a frame's own plane, turned or
+    joint: one PCA over all frames together, each about its own mean (else the drift of the means is all one sees), so
+    axes are the same everywhere. procrustes: a frame's own plane, turned or
     reflected to lie as near as it can to the reference frame's (least squares over points). sign: a frame's own
     components, each with the sign that correlates with the frame before. Raises `InputError` on another alignment, for
     fewer than 3 points or 2 dimensions, and for a reference that is no frame.
@@ -42,9 +43,8 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
     reference %= len(clouds)
     own = [_components(centre(cloud)) for cloud in clouds]
     if alignment == "joint":
-        pooled = np.concatenate(clouds)
-        common = _components(centre(pooled))
-        scores = [(cloud - pooled.mean(0)) @ common for cloud in clouds]
+        common = _components(np.concatenate([centre(cloud) for cloud in clouds]))
+        scores = [centre(cloud) @ common for cloud in clouds]
         angles = [_angles(one, common) for one in own]
         explained = [_explained(cloud, common) for cloud in clouds]
         return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
