@@ -246,8 +246,9 @@ def main() -> None:
     print("\n### Baselines for the label (no encoder)\n")
     print(base.round(3).to_string())
     n = TABLES["geometry"].query("vectors == 'first'")["n"].max()
+    chance = TABLES["probing"].query("task == 'label'")["chance"].max()
     seeds = sorted(TABLES["geometry"]["seed"].unique())
-    print(f"\nn = {n} sentences, seeds {seeds}, chance {TABLES['probing']['chance'].max():.3f}")
+    print(f"\nn = {n} sentences, seeds {seeds}, chance of the label {chance:.3f}")
 
 
 if __name__ == "__main__":
