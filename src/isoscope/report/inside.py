@@ -67,12 +67,16 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
     try:
         stages = json.loads((tables / "stages.json").read_text("utf-8"))
         explorer = json.dumps(json.loads((tables / "explorer.json").read_text("utf-8")), separators=(",", ":"))
-        differences = pq.read_table(tables / "differences.parquet").to_pylist()
+        differences = [_without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
         drawings = [_drawing(path, key) for path in sorted(figures.glob("*.svg"), key=_place)]
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InputError(f"{folder}: not what isoscope explore left ({error}); run: isoscope repro") from None
     inert = explorer.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return Inside(drawings, stages, differences, Markup(inert))
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in row.items()}
 
 
 def _drawing(path: Path, key: str) -> Drawing:
