@@ -74,7 +74,12 @@ def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> Non
 
 
 def seal(folder: Path) -> None:
-    """Write the manifest (sha256 and size of every file), which makes the folder count."""
+    """Write the manifest (sha256 and size of every file), which makes the folder count.
+
+    What a writer that was killed left half written goes: it would stand in the manifest and then be replaced.
+    """
+    for left in list(folder.rglob(".*.writing")):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     files = {
         path.relative_to(folder).as_posix(): {"sha256": _sha256(path), "size": path.stat().st_size}
         for path in sorted(folder.rglob("*"))
