@@ -38,9 +38,13 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     first = project.start("repro")
     wait_for(lambda: points(project) > 5)
     everyone = family(first)
+    for one in everyone:  # it waits for the second, which would else find it finished on a machine that is slow just then
+        one.suspend()
     second = project.isoscope("repro", code=255)
     dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())
     assert f"PID {dvc.pid}" in second.err
+    for one in everyone:
+        one.resume()
     first.send_signal(signal.SIGTERM)
     first.communicate()
     assert left(everyone) == []
