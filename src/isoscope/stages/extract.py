@@ -31,6 +31,7 @@ from isoscope.corpora.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
+from isoscope.models.precision import warn_of_emulation
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
@@ -118,6 +119,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
         raise InputError("extraction.device: 'cuda' is not available on this machine; use -S extraction.device=cpu")
     if extraction.threads is not None:
         torch.set_num_threads(extraction.threads)
+    warn_of_emulation(extraction.precision, device=extraction.device, key="extraction.precision")
     run.begin(device=extraction.device, threads=torch.get_num_threads(), precision=extraction.precision)
     sources = sources_of(trained, every=extraction.every)
     tokenizer, max_length = _tokenizer(trained)

@@ -27,6 +27,7 @@ from isoscope.corpora.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models import build
+from isoscope.models.precision import warn_of_emulation
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.training import trace
@@ -152,6 +153,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
     """Train, score and complete a run, as its one process or as the first of several."""
     run, training = work.run, work.training
     accelerator = _accelerator(work)
+    warn_of_emulation(training.precision, device=accelerator.device.type, key="training.precision")
     run.begin(
         device=str(accelerator.device),
         threads=torch.get_num_threads(),
