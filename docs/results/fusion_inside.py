@@ -2,10 +2,12 @@
 
 Reads reports/fusion/inside/*.parquet and prints Markdown: for each claim the figures behind it, mean over seeds with
 its t interval (95 %), and the effect that so many seeds would have found (80 % power). The verdicts are in fusion.md.
+`--steps`: updates at which the course of training is shown (109 218 327 are the ends of three epochs there).
 Arms: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)): the source's. conv2d has tables as additive.
 """
 
-from collections.abc import Callable, Iterator
+import argparse
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -166,12 +168,12 @@ def dimensions() -> Iterator[str]:
         yield line(f"outlier dimensions, {when}", odd)
 
 
-def sections() -> Iterator[tuple[str, Iterator[str]]]:
+def sections(steps: Sequence[str]) -> Iterator[tuple[str, Iterator[str]]]:
     yield (
         "Figures 2–4: separation over training",
         (
             line
-            for when in ("first", "109", "218", "327", "chosen", "random")
+            for when in ("first", *steps, "chosen", "random")
             for line in geometry("linear_separability", "linear separability", when=when)
         ),
     )
@@ -189,7 +191,7 @@ def sections() -> Iterator[tuple[str, Iterator[str]]]:
                 geometry("silhouette", "silhouette of the classes", when="chosen"),
                 geometry("arch_score", "arch score", when="chosen"),
                 geometry("arch_score_null", "arch score of noise", when="chosen"),
-                *(arches(when) for when in ("first", "109", "chosen", "last")),
+                *(arches(when) for when in ("first", *steps[:1], "chosen", "last")),
             )
             for line in part
         ),
@@ -238,7 +240,9 @@ def sections() -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def main() -> None:
-    for title, lines in sections():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", nargs="*", default=[], metavar="UPDATE")
+    for title, lines in sections(parser.parse_args().steps):
         print(f"\n### {title}\n\n| figure | {' | '.join(ARMS)} |\n|---|{'---|' * len(ARMS)}")
         for line in lines:
             print(line.replace("nan", "–"))
