@@ -1,7 +1,9 @@
-"""The five stages of a training run, found by rule from its geometry instead of by eye.
+"""The five stages of a training run, found by rule from its geometry and its metrics instead of by eye.
 
-Boundaries: `geometry.change_points.segment` on the series of `SERIES` at the last layer's [CLS]. Names, in this order,
-by what a segment is like (separability: held-out linear separability; separation: Fisher ratio, in logs):
+Boundaries: `geometry.change_points.segment` on the series of `SERIES` at the last layer's [CLS]; and, each by itself at
+the snapshots that have it, on the training loss and on the validation figures, so that neither dilutes the other: what
+moves alone is found, too. The level of the test is shared out among them. Names, in this order, by what a segment's
+geometry is like (separability: held-out linear separability; separation: Fisher ratio, in logs):
 
 Unstructured            separability ends within two standard errors of chance.
 Maximum separation      among the others, the segment with the largest mean separation.
@@ -12,8 +14,9 @@ Morphological changes   after it, otherwise.
 A stage may be absent, and a name may cover several segments.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,13 @@ from isoscope.errors import InputError
 from isoscope.geometry.change_points import SHORTEST, segment
 
 SERIES = ("linear_separability", "fisher_ratio", "effective_rank", "avg_sim")
+METRICS = ("training_loss", "validation_loss", "validation_accuracy")
+KINDS = (SERIES, METRICS[:1], METRICS[1:])
+"""Series that are known at the same snapshots; boundaries of the first come first."""
+LEVEL = 0.05
+"""How often a run without a change may be given a boundary."""
+MOST = 4
+"""Boundaries of a run."""
 FALL = float(np.log(1.25))
 """A fifth less separation."""
 ENOUGH = 25
@@ -42,10 +52,32 @@ class Stage(NamedTuple):
     avg_sim: float
 
 
-def series(geometry: pd.DataFrame) -> pd.DataFrame:
+def metric_series(points: Iterable[Mapping[str, Any]], steps: Sequence[int]) -> pd.DataFrame:
+    """The series `METRICS` of one run at its snapshots' `steps`: columns step and one for each, NaN where unknown.
+
+    Training loss: mean of the losses logged since the snapshot before. Validation: of a snapshot at an epoch's end (or
+    before training). `points` of the run's metrics.jsonl.
+    """
+    known = pd.DataFrame(
+        [(point["name"], point.get("step"), point["value"]) for point in points], columns=["name", "step", "value"]
+    )
+    order = np.sort(np.asarray(steps, dtype=np.int64))
+    found = pd.DataFrame({"step": order})
+    losses = known[known["name"] == "step/loss"]
+    since = np.searchsorted(order, losses["step"].to_numpy(dtype=np.int64))  # the snapshot that a loss leads up to
+    found["training_loss"] = losses["value"].groupby(since).mean().reindex(range(len(order))).to_numpy()
+    for name in METRICS[1:]:
+        at = known[known["name"] == name.replace("_", "/")].drop_duplicates("step", keep="last").set_index("step")
+        found[name] = at["value"].reindex(order).to_numpy(dtype=float)
+    return found
+
+
+def series(geometry: pd.DataFrame, metrics: pd.DataFrame | None = None) -> pd.DataFrame:
     """The series that stages are looked for in: a row per snapshot by step, from one run's table of measures.
 
-    Raises `InputError` where a measure they come from is not in the table.
+    Those of `metrics` (as `metric_series` gives them) stand beside, if a boundary could be seen in them: at twice as
+    many snapshots as a segment takes. A snapshot whose geometry is not whole is left out. Raises `InputError` where a
+    measure the series come from is not in the table.
     """
     rows = geometry[(geometry["vectors"] == "first") & geometry["step"].notna()]
     rows = rows[rows["layer"] == rows["layer"].max()]
@@ -56,22 +88,51 @@ def series(geometry: pd.DataFrame) -> pd.DataFrame:
             "similarity and classes in measures.names"
         )
     wide["fisher_ratio"] = np.log(wide["fisher_ratio"].clip(lower=1e-6))
-    return wide[list(SERIES)].reset_index()
+    wide = wide[list(SERIES)]
+    found = wide[np.isfinite(wide).all(axis=1)].reset_index()
+    if metrics is not None:
+        both = found.merge(metrics, on="step", how="left").replace([np.inf, -np.inf], np.nan)
+        found = both.drop(columns=[name for name in METRICS if both[name].notna().sum() < 2 * SHORTEST])
+    return found
 
 
-def stages(geometry: pd.DataFrame, labels: npt.ArrayLike, *, seed: int = 0) -> list[Stage]:
+def boundaries(table: pd.DataFrame, *, seed: int, draws: int = 199) -> tuple[int, ...]:
+    """Rows of `series` at which a segment begins, but the first: those of each kind of series, at most `MOST`.
+
+    One nearer than a segment's length to one that is there already, or to an end, is no other.
+    """
+    kinds = [kind for names in KINDS if (kind := [name for name in names if name in table])]
+    found: list[int] = []
+    for kind in kinds:
+        there = np.flatnonzero(table[kind].notna().all(axis=1))
+        if len(there) < 2 * SHORTEST:
+            continue
+        values = table[kind].to_numpy(dtype=float)[there]
+        for place in segment(values, most=MOST, level=LEVEL / len(kinds), draws=draws, seed=seed).boundaries:
+            others = np.array([0, len(table), *found])
+            if len(found) < MOST and np.abs(others - there[place]).min() >= SHORTEST:
+                found.append(int(there[place]))
+    return tuple(sorted(found))
+
+
+def stages(
+    geometry: pd.DataFrame,
+    labels: npt.ArrayLike,
+    *,
+    metrics: pd.DataFrame | None = None,
+    seed: int = 0,
+    draws: int = 199,
+) -> list[Stage]:
     """The stages of one run, in order; `labels` of the probe set give chance and its standard error.
 
-    None for fewer snapshots than two segments take.
+    `geometry` and `metrics` as `series` takes them; `draws` of the test. None for fewer snapshots than two segments
+    take.
     """
-    table = series(geometry)
-    values = table[list(SERIES)].to_numpy(dtype=float)
-    whole = np.isfinite(values).all(1)
-    table, values = table[whole].reset_index(drop=True), values[whole]
-    if len(values) < 2 * SHORTEST:
+    table = series(geometry, metrics)
+    if len(table) < 2 * SHORTEST:
         return []
-    found = segment(values, seed=seed)
-    edges = [0, *found.boundaries, len(values)]
+    values = table[list(SERIES)].to_numpy(dtype=float)
+    edges = [0, *boundaries(table, seed=seed, draws=draws), len(table)]
     parts = [slice(start, end) for start, end in pairwise(edges)]
     means = np.array([values[part].mean(0) for part in parts])
     separability, separation, similarity = (means[:, SERIES.index(name)] for name in (SERIES[0], SERIES[1], SERIES[3]))

@@ -14,8 +14,9 @@ from isoscope import paths
 from isoscope.analysis.differences import chosen_figures, differences
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
+from isoscope.analysis.outputs import METRICS, read_output, read_points
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.stages import ENOUGH, SERIES, series, stages
+from isoscope.analysis.stages import ENOUGH, SERIES, metric_series, series, stages
 from isoscope.analysis.topology import arm_distances
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
@@ -43,14 +44,15 @@ def explore(
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
     states = {key: project.folder / paths.extracted(name, *key) for key in cells}
+    trained = {key: project.folder / paths.trained(name, *key) for key in cells}
     missing = [
         str(one.relative_to(project.folder))
-        for one in (*folders.values(), *states.values())
+        for one in (*folders.values(), *states.values(), *trained.values())
         if not (one / "config.yaml").is_file()
     ]
     if missing or not cells:
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing) or 'no seeds'}; run: isoscope repro")
-    run = Run(project, _identity(measures, analysis, name, study.task, folders, project))
+    run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with StopSignal() as stop, tracked(run, stop), threadpool_limits(measures.threads):
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
@@ -60,7 +62,7 @@ def explore(
             for one in sorted({path.stem for folder in folders.values() for path in folder.glob("*.parquet")})
         }
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
-        found = _stages(folders, labels, measures.seed)
+        found = _stages(folders, trained, labels, measures.seed)
         names = _classes(project, study.task)
         tables["map"] = _map(trajectories, measures)
         if "bars" in tables and len(tables["bars"]):
@@ -92,9 +94,16 @@ def explore(
 
 
 def _identity(
-    measures: Measures, analysis: Analysis, name: str, task: str, folders: Mapping[Key, Path], project: paths.Project
+    measures: Measures,
+    analysis: Analysis,
+    name: str,
+    task: str,
+    folders: Mapping[Key, Path],
+    trained: Mapping[Key, Path],
+    project: paths.Project,
 ) -> Identity:
-    md5s = {folder.relative_to(project.folder).as_posix(): dvc_md5(folder) for folder in folders.values()}
+    read = (*folders.values(), *(folder / METRICS for folder in trained.values()))
+    md5s = {one.relative_to(project.folder).as_posix(): dvc_md5(one) for one in read}
     digests = {
         f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
         for (arm, seed), folder in folders.items()
@@ -135,21 +144,28 @@ def _classes(project: paths.Project, task: str) -> list[str]:
     return [str(one) for one in manifest["labels"]]
 
 
-def _stages(folders: Mapping[Key, Path], labels: Labels, seed: int) -> list[dict[str, Any]]:
-    """The stages of every run that has the measures for them, and whether it has the snapshots to believe them."""
+def _stages(
+    folders: Mapping[Key, Path], trained: Mapping[Key, Path], labels: Labels, seed: int
+) -> list[dict[str, Any]]:
+    """The stages of every run that has the measures for them, the series that they were found in, and whether it has
+    the snapshots to believe them.
+    """
     found = []
     for (arm, of), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
         if not set(SERIES) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
             continue
-        points = len(series(geometry))
+        steps = geometry["step"].dropna().unique().tolist()
+        metrics = metric_series(read_points(read_output(trained[arm, of])), steps)
+        table = series(geometry, metrics)
         found.append(
             {
                 "arm": arm,
                 "seed": of,
-                "snapshots": points,
-                "enough": points >= ENOUGH,
-                "stages": [one._asdict() for one in stages(geometry, labels, seed=seed)],
+                "snapshots": len(table),
+                "enough": len(table) >= ENOUGH,
+                "series": [name for name in table if name not in ("step", "snapshot")],
+                "stages": [one._asdict() for one in stages(geometry, labels, metrics=metrics, seed=seed)],
             }
         )
     return found
