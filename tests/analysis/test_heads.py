@@ -1,5 +1,6 @@
 """Planted heads are told apart by what they look at, and held against the chosen epoch's and each other."""
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from isoscope.analysis.heads import attention_table
+from isoscope.analysis.heads import arm_heads, attention_table
 from isoscope.analysis.trajectory import Trajectory
+from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.geometry.moments import Floats
 from probe_material import SNAPSHOTS, gpt2, planted, write_run
@@ -133,3 +135,71 @@ def test_a_models_heads_stand_in_the_order_of_its_layers(tmp_path: Path, decoder
     best = table[table["best"]]
     assert best["agreement"].to_numpy(float) == pytest.approx(1.0)
     assert (table.loc[~table["best"], "agreement"].astype(float) < 1).all()
+
+
+def layered(table: pd.DataFrame, differ: str) -> dict[tuple[Any, ...], float]:
+    rows = table[table["differ"] == differ]
+    return {
+        (one.arm, one.seed, one.other, one.other_seed, one.layer): one.agreement for one in rows.itertuples(index=False)
+    }
+
+
+def test_heads_of_two_arms_are_paired_whatever_their_order(tmp_path: Path) -> None:
+    """The other arm has the same heads in another order in layer 1, and one head of three in layer 2."""
+    heads = ["first", "itself", "any"]
+    one = run(tmp_path / "one", [heads, heads], [["uniform"] * 3] * 2)
+    other = run(tmp_path / "other", [heads[::-1], ["uniform", "uniform", "itself"]], [["uniform"] * 3] * 2)
+    table = arm_heads({("a", 0): one, ("b", 0): other})
+    found = layered(table, "arms")
+    assert found["a", 0, "b", 0, 1] == pytest.approx(1.0)
+    assert 1 / 3 < found["a", 0, "b", 0, 2] < 0.9
+    unpaired = table[table["differ"] == "arms"].set_index("layer")["unpaired"]
+    assert unpaired[1] < 0.6
+    assert (table["heads"] == 3).all()
+    assert (table["n"] == 3).all()
+
+
+def test_the_pairing_is_the_best_of_all(tmp_path: Path) -> None:
+    """Against every permutation written out, with scipy's divergence, over random maps."""
+    rng = np.random.default_rng(5)
+
+    def drawn(seed: int) -> Trajectory:
+        maps = [rng.dirichlet(np.ones(size), (1, 4, size)) for size in (5, 7)]
+        arrays = {f"attention_map_{place}": one for place, one in enumerate(maps)}
+        return planted(tmp_path / str(seed), {one.name: arrays for one in SNAPSHOTS})
+
+    one, other = drawn(0), drawn(1)
+    each = np.zeros((4, 4))
+    for name in ("attention_map_0", "attention_map_1"):
+        a, b = (run.arrays(run.best).whole(name)[0].astype(float) for run in (one, other))
+        each += [[np.mean(1 - jensenshannon(x, y, axis=1, base=2) ** 2) / 2 for y in b] for x in a]
+    best = max(np.mean([each[row, column] for row, column in enumerate(order)]) for order in permutations(range(4)))
+    table = arm_heads({("a", 0): one, ("b", 0): other})
+    assert layered(table, "arms")["a", 0, "b", 0, 1] == pytest.approx(best, abs=1e-6)
+    assert table["unpaired"].iloc[0] == pytest.approx(each.mean(), abs=1e-6)
+
+
+def test_seeds_of_an_arm_and_the_twin_stand_beside(tmp_path: Path) -> None:
+    same, uniform = [["first", "itself"]], [["uniform", "uniform"]]
+    runs = {
+        (arm, seed): run(tmp_path / f"{arm}{seed}", [same[0][::-1]] if seed else same, uniform)
+        for arm in ("a", "b")
+        for seed in (0, 1)
+    }
+    table = arm_heads(runs)
+    assert set(layered(table, "arms")) == {("a", 0, "b", 0, 1), ("a", 1, "b", 1, 1)}
+    seeds, twins = layered(table, "seeds"), layered(table, "random")
+    assert set(seeds) == {("a", 0, "a", 1, 1), ("b", 0, "b", 1, 1)}
+    assert list(seeds.values()) == pytest.approx([1.0, 1.0])
+    assert set(twins) == {(arm, seed, arm, seed, 1) for arm, seed in runs}
+    assert all(value < 0.7 for value in twins.values())
+
+
+def test_runs_without_maps_or_with_other_sentences_are_not_compared(tmp_path: Path) -> None:
+    heads = [["first", "any"]]
+    mapless = {("a", seed): run(tmp_path / f"m{seed}", heads, heads, maps=False) for seed in (0, 1)}
+    assert arm_heads(mapless).empty
+    with pytest.raises(InputError, match="different probe sets"):
+        arm_heads(
+            {("a", 0): run(tmp_path / "two", heads, heads, (4, 6)), ("b", 0): run(tmp_path / "one", heads, heads, (4,))}
+        )

@@ -24,6 +24,7 @@ CAPTIONS = {
     "cosines": "Mean cosine by kind of pair, in each part of the embedding block.",
     "dimensions": "Values over the hidden dimensions, at the first snapshot and at the chosen epoch.",
     "attention": "What attention looks at, by layer over training.",
+    "arm_heads": "Agreement of best-matching heads of two runs at the chosen epoch, by layer: between arms, and controls.",
     "heads": "Entropy of each head's attention at the chosen epoch.",
     "spectrum": "Spectrum along the hidden index of word, position and fused vectors; dashed: hidden axes permuted.",
     "magnitudes": "Magnitude by frequency along the hidden index, of word, position and fused vectors.",

@@ -14,6 +14,7 @@ from isoscope import paths
 from isoscope.analysis.differences import chosen_figures, differences
 from isoscope.analysis.embedding_space import TOKENS, joint_map
 from isoscope.analysis.explorer import explorer
+from isoscope.analysis.heads import arm_heads
 from isoscope.analysis.outputs import METRICS, read_output, read_points
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.stages import ENOUGH, SERIES, metric_series, series, stages
@@ -67,6 +68,8 @@ def explore(
         tables["map"] = _map(trajectories, measures)
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
+        if len(heads := arm_heads(trajectories)):
+            tables["arm_heads"] = heads
         tables["differences"] = differences(
             chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
         )

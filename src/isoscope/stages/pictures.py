@@ -14,6 +14,7 @@ from isoscope.figures import (
     embedding_space,
     evidence,
     gradients,
+    heads,
     layers,
     learning,
     magnitudes,
@@ -86,6 +87,7 @@ def pictures(
     optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
         "cosines": tokens.cosine_summary,
         "attention": attention.attention_curves,
+        "arm_heads": heads.head_agreement,
         "spectrum": spectrum.spectra,
         "magnitudes": magnitudes.frequency_magnitudes,
         "kernel": spectrum.kernel,
