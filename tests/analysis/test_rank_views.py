@@ -9,10 +9,11 @@ import pytest
 import torch
 from scipy.stats import ortho_group
 from sklearn.decomposition import PCA
+from sklearn.metrics import f1_score
 
 from fusions import FUSIONS, make
 from isoscope.analysis import hidden_states as passes
-from isoscope.analysis.rank_views import rank_table
+from isoscope.analysis.rank_views import LEADING, predicted_table, rank_table, singular_values
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.corpora.batches import collate
 from isoscope.geometry.moments import Floats
@@ -76,15 +77,18 @@ def test_explained_is_scikit_learns_share_of_variance(tmp_path: Path) -> None:
     table = rank_table(run(tmp_path, points, head(0)))
     shares = np.cumsum(PCA().fit(points.astype(np.float32).astype(float)).explained_variance_ratio_)
     found = table[table["snapshot"] == "step-0"]
-    expected = [shares[k - 1] if k else 0.0 for k in found["k"]]
-    assert found["explained"].to_numpy() == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    alone = found["components"] == "alone"
+    expected = [shares[k - 1] if k else 0.0 for k in found["k"][~alone]]
+    assert found["explained"][~alone].to_numpy() == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert found["explained"][alone].to_numpy() == pytest.approx(np.diff(shares[:2], prepend=0.0), rel=1e-9)
 
 
 def test_a_hidden_space_turned_with_its_pooler_decides_the_same(tmp_path: Path) -> None:
     turn = ortho_group.rvs(D, random_state=np.random.default_rng(1))
     before = rank_table(run(tmp_path / "before", cloud(3), head(3)))
     after = rank_table(run(tmp_path / "after", cloud(3) @ turn, head(3, turn)))
-    clear = np.where(before["components"] == "kept", before["k"] > 3, before["k"] < 4)  # elsewhere rounding decides
+    kept, dropped = (before["components"] == name for name in ("kept", "dropped"))
+    clear = (kept & (before["k"] > 3)) | (dropped & (before["k"] < 4))  # elsewhere rounding decides
     assert (after.loc[clear, "accuracy"] == before.loc[clear, "accuracy"]).all()
     assert after["explained"].to_numpy() == pytest.approx(before["explained"].to_numpy(), rel=1e-6, abs=1e-12)
     still = rank_table(run(tmp_path / "still", cloud(3) @ turn, head(3)))
@@ -129,5 +133,61 @@ def test_no_more_components_are_taken_than_there_are(tmp_path: Path) -> None:
 
 
 def test_a_run_without_classes_or_without_berts_head_has_no_table(tmp_path: Path) -> None:
-    assert rank_table(run(tmp_path / "labels", cloud(0), head(0), np.full(N, -1))).empty
-    assert rank_table(run(tmp_path / "head", cloud(0), {})).empty
+    for table in (rank_table, predicted_table):
+        assert table(run(tmp_path / "labels", cloud(0), head(0), np.full(N, -1))).empty
+        assert table(run(tmp_path / "head", cloud(0), {})).empty
+
+
+def test_a_decision_along_the_second_component_is_in_it_alone(tmp_path: Path) -> None:
+    made = run(tmp_path, cloud(1), head(1))
+    alone = accuracies(rank_table(made), "alone")
+    assert alone[2] == 1.0
+    assert alone[1] < 0.75
+
+
+def test_macro_f1_is_scikit_learns_and_a_head_that_says_one_class_has_a_third(tmp_path: Path) -> None:
+    """Half of the sentences are of the class that is always said: F1 of 2/3 and 0."""
+    said_one = head(0) | {"head_classifier_bias": [0.0, 100.0]}
+    made = run(tmp_path / "one", cloud(0), said_one)
+    table = rank_table(made)
+    assert table["accuracy"].to_numpy() == pytest.approx(0.5)
+    assert table["macro_f1"].to_numpy() == pytest.approx(1 / 3)
+    shares = predicted_table(made)
+    assert shares.groupby("class")["predicted"].unique().map(list).to_dict() == {0: [0.0], 1: [1.0]}
+    assert (shares["actual"] == 0.5).all()
+    assert (shares.groupby(["snapshot", "components", "k"])["predicted"].sum() == 1).all()
+    labels = np.where(np.arange(N) < N // 8, 1 - LABELS, LABELS)
+    whole = rank_table(run(tmp_path / "some", cloud(0), head(0), labels))
+    expected = f1_score(labels, LABELS, average="macro")
+    found = whole[(whole["components"] == "dropped") & (whole["k"] == 0)]["macro_f1"]
+    assert found.to_numpy() == pytest.approx(expected)
+
+
+def test_singular_values_are_numpys_and_turning_the_space_changes_none(tmp_path: Path) -> None:
+    points = (cloud(0) + 3.0).astype(np.float32).astype(float)
+    table = singular_values(run(tmp_path / "a", points, {}), vectors=("first", "mean"))
+    assert set(table["vectors"]) == {"first"}
+    last = table[(table["layer"] == 1) & (table["snapshot"] == "step-5")]
+    values = np.linalg.svd(points - points.mean(0), compute_uv=False)
+    assert last["component"].tolist() == list(range(1, D + 1))
+    assert last["value"].to_numpy() == pytest.approx(values / values[0], rel=1e-5)
+    assert last["share"].to_numpy() == pytest.approx(values**2 / (values**2).sum(), rel=1e-5)
+    assert last["cumulative"].iloc[-1] == pytest.approx(1.0)
+    assert set(table.loc[table["step"].isna(), "snapshot"]) == {"random"}
+    turn = ortho_group.rvs(D, random_state=np.random.default_rng(1))
+    turned = singular_values(run(tmp_path / "b", points @ turn, {}), vectors=("first",))
+    assert turned["value"].to_numpy() == pytest.approx(table["value"].to_numpy(), abs=1e-6, nan_ok=True)
+    wide = np.random.default_rng(0).standard_normal((N, LEADING + 20))
+    cut = singular_values(run(tmp_path / "c", wide, {}), vectors=("first",))
+    cut = cut[(cut["layer"] == 1) & cut["best"]]
+    assert len(cut) == LEADING
+    assert cut["cumulative"].iloc[-1] < 1
+
+
+def test_a_cell_of_one_point_has_no_spectrum(tmp_path: Path) -> None:
+    table = singular_values(run(tmp_path, cloud(0), {}), vectors=("first",))
+    below = table[table["layer"] == 0]
+    assert below["degenerate"].all()
+    assert below["value"].isna().all()
+    assert len(below) == len(SNAPSHOTS)
+    assert singular_values(run(tmp_path / "none", cloud(0), {}), vectors=("mean",)).empty
