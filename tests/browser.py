@@ -41,6 +41,7 @@ def opened(place: Path | str, *, width: int = 1280, height: int = 900, dark: boo
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         scheme = "dark" if dark else "light"
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.set_default_timeout(300_000)  # what comes, comes when the machine lets it
         seen = Seen(page, [], [])
         url = place if isinstance(place, str) else place.resolve().as_uri()
         page.on("request", lambda request: seen.requests.append(request.url) if request.url != url else None)

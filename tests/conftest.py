@@ -60,6 +60,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # such a worker inherits what its c
             del os.environ[name]
     folders = tempfile.TemporaryDirectory(prefix="isoscope-tests-", ignore_cleanup_errors=True)
     os.environ.update(SETTINGS, **{name: f"{folders.name}/{name.lower()}" for name in FOLDERS})
+    os.environ["ISOSCOPE_TEST_FOLDER"] = folders.name  # for what all processes of this test run share
 
 REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 

@@ -1,5 +1,6 @@
 """A git and DVC repository made of the checkout's files, whose study takes seconds, and commands in it."""
 
+import compileall
 import json
 import os
 import re
@@ -9,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
 
 import psutil
 
+import warm
 from isoscope.config.tree import read_yaml
 from isoscope.tracking.lines import RunRecord
 from isoscope.tracking.record import read
@@ -121,11 +124,21 @@ class Tracked(NamedTuple):
 
 
 class Project:
-    """A project's folder. Commands run with the sources of `sources`, its own tree's unless another is given."""
+    """A project's folder. Commands run with the sources of `sources`, its own tree's unless another is given.
 
-    def __init__(self, folder: Path, *, sources: Path | None = None) -> None:
+    A `cold` one starts every `isoscope` and `dvc` as a user's shell does; else those that are waited for, and what they
+    start, are forked from a process that has the libraries (see warm.py).
+    """
+
+    def __init__(self, folder: Path, *, sources: Path | None = None, cold: bool = False) -> None:
         self.folder = folder
         self.sources = sources or folder / "src"
+        self.binaries = BINARIES if cold else warm.binaries()
+
+    @property
+    def cold(self) -> "Project":
+        """The same project, its commands started as a user's shell does."""
+        return Project(self.folder, sources=self.sources, cold=True)
 
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
@@ -141,16 +154,22 @@ class Project:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1200,
         )
         assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return Done(done.returncode, done.stdout, done.stderr)
 
     def isoscope(self, *words: str, code: int = 0, **environment: str) -> Done:
-        return self.run(str(BINARIES / "isoscope"), *words, code=code, **environment)
+        return self.run(str(self.binaries / "isoscope"), *words, code=code, **self._first_on_path(environment))
 
     def dvc(self, *words: str, code: int = 0, **environment: str) -> Done:
-        return self.run(str(BINARIES / "dvc"), *words, code=code, **environment)
+        return self.run(str(self.binaries / "dvc"), *words, code=code, **self._first_on_path(environment))
+
+    def _first_on_path(self, environment: dict[str, str]) -> dict[str, str]:
+        """So that DVC's stages too are those of `binaries`."""
+        warm_path = "PYTHONPATH" in environment and self.binaries != BINARIES
+        assert not warm_path, "what a path brings in has its turn only where the libraries are not there yet: use .cold"
+        return {"PATH": f"{self.binaries}{os.pathsep}{self.environment()['PATH']}", **environment}
 
     def git(self, *words: str) -> str:
         return self.run("git", *words).out
@@ -265,6 +284,8 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         )
         assert not any(stage in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
+    # Bytecode as after a first command, told apart by hashes: a test may edit a file twice within a second.
+    compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
     project = Project(folder)
     project.git("init", "--quiet")
     project.commit("A task of two words")
@@ -282,7 +303,7 @@ def written(output: Path) -> dict[str, list[tuple[int, float]]]:
     return points
 
 
-def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 600.0) -> None:
     """Return as soon as `what()` is true; fail where it is not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not what():
@@ -295,7 +316,7 @@ def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
 
 
-def left(processes: Iterable[psutil.Process], seconds: float = 5.0) -> list[list[str]]:
+def left(processes: Iterable[psutil.Process], seconds: float = 60.0) -> list[list[str]]:
     """The command lines of those that still work after so many seconds."""
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
     found = []

@@ -53,7 +53,7 @@ def run_pytest(folder: Path, *options: str, **extra: str) -> tuple[int, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "ISOSCOPE_"))}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     done = subprocess.run(
-        command, cwd=folder, env=clean | inherited | extra, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, env=clean | inherited | extra, capture_output=True, text=True, check=False, timeout=600
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
-        ["make", *words], cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60
+        ["make", *words], cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=600
     )
 
 

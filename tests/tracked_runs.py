@@ -142,12 +142,12 @@ class Following:
     def end(self) -> dict[str, int] | None:
         began = time.monotonic()
         self.stop.set()
-        self.thread.join(60)
+        self.thread.join(600)
         self.seconds = time.monotonic() - began
         return self.unsent
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

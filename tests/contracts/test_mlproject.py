@@ -31,6 +31,6 @@ def test_parameters_have_no_default_but_an_empty_one() -> None:
 )
 def test_one_string_carries_several_settings(settings: str, code: int, words: str) -> None:
     command = [sys.executable, "-m", "isoscope", "check", "-S", settings]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == code, done.stderr
     assert words in done.stdout + done.stderr

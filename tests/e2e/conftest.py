@@ -27,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with FileLock(shared / "finished.lock"):
         if not ended.exists():
             project = make(folder)
-            first = project.isoscope("repro")
+            first = project.cold.isoscope("repro")
             project.commit("Results")
             ended.write_text(json.dumps(first))
     return Finished(Project(folder), Done(*json.loads(ended.read_text())))

@@ -37,14 +37,14 @@ def pages(project: Project) -> Iterator[str]:
         port = free.getsockname()[1]
     server = project.start("ui", "--port", str(port))
     try:
-        wait_for(lambda: answers(port) or server.poll() is not None, seconds=120)
+        wait_for(lambda: answers(port) or server.poll() is not None, seconds=600)
         assert server.poll() is None, server.communicate()
         yield f"http://127.0.0.1:{port}/#"
     finally:
         server.terminate()
         server.communicate()
     assert server.returncode == 128 + signal.SIGTERM
-    wait_for(lambda: not answers(port), seconds=10)
+    wait_for(lambda: not answers(port))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_mlflow_ranks_the_runs_by_a_metric(project: Project, pages: str, ids: tu
     assert accuracy[ranked[0]] > accuracy[ranked[1]], "there is something to rank"
     order = f"orderByKey={quote('metrics.`test/accuracy`')}&orderByAsc=false"
     with opened(f"{pages}/experiments/{ids[0]}/runs?viewMode=TABLE&{order}", width=1920) as seen:
-        seen.page.get_by_text("additive seed 0", exact=True).first.wait_for(timeout=60_000)
+        seen.page.get_by_text("additive seed 0", exact=True).first.wait_for(timeout=300_000)
         seen.page.get_by_role("button", name="Columns").click()
         seen.page.get_by_placeholder("Search columns").fill("test/accuracy")
         seen.page.get_by_text("test/accuracy", exact=True).first.click()
@@ -84,7 +84,7 @@ def test_mlflow_compares_the_arms_side_by_side(project: Project, pages: str, ids
     experiment, runs = ids
     query = f"runs={quote(json.dumps(runs))}&experiments={quote(json.dumps([experiment]))}"
     with opened(f"{pages}/compare-runs?{query}", width=1920) as seen:
-        seen.page.get_by_text("Comparing 2 Runs from 1 Experiment").wait_for(timeout=60_000)
+        seen.page.get_by_text("Comparing 2 Runs from 1 Experiment").wait_for(timeout=300_000)
         rows = {
             name: seen.page.get_by_role("row").filter(has=seen.page.get_by_text(name, exact=True)).first.inner_text()
             for name in ("axis.fusion", "model.fusion.kernel_size", "training.learning_rate", "seed")

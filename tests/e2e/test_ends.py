@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.tracking.lines import RunRecord
-from pipeline_project import BINARIES, Finished, Project, wait_for
+from pipeline_project import Finished, Project, wait_for
 
 SAID = "noted as KILLED"
 PLUGIN = """
@@ -81,12 +81,16 @@ def test_every_end_has_its_status(project: Project) -> None:
         command = ("train", "fusion", name, "--seed", "0", "--plugin", "plugins/ending.py", "-S", axes)
         environment = project.environment(ISOSCOPE_FOLLOWED="1")
         runs[way] = subprocess.Popen(
-            [BINARIES / "isoscope", *command], cwd=project.folder, env=environment, stderr=subprocess.PIPE, text=True
+            [project.binaries / "isoscope", *command],
+            cwd=project.folder,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         if len(runs) % 2 == 0:
             for process in runs.values():
-                process.wait(120)
-    errors = {way: process.communicate(timeout=120)[1] for way, process in runs.items()}
+                process.wait(600)
+    errors = {way: process.communicate(timeout=600)[1] for way, process in runs.items()}
     before = {way: _own(newest(project, way), errors[way]) for way, _, _ in ENDS}
     project.isoscope("reconcile")
     assert {way: newest(project, way).status for way, _, _ in ENDS} == {way: true for way, _, true in ENDS}
@@ -132,4 +136,4 @@ def test_a_live_run_is_never_touched(project: Project) -> None:
 def test_where_nothing_died_mlflow_is_not_imported(project: Project, tmp_path: Path) -> None:
     (tmp_path / "mlflow.py").write_text("raise ImportError('mlflow was imported')\n", "utf-8")
     path = f"{tmp_path}{os.pathsep}{project.sources}"
-    assert project.isoscope("reconcile", "--json", PYTHONPATH=path).out == '{"killed": []}\n'
+    assert project.cold.isoscope("reconcile", "--json", PYTHONPATH=path).out == '{"killed": []}\n'

@@ -31,7 +31,7 @@ def mlflow_run(folder: Path, entry_point: str, *parameters: str) -> dict[str, ob
     command += [word for parameter in parameters for word in ("-P", parameter)]
     environment = os.environ | {"PATH": path, "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     called: dict[str, object] = json.loads(calls.read_text())

@@ -71,12 +71,12 @@ def test_a_second_repro_runs_nothing_and_starts_nothing_heavy(project: Project, 
     for name in HEAVY:
         (tmp_path / f"{name}.py").write_text(f"open({str(seen)!r}, 'a').write({name!r})\nraise ImportError({name!r})\n")
     poisoned = f"{tmp_path}:{project.sources}"
-    again = project.isoscope("repro", PYTHONPATH=poisoned)
+    again = project.cold.isoscope("repro", PYTHONPATH=poisoned)
     assert (again.ran, again.restored) == ([], [])
     assert not seen.exists(), seen.read_text()
     assert project.git("status", "--porcelain") == ""
     # The trap does catch: this command needs pyarrow.
-    project.isoscope("train", "fusion", "additive", "--seed", "0", code=1, PYTHONPATH=poisoned)
+    project.cold.isoscope("train", "fusion", "additive", "--seed", "0", code=1, PYTHONPATH=poisoned)
     assert seen.exists()
 
 

@@ -38,7 +38,9 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     first = project.start("repro")
     wait_for(lambda: points(project) > 5)
     everyone = family(first)
-    for one in everyone:  # it waits for the second, which would else find it finished on a machine that is slow just then
+    for (
+        one
+    ) in everyone:  # it waits for the second, which would else find it finished where the machine is slow just then
         one.suspend()
     second = project.isoscope("repro", code=255)
     dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())
@@ -69,7 +71,7 @@ def test_nothing_runs_on(project: Project, tmp_path: Path, top: str, number: sig
     everyone = family(process)
     assert any("train" in one.cmdline() for one in everyone)
     process.send_signal(number)
-    process.wait(30)
+    process.wait(300)
     assert left(everyone) == []
     free_dvc(project.folder)  # as `isoscope repro` does; a bare `dvc repro` takes zombies for living
 
@@ -125,7 +127,7 @@ def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
     wait_for(lambda: fresh() and _saved(project, fresh()[0]))
     everyone = family(process)
     process.kill()
-    process.wait(30)
+    process.wait(300)
     assert left(everyone) == []
     project.run(*command)
     (digest,) = fresh()

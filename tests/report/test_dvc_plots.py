@@ -125,7 +125,7 @@ def test_plots_are_drawn_without_a_network(
         assert seen.page.locator("body > div").count() == len(names)
         drawn = {name: seen.page.locator(f"#{name}_csv svg.marks") for name in names}
         for plot in drawn.values():
-            plot.wait_for(timeout=20_000)
+            plot.wait_for(timeout=300_000)
         # 2 panels × 3 arms × train and validation, and a band for each.
         assert drawn["curves"].locator(".mark-line path").count() == 12 * revisions
         assert drawn["curves"].locator(".mark-area path").count() == 12 * revisions

@@ -63,7 +63,7 @@ class MlflowServer:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"{self.uri}/health", timeout=1):
@@ -71,7 +71,7 @@ class MlflowServer:
             except OSError:
                 assert self.process.poll() is None, (self.folder / "log").read_text()
                 time.sleep(0.1)
-        raise AssertionError(f"no MLflow server within a minute:\n{(self.folder / 'log').read_text()}")
+        raise AssertionError(f"no MLflow server within ten minutes:\n{(self.folder / 'log').read_text()}")
 
     def stop(self) -> None:
         """Kill it with all its processes."""
@@ -122,7 +122,7 @@ def postgresql() -> Iterator[str]:
             port = free.getsockname()[1]
 
         def call(*command: str) -> None:
-            subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+            subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=600)
 
         data = str(folder / "data")
         call(str(binaries / "initdb"), "-D", data, "-A", "trust", "-U", "tests", "--no-sync")

@@ -79,7 +79,7 @@ def test_nobody_holds_what_was_never_begun(tmp_path: Path) -> None:
 def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONTEND, str(tmp_path), "250"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    answers = [process.communicate(timeout=120)[0].split() for process in processes]
+    answers = [process.communicate(timeout=600)[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
     assert sum(int(had) for had, _ in answers) == 1000
     assert sum(int(refused) for _, refused in answers) > 100, "they did meet"

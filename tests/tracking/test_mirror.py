@@ -157,7 +157,7 @@ def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
         )
         for path in own
     ]
-    said = [child.communicate(timeout=120) for child in children]
+    said = [child.communicate(timeout=600) for child in children]
     assert [child.returncode for child in children] == [0] * 4, said
     ids = [text.split() for text, _ in said]
     assert len({shared_id for shared_id, _ in ids}) == 1

@@ -27,7 +27,7 @@ def test_postgresql_shows_what_sqlite_shows(project: Path, postgresql: str) -> N
     path = write_record(project)
     command = [sys.executable, "-W", "ignore", "-c", CHILD, str(project), postgresql, str(time.time() + 3), str(path)]
     children = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [child.communicate(timeout=120)[1] for child in children]
+    said = [child.communicate(timeout=600)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], said
     direct, large = connect(None, project), connect(postgresql, project)
     mirror_record(direct, read(path))
