@@ -1,9 +1,8 @@
-"""What looking inside costs: extraction beside a plain padded loop, and each measure at a real study's size.
+"""What extraction costs beside a plain padded loop.
 
-Extraction: one model (MiniLM where ISOSCOPE_HUB has it, else random weights of its size) over generated sentences; a
+One model (MiniLM where ISOSCOPE_HUB has it, else random weights of its size) over generated sentences; a
 plain loop pads to 128 tokens and keeps [CLS] and the mean of every layer, as scripts do. Turn about, least of each.
-Measures: cells of 872 random points of 768 dimensions, as a study of 13 layers x 10 snapshots has 130 of; the time of
-one cell, and of all. Prints Markdown.
+Prints Markdown.
 """
 
 import argparse
@@ -11,7 +10,6 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +18,13 @@ import torch
 from transformers import BertConfig, BertModel
 
 from isoscope.analysis import hidden_states as passes
-from isoscope.analysis.cells import Cell
-from isoscope.analysis.geometry import quick
-from isoscope.analysis.measures import BUILT_IN
 from isoscope.corpora import embedded, tokens
 from isoscope.corpora.hub import resolve_checkpoint
 from isoscope.corpora.probe import ProbeSet, probe_set
 from isoscope.errors import InputError
-from isoscope.geometry import probes
 from isoscope.models.encoder import load_encoder
 
-N, D, CELLS = 872, 768, 130
-PADDED = 128
+N, PADDED = 872, 128
 
 
 def least(work: Callable[[], Any], times: int) -> float:
@@ -45,7 +38,7 @@ def least(work: Callable[[], Any], times: int) -> float:
 
 
 def model_and_sentences() -> tuple[Any, ProbeSet, int]:
-    corpus = embedded.generate("sentiment", size=4 * N, difficulty=0.5, seed=0)
+    corpus = embedded.generate("sentiment", size=4 * N, difficulty=1, seed=0)
     table = corpus.splits["train"].slice(0, N)
     try:
         folder = Path(resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2"))
@@ -90,34 +83,6 @@ def main() -> None:
         passes.hidden_states(model, probe, pad_id=pad_id, batch_size=32)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"Peak memory: {before / 1e6:.2f} GB, after three more snapshots {after / 1e6:.2f} GB\n")
-    draw = np.random.default_rng(0)
-    labels = draw.integers(0, 2, N)
-
-    def cell() -> Cell:
-        return Cell(
-            draw.standard_normal((N, D)),
-            labels=labels,
-            groups=np.arange(N),
-            names=None,
-            attributes={"first_token": draw.integers(0, 50, N), "length": draw.integers(3, 40, N)},
-            subsample=64,
-            draws=20,
-            confidence=0.95,
-            seed=0,
-        )
-
-    print(f"| measure | one cell ({N} x {D}), ms | {CELLS} cells, s |\n|---|---:|---:|")
-    rows: dict[str, Callable[[], Any]] = {name: partial(lambda one: one(cell()), one) for name, one in BUILT_IN.items()}
-    rows["probe: label and control"] = lambda: probes.linear_probes(
-        draw.standard_normal((N, D)), {"label": labels, "control": draw.permutation(labels)}, np.arange(N), seed=0
-    )
-    total = 0.0
-    for name, work in rows.items():
-        with quick():
-            seconds = least(work, arguments.times)
-        total += seconds
-        print(f"| {name} | {1e3 * seconds:.0f} | {CELLS * seconds:.0f} |")
-    print(f"| all | {1e3 * total:.0f} | {CELLS * total:.0f} |")
 
 
 if __name__ == "__main__":
