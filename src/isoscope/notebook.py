@@ -19,16 +19,24 @@ if TYPE_CHECKING:  # the command line takes its defaults from here and need not 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
 
+ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
+"""What `isoscope geometry` can be asked for, in the order of its page."""
+ALIGNMENTS = ("joint", "procrustes", "sign")
+"""How it can turn the planes of several checkpoints, see `isoscope.geometry.planes`."""
+
 
 class Defaults(NamedTuple):
     """What is looked at where nothing else is asked for, here and by `isoscope geometry`."""
 
     sentences: int = 500
     words: int = 500
+    attended: int = 40
     max_length: int = 128
     subsample: int = 64
     draws: int = 20
     confidence: float = 0.95
+    folds: int = 5
+    alignment: str = "procrustes"  # unrelated checkpoints share no axes, only their sentences
     seed: int = 0
     batch_size: int = 32
 

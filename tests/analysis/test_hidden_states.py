@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from transformers import MambaConfig, MambaModel
 
 from isoscope.analysis import hidden_states as passes
 from isoscope.corpora.batches import collate, evaluation_batches
@@ -74,6 +75,31 @@ def test_the_parts_of_an_additive_block_add_up(tokenizer: WordPieces) -> None:
     assert len(summed) == probe.encoded.lengths[probe.block].sum()
     ids = np.concatenate([probe.encoded.ids[one] for one in probe.block])
     np.testing.assert_array_equal(found["block_word"], model.embeddings.word_embeddings.weight.detach().numpy()[ids])
+
+
+def test_a_block_that_adds_without_layernorm_leaves_its_sum(tokenizer: WordPieces) -> None:
+    model, probe = gpt2(), chosen(tokenizer)
+    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    np.testing.assert_allclose(found["block_fused"], found["block_word"] + found["block_position"], atol=1e-6)
+    assert "block_normed" not in found
+
+
+def test_sentences_with_words_changed_about_have_states_of_their_own(tokenizer: WordPieces) -> None:
+    model, probe = gpt2(), chosen(tokenizer)
+    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    for number, ids in enumerate(probe.shifted.encoded.ids):
+        with torch.no_grad():
+            layers = model(torch.tensor(ids.tolist())[None], output_hidden_states=True).hidden_states
+        for depth, layer in enumerate(layers):
+            expected = {"first": layer[0, 0], "last": layer[0, -1], "mean": layer[0].mean(0)}
+            for name, values in expected.items():
+                np.testing.assert_allclose(found[f"shifted_{name}"][depth, number], values, atol=2e-6)
+
+
+def test_a_model_without_attention_is_refused(tokenizer: WordPieces) -> None:
+    model = MambaModel(MambaConfig(vocab_size=200, hidden_size=16, num_hidden_layers=2, state_size=4))
+    with pytest.raises(InputError, match="attention: MambaModel gives none"):
+        passes.attention(model, chosen(tokenizer), pad_id=tokenizer.pad_id, batch_size=8)
 
 
 def test_attention_is_summarised_without_padding(tokenizer: WordPieces) -> None:

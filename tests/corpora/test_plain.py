@@ -117,6 +117,7 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
         ("all.csv", "text,text\na,b\n", {}, "column 'text' repeats; found text, text"),
         ("all.csv", "text,l,l\na,b,c\n", {"labels": "l"}, "column 'l' repeats"),
         ("all.txt", "a\nb\n", {"labels": "l"}, "is plain text and has no columns; give csv, tsv, jsonl or parquet"),
+        ("all.txt", "a\nb\n", {"column": "c"}, "--column c: "),
         ("all.xml", "<a/>", {}, "unknown format; expected a name ending in parquet, csv, tsv, jsonl"),
         ("all.parquet", "text\na\n", {}, "not valid parquet"),
         ("all.jsonl", '{"text": "a"}\n[1]\n', {}, "line 2: expected one object per line, found list"),

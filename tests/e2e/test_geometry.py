@@ -61,18 +61,26 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
     assert set(table["snapshot"]) == {"checkpoint", "random"}
     # A decoder's first token has seen no other, so that it is looked at only where it is asked for.
     assert set(table.loc[table["checkpoint"] == "decoder", "vectors"]) == {"last", "mean", "words"}
-    planes = pd.read_parquet(place / "page/frames.parquet").groupby("checkpoint")["vectors"].unique()
-    assert {name: sorted(kinds) for name, kinds in planes.items()} == {
-        "decoder": ["last", "mean"],
-        "encoder": ["first"],
-    }
+    for name in ("frames", "probing", "bars"):
+        kinds = pd.read_parquet(place / f"page/{name}.parquet").groupby("checkpoint")["vectors"].unique()
+        assert {one: sorted({*found} - {"words"}) for one, found in kinds.items()} == {
+            "decoder": ["last", "mean"],
+            "encoder": ["first", "mean"],
+        }
+    for name in ("attention", "cosines", "token_cosines", "dimensions", "neighbours", "decoding", "spectrum"):
+        found = pd.read_parquet(place / f"page/{name}.parquet")
+        assert set(found["checkpoint"]) == {"encoder", "decoder"}
+        assert set(found["snapshot"]) == {"checkpoint", "random"}
     said = (place / "page/index.html").read_text("utf-8")
     assert "decoder: first and second principal component of the last token" in said
     assert "principal component of the first token ([CLS] of an encoder)" in said
     whole = table[(table["checkpoint"] == "encoder") & (table["vectors"] == "mean") & ~table["degenerate"]]
     assert whole["value"].notna().mean() > 0.95
     with opened(place / "page/index.html") as seen:
-        assert seen.page.locator("figure svg").count() >= 10
+        assert seen.page.locator("figure svg").count() >= 25
+        links = seen.page.locator("nav a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+        assert {"#kind-words", "#planes", "#probing", "#attention", "#embedding", "#spectrum", "#topology"} <= {*links}
+        assert all(seen.page.locator(link).count() == 1 for link in links)
         assert seen.page.locator("tbody tr").count() > 50
         assert seen.requests == []
         assert seen.complaints == []
@@ -81,19 +89,19 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
 def test_a_second_call_imports_no_transformers_and_computes_nothing(place: Path) -> None:
     tables = {path.name: path.read_bytes() for path in (place / "page").glob("*.*")}
     made = {path: path.stat().st_mtime_ns for path in (place / "page/cache").rglob("*") if path.is_file()}
-    barred = "sys.modules['transformers'] = None"
+    barred = "sys.modules['transformers'] = sys.modules['torch'] = None"
     isoscope(place, *command(), before=barred)
     assert {path.name: path.read_bytes() for path in (place / "page").glob("*.*")} == tables
     assert {path: path.stat().st_mtime_ns for path in (place / "page/cache").rglob("*") if path.is_file()} == made
     # The control: without the cache that import is needed.
-    assert "transformers" in isoscope(place, *command("--seed", "3"), before=barred, code=1).stderr
+    assert "torch" in isoscope(place, *command("--seed", "3"), before=barred, code=1).stderr
 
 
 def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     (place / "size.py").write_text(PLUGIN, "utf-8")
-    made = set((place / "page/cache/measures").iterdir())
+    made = set((place / "page/cache/tables").iterdir())
     isoscope(place, *command("--plugin", "size.py"), before="sys.modules['transformers'] = None")
-    new = set((place / "page/cache/measures").iterdir()) - made
+    new = set((place / "page/cache/tables").iterdir()) - made
     assert len(new) == 2, "one for each checkpoint"
     assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
 
@@ -114,6 +122,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "broken", *OWN, "--out", "p"), "NaN or infinity"),
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "isotrophy"), "no measure 'isotrophy'"),
         (("geometry", "encoder", *OWN, "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),
+        (("geometry", "encoder", *OWN, "--out", "p", "--analysis", "sizes"), "--analysis sizes: expected measures"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str) -> None:
@@ -133,7 +142,7 @@ def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str)
 
 
 def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> None:
-    isoscope(place, *command("--sentences", "12", "--out", "small"))
+    isoscope(place, *command("--sentences", "12", "--out", "small", "--analysis", "measures"))
     page = (place / "small/index.html").read_text("utf-8")
     assert "points in 16 dimensions" in page
     assert "no shape: points: 12, but this measure needs at least 25" in page

@@ -1,11 +1,13 @@
 """What `isoscope geometry` keeps: found where nothing changed, made again where anything did, and nothing left over."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from transformers import MambaConfig, MambaModel
 
 from isoscope import plugins
 from isoscope.corpora.plain import read_texts
@@ -15,10 +17,14 @@ from isoscope.stages import geometry as stage
 from probe_material import bert, gpt2, pieces, sentences
 
 SETTINGS: dict[str, Any] = {
+    "analyses": ("measures", "planes"),
     "measures": ("isoscore", "classes"),
     "vectors": ("mean",),
     "sentences": 40,
     "words": 40,
+    "attended": 4,
+    "alignment": "procrustes",
+    "folds": 3,
     "max_length": 32,
     "subsample": 16,
     "draws": 3,
@@ -35,7 +41,9 @@ SETTINGS: dict[str, Any] = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder, a decoder, and sentences in two columns with two kinds of classes."""
     folder = tmp_path_factory.mktemp("anywhere")
-    for name, model in (("encoder", bert()), ("decoder", gpt2())):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    mamba = MambaModel(MambaConfig(vocab_size=200, **sizes))
+    for name, model in (("encoder", bert()), ("other", bert(1)), ("decoder", gpt2()), ("recurrent", mamba)):
         model.save_pretrained(folder / name)
         pieces(folder / name)
     table = sentences().to_pandas()
@@ -56,13 +64,13 @@ def made(
     name: str = "encoder",
     **more: Any,
 ) -> pd.DataFrame:
-    """The table of a call, its page written too."""
+    """The table of measures of a call (empty where none was asked for), its page written too."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = stage.Settings(**SETTINGS | more)
     stage.check_out(out)
-    found = stage.geometry([stage.Checkpoint(name, place / name, name)], texts, settings, out)
+    found = stage.geometry([stage.Checkpoint(one, place / one, one) for one in name.split()], texts, settings, out)
     page(out)
-    return found
+    return found.get("geometry", pd.DataFrame())
 
 
 @pytest.mark.parametrize("change", [{"labels": "half"}, {"column": "turned"}, {"labels": None}], ids=str)
@@ -84,20 +92,15 @@ def flipped(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def another_value(content: bytes) -> bytes:
-    rows = json.loads(content)
-    rows[0]["value"] = 0.123
-    return json.dumps(rows).encode()
-
-
 @pytest.mark.parametrize(
     "pattern, change",
     [
         ("states/*/states/checkpoint.safetensors", flipped),
         ("states/*/probe.parquet", flipped),
-        ("measures/*/rows.json", lambda content: content[:-100]),
-        ("measures/*/rows.json", another_value),
-        ("measures/*/manifest.json", lambda content: content[:-20]),
+        ("tables/*/geometry.parquet", flipped),
+        ("tables/*/planes.parquet", lambda content: content[:-100]),
+        ("tables/*/note.json", lambda _: b'"no"'),
+        ("tables/*/manifest.json", lambda content: content[:-20]),
         ("figures/*/drawing.svg", lambda content: content.replace(b"Layer", b"Lawyer")),
         ("figures/*/drawing.png", flipped),
     ],
@@ -140,11 +143,12 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
         ("code_version", lambda name: "another" if name == "geometry" else "the same"),
         ("plugins.digest", lambda path: of_file(path) + "another"),
     ):
-        kept = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "measures")}
-        monkeypatch.setattr(f"isoscope.stages.geometry.{name}", version)
+        kept = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
+        for part in ("tables", *(["states"] if name == "code_version" else [])):
+            monkeypatch.setattr(f"isoscope.stages.geometry_{part}.{name}", version)
         made(place, tmp_path / "page", measures=("isoscore", "size"))
-        now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "measures")}
-        new = {"states": 1, "measures": 2} if name == "code_version" else {"states": 0, "measures": 1}
+        now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
+        new = {"states": 1, "tables": 3} if name == "code_version" else {"states": 0, "tables": 1}
         assert now == {kind: kept[kind] + new[kind] for kind in kept}
 
 
@@ -161,6 +165,92 @@ def test_a_measure_that_no_representation_has_is_said(place: Path, tmp_path: Pat
     for change in ({"measures": ("classes",), "labels": None}, {"measures": ("shape",), "vectors": ("words",)}):
         with pytest.raises(InputError, match=r"nothing to measure in .* need --labels"):
             made(place, tmp_path, **change)
+
+
+def kept(out: Path, kind: str) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "cache" / kind).iterdir()}
+
+
+def test_what_is_added_is_all_that_is_worked_out(place: Path, tmp_path: Path) -> None:
+    """Attention is a pass of its own, so that hidden states stay; another device's are others."""
+    made(place, tmp_path)
+    states, tables = kept(tmp_path, "states"), kept(tmp_path, "tables")
+    made(place, tmp_path, analyses=("measures", "planes", "attention"))
+    assert states.items() < kept(tmp_path, "states").items()
+    assert tables.items() < kept(tmp_path, "tables").items()
+    assert [len(kept(tmp_path, kind)) for kind in ("states", "tables")] == [len(states) + 1, len(tables) + 1]
+    heads = pd.read_parquet(tmp_path / "attention.parquet")
+    assert set(zip(heads["snapshot"], heads["layer"], heads["head"], strict=True)) == set(
+        product(("checkpoint", "random"), (1, 2), (0, 1))
+    )
+    assert set(heads["n"]) == {4}
+    made(place, tmp_path, analyses=("measures",))
+    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["geometry.parquet"], "an earlier page's go"
+
+
+def test_hidden_states_of_another_device_are_others(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(place, tmp_path)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise InputError("extracted again")
+
+    monkeypatch.setattr("isoscope.stages.geometry_states._extract", refused)
+    made(place, tmp_path)
+    with pytest.raises(InputError, match="extracted again"):
+        made(place, tmp_path, device="cuda")
+
+
+def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path, tmp_path: Path) -> None:
+    asked = ("planes", "attention", "embedding", "spectrum", "topology")
+    made(place, tmp_path, name="recurrent decoder", analyses=asked)
+    notes = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["notes"]
+    assert {(one["checkpoint"], one["analysis"]) for one in notes} == {
+        ("recurrent", "attention"), ("recurrent", "embedding"), ("recurrent", "spectrum"),
+    }  # fmt: skip
+    said = (tmp_path / "index.html").read_text("utf-8")
+    assert "recurrent: no attention: attention: MambaModel gives none" in said
+    for name in ("attention", "cosines", "spectrum"):
+        assert set(pd.read_parquet(tmp_path / f"{name}.parquet")["checkpoint"]) == {"decoder"}
+    before = kept(tmp_path, "states")
+    made(place, tmp_path, name="recurrent decoder", analyses=asked)
+    assert kept(tmp_path, "states") == before, "that there is none is known the second time"
+
+
+def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path) -> None:
+    found = {}
+    for alignment in ("procrustes", "sign"):
+        out = tmp_path / alignment
+        made(place, out, name="encoder other decoder", analyses=("planes",), alignment=alignment)
+        found[alignment] = (pd.read_parquet(out / f"{name}.parquet") for name in ("planes", "frames"))
+    distances = {}
+    for alignment, (points, frames) in found.items():
+        assert frames.groupby("checkpoint")["group"].unique().map(list).to_dict() == {
+            "encoder": [0], "other": [0], "decoder": [1],
+        }  # fmt: skip
+        own = frames[(frames["vectors"] == "mean") & frames["checkpoint"].isin(["encoder", "other"])]
+        angles = own.set_index(["checkpoint", "layer"])["angle_1"]
+        assert angles["encoder"].max() < 1e-3 < 5 < angles["other"].min()
+        one, other = (
+            points[(points["checkpoint"] == name) & (points["vectors"] == "mean")][["pc1", "pc2"]].to_numpy()
+            for name in ("encoder", "other")
+        )
+        distances[alignment] = float(((one - other) ** 2).sum())
+    assert distances["procrustes"] < distances["sign"]
+
+
+def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_path: Path) -> None:
+    made(place, tmp_path, name="decoder", analyses=("probing",))
+    table = pd.read_parquet(tmp_path / "probing.parquet")
+    assert set(table["vectors"]) == {"last", "mean", "words"}
+    assert set(table.loc[table["vectors"] == "last", "task"]) == {"label", "first token", "length", "bigram shift"}
+    assert set(table["snapshot"]) == {"checkpoint", "random"}
+    scored = table[~table["degenerate"]]
+    assert scored[["score", "chance", "n", "trained"]].notna().all(axis=None)
+    said = pd.read_parquet(tmp_path / "baselines.parquet")
+    assert {"TF-IDF, same folds", "bag of embeddings, checkpoint", "words bound to positions"} <= set(said["baseline"])
+    assert not {"majority class", "TF-IDF, all of train"} & set(said["baseline"]), "there is no training split"
 
 
 @pytest.mark.parametrize("kept", ['{"files": {}}', "[1]", "{", '{"checkpoints": {}, "text": "", "classes": []}'])

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.report import geometry as module
-from isoscope.report.geometry import KINDS, page
+from isoscope.report import geometry_sections as module
+from isoscope.report.geometry import page
+from isoscope.report.geometry_sections import KINDS
 
 FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -21,7 +22,7 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
     """The tables that the page is made of; [CLS] at layer 0 of the first checkpoint is one point."""
     rng = np.random.default_rng(0)
     rows, planes, frames = [], [], []
-    for checkpoint in checkpoints:
+    for group, checkpoint in enumerate(checkpoints):
         for layer in range(LAYERS):
             single = layer == 0 and checkpoint == checkpoints[0]
             for vectors in ("first", "words"):
@@ -36,16 +37,20 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
                         row
                         | {"n": 40 if vectors == "first" else 4321, "note": "all points are one" if one_point else None}
                     )
-            facts = {"checkpoint": checkpoint, "layer": layer, "snapshot": "checkpoint", "vectors": "first"}
+            facts = {"checkpoint": checkpoint, "layer": layer, "vectors": "first", "group": group}
             points = pd.DataFrame({"sentence": range(SENTENCES), "label": [0, 1] * (SENTENCES // 2)})
             planes.append(points.assign(pc1=rng.normal(size=SENTENCES), pc2=rng.normal(size=SENTENCES), **facts))
-            frames.append(facts | {"step": 0, "explained_1": 0.5, "explained_2": 0.25, "degenerate": single})
+            shares = {"explained_1": 0.5, "explained_2": 0.25, "angle_1": 30.0 * group, "angle_2": 10.0 * group}
+            frames.append(facts | shares | {"step": None, "degenerate": single})
     table = pd.DataFrame(rows).astype({"step": "Int64"})
     manifest = {
         "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
         "text": "0123456789abcdef" * 4,
         "classes": ["negative", "positive"],
-        "settings": {"sentences": 40, "vectors": ["first", "words"], "device": "cpu"},
+        "settings": {"sentences": 40, "vectors": ["first", "words"], "alignment": "procrustes", "device": "cpu"},
+        "tables": ["frames", "geometry", "planes"],
+        "causal": [],
+        "notes": [],
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "manifest.json").write_text(json.dumps(manifest | changed), "utf-8")
@@ -160,7 +165,7 @@ def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path
 
 
 def test_a_causal_models_first_token_is_said_to_say_nothing(tmp_path: Path) -> None:
-    table = write(tmp_path)
+    table = write(tmp_path, causal=["decoder"])
     for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
         one = pd.read_parquet(path)
         one.assign(vectors=one["checkpoint"].map({"encoder": "first", "decoder": "last"})).to_parquet(path)
@@ -168,6 +173,34 @@ def test_a_causal_models_first_token_is_said_to_say_nothing(tmp_path: Path) -> N
     assert "decoder is causal: its first token has seen no other" in text
     assert "encoder is causal" not in text
     assert "decoder: first and second principal component of the last token at each layer" in text
+
+
+def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:
+    write(tmp_path)
+    apart = page(tmp_path).read_text("utf-8")
+    assert "cannot be aligned: each shape stands by itself" in apart
+    assert "Aligned (" not in apart
+    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
+        pd.read_parquet(path).assign(group=0).to_parquet(path)
+    together = page(tmp_path).read_text("utf-8")
+    assert (
+        "Aligned (procrustes) to encoder. Largest principal angle between planes at the last layer: decoder 30°."
+        in together
+    )
+    assert "cannot be aligned" not in together
+    drawing = (tmp_path / "figures/planes-0.svg").read_text("utf-8")
+    assert all(f">{name}</text>" in drawing for name in ("encoder", "decoder"))
+    assert not (tmp_path / "figures/planes-1.svg").exists(), "an earlier page's figures go"
+
+
+def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> None:
+    note = {"checkpoint": HOSTILE, "analysis": "attention", "note": "attention: MambaModel gives none"}
+    write(tmp_path, tables=["frames", "planes"], notes=[note])
+    text = page(tmp_path).read_text("utf-8")
+    assert "&lt;img src=x onerror=alert(1)&gt;: no attention: attention: MambaModel gives none." in text
+    assert "<img" not in text
+    assert "Geometry of the last layer" not in text
+    assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "planes", "reading"]
 
 
 def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:

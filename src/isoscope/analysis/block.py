@@ -1,7 +1,7 @@
 """The embedding block over training: what word, position and fusion make of each other.
 
-Three tables: cosines of tokens after the block (the source's heat-map as numbers), spectra along the hidden index with
-the control of permuted axes, and the fusion's kernel as a filter.
+Cosines of tokens after the block (the source's heat-map, and as numbers), spectra along the hidden index with the
+control of permuted axes, values over the hidden dimensions, and the fusion's kernel as a filter.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from isoscope.analysis.trajectory import Trajectory
+from isoscope.analysis.trajectory import Arrays, Snapshot, Trajectory
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.fourier import fourier, permuted_axes
 from isoscope.geometry.kernels import kernel_energy
@@ -18,6 +18,8 @@ from isoscope.geometry.kernels import kernel_energy
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
 GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
 """Parts with weights of their own, in the order of `block_gradient`."""
+LEAVES = ("block_normed", "block_fused", "block_word")
+"""What leaves the block: the first of these that there is. One without LayerNorm or positions of its own lacks some."""
 NEAR = 3
 """Positions at most so far apart are neighbours: a kernel may see both."""
 
@@ -62,6 +64,37 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
+def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
+    """Cosine of every two of the first `most` tokens that leave the block, [CLS] and [SEP] left out.
+
+    A row for each snapshot and pair: one, other (places 0, 1, …), cosine. As `token_cosines`, of the snapshots of
+    `_ends`.
+    """
+    rows = []
+    for snapshot in _ends(run):
+        cosines = token_cosines(run, snapshot, most=most)
+        one, other = np.indices(cosines.shape)
+        pairs = {"one": one.ravel(), "other": other.ravel(), "cosine": cosines.ravel()}
+        rows.append(pd.DataFrame({**_who(snapshot), **pairs}))
+    found = pd.concat(rows, ignore_index=True)
+    return found.astype({"step": "Int64"}) if len(found) else pd.DataFrame()
+
+
+def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDArray[np.float64]:
+    """Cosines `[T, T]` of the first `most` tokens that leave the block, [CLS] and [SEP] left out; `[0, 0]` of none."""
+    arrays = run.arrays(snapshot)
+    part = leaving(arrays)
+    inner = np.flatnonzero(~run.tokens["end"].to_numpy())[: most if part else 0]
+    unit = units(arrays.whole(part)[inner]) if part else np.zeros((0, 1))
+    found: npt.NDArray[np.float64] = unit @ unit.T
+    return found
+
+
+def leaving(arrays: Arrays) -> str | None:
+    """Which of the arrays holds the tokens that leave the block, see `LEAVES`."""
+    return next((part for part in LEAVES if part in arrays.names), None)
+
+
 def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
     """Spectral flatness and near-dead share for each snapshot and part, and both with the hidden axes permuted."""
     rows = []
@@ -87,9 +120,9 @@ def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
 
 
 def magnitude_table(run: Trajectory) -> pd.DataFrame:
-    """Root mean squared magnitude of each frequency, over a mean of 1, first and chosen snapshot: part, frequency."""
+    """Root mean squared magnitude of each frequency, over a mean of 1, by part, of the snapshots of `_ends`."""
     rows = []
-    for snapshot in dict.fromkeys((run.trained[0], run.best)):
+    for snapshot in _ends(run):
         arrays = run.arrays(snapshot)
         for part in PARTS:
             if part in arrays.names:
@@ -156,16 +189,16 @@ def gradient_table(run: Trajectory) -> pd.DataFrame:
 
 
 def dimension_table(run: Trajectory) -> pd.DataFrame:
-    """Mean, sd, skewness and kurtosis of each hidden dimension of the fused tokens, first and chosen snapshot.
+    """Mean, sd, skewness and kurtosis of each hidden dimension of the tokens that leave the block; see `_ends`.
 
     `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
     """
     rows = []
-    for snapshot in dict.fromkeys((run.trained[0], run.best)):
+    for snapshot in _ends(run):
         arrays = run.arrays(snapshot)
-        if "block_normed" not in arrays.names:
+        if (part := leaving(arrays)) is None:
             continue
-        points = arrays.whole("block_normed").astype(np.float64)
+        points = arrays.whole(part).astype(np.float64)
         mean, sd = points.mean(0), points.std(0, ddof=1)
         scaled = (points - mean) / np.where(sd > 0, sd, 1.0)
         rows.append(
@@ -190,6 +223,11 @@ def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     spread = 1.4826 * np.median(np.abs(values - middle))
     found: npt.NDArray[np.bool_] = np.abs(values - middle) > 6 * spread
     return found
+
+
+def _ends(run: Trajectory) -> list[Snapshot]:
+    """The first and the chosen snapshot; of one checkpoint, which has no training, itself and its twin."""
+    return list(dict.fromkeys((run.trained[0], run.best))) if len(run.trained) > 1 else run.snapshots
 
 
 def _who(snapshot: Any) -> dict[str, Any]:

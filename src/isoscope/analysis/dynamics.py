@@ -1,28 +1,36 @@
 """Feature dynamics: the principal plane of a representation at every layer and snapshot, frames made comparable."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from isoscope.analysis.cells import fault
-from isoscope.analysis.trajectory import Trajectory
+from isoscope.analysis.trajectory import Arrays, Snapshot, Trajectory
 from isoscope.geometry.planes import Alignment, planes
 
 
 def feature_dynamics(
     run: Trajectory, alignment: Alignment, *, vectors: str = "first"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Coordinates of every sentence, and a row for each frame, over training.
+    """`aligned` over training: the frames of a layer are its snapshots, the reference is the chosen epoch's."""
+    return aligned({one: run.arrays(one) for one in run.trained}, alignment, reference=run.best, vectors=vectors)
 
-    The frames of a layer are its snapshots; the reference is the chosen epoch's. First table: layer, snapshot,
-    sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes, principal angles (degrees) to
-    the reference, and whether the frame is degenerate (`isoscope.analysis.cells.fault`).
+
+def aligned(
+    states: Mapping[Snapshot, Arrays], alignment: Alignment, *, reference: Snapshot, vectors: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Coordinates of every sentence, and a row for each frame: one of `states` at a layer.
+
+    First table: layer, snapshot, sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes,
+    principal angles (degrees) to the reference, and whether the frame is degenerate (`isoscope.analysis.cells.fault`).
+    All have the same sentences, width and depth.
     """
-    snapshots = run.trained
-    arrays = [run.arrays(one) for one in snapshots]
+    snapshots = list(states)
     points, frames = [], []
-    for layer in range(arrays[0].shape(vectors)[0]):
-        clouds = np.stack([one.layer(vectors, layer) for one in arrays]).astype(np.float64)
-        found = planes(clouds, alignment, reference=snapshots.index(run.best))
+    for layer in range(states[reference].shape(vectors)[0]):
+        clouds = np.stack([one.layer(vectors, layer) for one in states.values()]).astype(np.float64)
+        found = planes(clouds, alignment, reference=snapshots.index(reference))
         for number, snapshot in enumerate(snapshots):
             coordinates = found.coordinates[number]
             points.append(
@@ -51,4 +59,4 @@ def feature_dynamics(
                     "degenerate": fault(clouds[number], sentences=True) is not None,
                 }
             )
-    return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"epoch": "Int64"})
+    return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"step": "Int64", "epoch": "Int64"})

@@ -100,7 +100,7 @@ def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
         if not {"block_word", "block_position"} <= arrays.names:
             continue
         targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}
-        for part in ("fused", "normed"):
+        for part in (one for one in ("fused", "normed") if f"block_{one}" in arrays.names):
             found = decodability(arrays.whole(f"block_{part}")[inner], targets, groups, seed=seed)
             for name, figures in found.items():
                 who = {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}

@@ -7,6 +7,7 @@ what is kept.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ TABLES = {
     "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
     "position": ("position_embeddings", "wpe", "embed_positions"),
 }
+NORMS = ("LayerNorm", "layer_norm", "norm")
 MAPS = 4
 """Sentences whose whole attention maps are kept, to hold heads against each other."""
 LONGEST_MAP = 32
@@ -39,11 +41,11 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
 
     `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last one ([SEP]; what a decoder
     knows of the whole text), and the mean over a sentence's tokens, special ones included. `words` `[L + 1, W, D]`: the
-    mean over a word's tokens. `shifted_first`, `shifted_mean`: the same of the sentences with two words changed about.
-    `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of every token of
-    the sentences `probe.block`, `[T, D]`: `block_word`, `block_position`, `block_fused` (what enters the block's
-    LayerNorm) and `block_normed` (what leaves it). `model` is the bare encoder or decoder, without a head. Raises
-    `InputError` on values that are no numbers.
+    mean over a word's tokens. `shifted_first`, `shifted_last`, `shifted_mean`: the same of the sentences with two words
+    changed about. `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of
+    every token of the sentences `probe.block`, `[T, D]`: `block_word`, `block_position`, `block_fused` (what enters the
+    block's LayerNorm; of a block that adds both and has none, what leaves it) and `block_normed` (what leaves it).
+    `model` is the bare encoder or decoder, without a head. Raises `InputError` on values that are no numbers.
     """
     encoded, words = probe.encoded, probe.words
     block = {int(sentence): place for place, sentence in enumerate(probe.block)}
@@ -60,13 +62,10 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
         for rows in evaluation_batches(lengths, batch_size=batch_size):
             layers, mask = _layers(model, encoded, rows, pad_id, bf16)
             depth, _, _, width = layers.shape
-            shape = (depth, len(lengths), width)
-            weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
-            put("first", shape, rows, layers[:, :, 0])
-            last = torch.as_tensor(lengths[rows] - 1, device=layers.device)
-            put("last", shape, rows, layers[:, torch.arange(len(rows), device=layers.device), last])
-            put("mean", shape, rows, torch.einsum("lbtd,bt->lbd", layers, weight))
+            for name, values in _pooled(layers, mask).items():
+                put(name, (depth, len(lengths), width), rows, values)
             if "word" in parts:
+                weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
                 put(
                     "bag",
                     (len(lengths), parts["word"].shape[-1]),
@@ -74,6 +73,8 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                     torch.einsum("btd,bt->bd", parts["word"], weight),
                 )
             _put_words(put, layers, words, rows, (depth, len(words.text), width))
+            if {"word", "position"} <= parts.keys():
+                parts.setdefault("fused", layers[0])
             for name, values in parts.items():
                 for place, sentence in enumerate(map(int, rows)):
                     if sentence in block:
@@ -88,10 +89,8 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
             parts.clear()
         for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
             layers, mask = _layers(model, probe.shifted.encoded, rows, pad_id, bf16)
-            weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
-            shape = (len(layers), len(probe.shifted.sentence), layers.shape[-1])
-            put("shifted_first", shape, rows, layers[:, :, 0])
-            put("shifted_mean", shape, rows, torch.einsum("lbtd,bt->lbd", layers, weight))
+            for name, values in _pooled(layers, mask).items():
+                put(f"shifted_{name}", (len(layers), len(probe.shifted.sentence), layers.shape[-1]), rows, values)
             parts.clear()
     return found
 
@@ -121,6 +120,17 @@ def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bo
     if not torch.isfinite(layers).all():
         raise InputError("hidden states: NaN or infinity; are the weights damaged?")
     return layers, inputs["attention_mask"]
+
+
+def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """First token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
+    weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+    every = torch.arange(len(mask), device=layers.device)
+    return {
+        "first": layers[:, :, 0],
+        "last": layers[:, every, mask.sum(1) - 1],
+        "mean": torch.einsum("lbtd,bt->lbd", layers, weight),
+    }
 
 
 def _put_words(put: Any, layers: Tensor, words: Any, rows: Indices, shape: tuple[int, ...]) -> None:
@@ -169,7 +179,7 @@ def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         if (table := _module(model, called, nn.Embedding)) is not None:
             handles.append(table.register_forward_hook(keep(name)))
     embeddings = getattr(model, "embeddings", None)
-    if embeddings is not None and (norm := _module(embeddings, ("LayerNorm", "layer_norm"), nn.LayerNorm)) is not None:
+    if embeddings is not None and (norm := _module(embeddings, NORMS, nn.LayerNorm)) is not None:
         handles.append(norm.register_forward_hook(keep("normed")))
     try:
         yield seen
@@ -191,7 +201,8 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     """Summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
 
     `attention_<summary>` `[L, H, S]` for each of `geometry.attention.AttentionSummary`, padding cut off; and of the
-    first `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`.
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`. Raises
+    `InputError` for a model that gives none, and for weights that do not sum to 1 (attention sinks of their own).
     """
     device = next(model.parameters()).device
     rows = probe.attended
@@ -201,12 +212,16 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     found: Arrays = {}
     config: Any = model.config
     before = config._attn_implementation
+    if "output_attentions" not in (takes := signature(model.forward).parameters) and "kwargs" not in takes:
+        raise InputError(f"attention: {type(model).__name__} gives none")
     model.set_attn_implementation("eager")  # type: ignore[operator]
     model.eval()
     try:
         for batch in evaluation_batches(lengths[rows], batch_size=batch_size):
             chosen = rows[batch]
             output = model(**_inputs(model, probe.encoded, chosen, pad_id, device), output_attentions=True)
+            if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
+                raise InputError(f"attention: {type(model).__name__} gives none at some of its layers, or at all")
             for place, sentence in enumerate(map(int, chosen)):
                 size = int(lengths[sentence])
                 maps = np.stack([layer[place, :, :size, :size].float().cpu().numpy() for layer in output.attentions])

@@ -89,8 +89,8 @@ def probing_table(
 
 def baselines_table(
     run: Trajectory,
-    train_texts: Sequence[str],
-    train_labels: npt.ArrayLike,
+    train_texts: Sequence[str] | None = None,
+    train_labels: npt.ArrayLike | None = None,
     *,
     seed: int,
     draws: int = 5,
@@ -102,7 +102,8 @@ def baselines_table(
     The majority class of train. TF-IDF of uni- and bigrams known from `train_texts`, with logistic regression in the
     probe's folds; and the same trained on all of `train_labels`, C = 1. Bags of word embeddings before training and at
     the chosen epoch. `draws` of random vectors of words bound to random ones of positions and summed: mean and sd. For
-    tasks of words, their types alone. `trained`: labels seen. The texts of a pair are joined by a space.
+    tasks of words, their types alone. `trained`: labels seen. The texts of a pair are joined by a space. Without train,
+    TF-IDF counts in the probe's own texts (it sees no label of theirs), and what is trained on train is left out.
     """
     settings = {"seed": seed, "folds": folds, "penalties": penalties}
     unscaled, width = settings | {"standardise": False}, run.arrays(run.best).shape("mean")[-1]
@@ -113,11 +114,12 @@ def baselines_table(
             types = np.concatenate([(part[:, None] == np.unique(part)).astype(float) for part in cloud.words], 1)
             rows += _baseline("word types", cloud, [types], unscaled)
             continue
-        if "label" in cloud.tasks:
+        if "label" in cloud.tasks and train_texts is not None:
             rows += _trained_on_train(cloud.tasks["label"], judged, train_texts, np.asarray(train_labels))
-        tfidf = TfidfVectorizer(max_features=FEATURES, **GRAMS).fit(train_texts)
+        tfidf = TfidfVectorizer(max_features=FEATURES, **GRAMS).fit(judged if train_texts is None else train_texts)
         rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
-        for name, snapshot in (("first snapshot", run.trained[0]), ("chosen epoch", run.best)):
+        ends = {"first snapshot": run.trained[0], "chosen epoch": run.best}
+        for name, snapshot in (ends if len(run.trained) > 1 else {"checkpoint": run.best}).items():
             if "bag" in (arrays := run.arrays(snapshot)).names:
                 rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
         bound = [hrr_bags(run.probe["ids"].tolist(), width=width, seed=seed + draw) for draw in range(draws)]

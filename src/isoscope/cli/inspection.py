@@ -7,7 +7,7 @@ import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
-from isoscope.notebook import DEFAULTS, VECTORS
+from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, VECTORS
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
@@ -94,6 +94,10 @@ def geometry(
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
     column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
+    analyses: Annotated[
+        list[str],
+        typer.Option("--analysis", help=f"{', '.join(ANALYSES)}; may be repeated [default: all]."),
+    ] = [],  # noqa: B006
     measures: Annotated[list[str], typer.Option("--measure", help="Measure; may be repeated [default: all].")] = [],  # noqa: B006
     vectors: Annotated[
         list[str],
@@ -102,6 +106,7 @@ def geometry(
     plugin: Plugins = [],  # noqa: B006
     sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = DEFAULTS.sentences,
     words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = DEFAULTS.words,
+    attended: Annotated[int, typer.Option(help="Sentences of the attention pass.", min=1)] = DEFAULTS.attended,
     max_length: Annotated[int, typer.Option(help="Tokens of a sentence at most.", min=4)] = DEFAULTS.max_length,
     subsample: Annotated[
         int, typer.Option(help="Points where a figure is wanted at a fixed n.", min=16)
@@ -110,6 +115,10 @@ def geometry(
     confidence: Annotated[
         float, typer.Option(help="Coverage of intervals.", min=0.01, max=0.999)
     ] = DEFAULTS.confidence,
+    folds: Annotated[int, typer.Option(help="Folds of the probes' sentences.", min=2)] = DEFAULTS.folds,
+    alignment: Annotated[
+        str, typer.Option(help=f"Of planes of checkpoints of one shape: {', '.join(ALIGNMENTS)}.")
+    ] = DEFAULTS.alignment,
     seed: Annotated[int, typer.Option(help="Of the draws and of the twin with random weights.", min=0)] = DEFAULTS.seed,
     batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = DEFAULTS.batch_size,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -117,10 +126,11 @@ def geometry(
     threads: Annotated[int | None, typer.Option(help="CPU threads.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The geometry of any checkpoint's representations of any sentences: tables, figures and one page.
+    """What any checkpoint makes of any sentences: tables, figures and one page.
 
-    Beside each checkpoint stands its twin with random weights, beside each figure that of isotropic noise. A second
-    call works out only what is new. Works outside a project.
+    Geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams; beside each checkpoint its
+    twin with random weights. A second call works out only what is new. Works outside a project. For a first look, in
+    seconds: --analysis measures --analysis planes.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --labels stars --out geometry
     """
@@ -129,29 +139,48 @@ def geometry(
 
     for path in plugin:
         known.load(path)
-    for name, value, allowed in (("device", device, ("cpu", "cuda")), ("precision", precision, ("fp32", "bf16"))):
-        if value not in allowed:
-            raise InputError(f"--{name} {value}: expected {' or '.join(allowed)}")
-    if wrong := [one for one in vectors if one not in VECTORS]:
-        raise InputError(f"--vectors {wrong[0]}: expected {', '.join(VECTORS)}")
+    for name, values, allowed in (
+        ("device", [device], ("cpu", "cuda")),
+        ("precision", [precision], ("fp32", "bf16")),
+        ("alignment", [alignment], ALIGNMENTS),
+        ("vectors", vectors, VECTORS),
+        ("analysis", analyses, ANALYSES),
+    ):
+        if wrong := [one for one in values if one not in allowed]:
+            raise InputError(f"--{name} {wrong[0]}: expected {', '.join(allowed)}")
     if "classes" in measures and labels is None:
         raise InputError("--measure classes: there are none; name their column with --labels")
     texts = read_texts(text, column=column, labels=labels)
     with importing():
         from isoscope.analysis.measures import BUILT_IN
         from isoscope.report.geometry import page
-        from isoscope.stages.geometry import Settings, check_out, find
+        from isoscope.stages.geometry import check_out, find
         from isoscope.stages.geometry import geometry as stage
+        from isoscope.stages.geometry_states import Settings
 
     check_out(out)
-    names = tuple(measures) or (*BUILT_IN, *known.MEASURES)
     settings = Settings(
-        *(names, tuple(vectors), sentences, words, max_length, subsample, draws, confidence, seed),
-        *(batch_size, device, precision, threads),
+        analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
+        measures=tuple(dict.fromkeys(measures)) or (*BUILT_IN, *known.MEASURES),
+        vectors=tuple(dict.fromkeys(vectors)),
+        alignment=alignment,
+        sentences=sentences,
+        words=words,
+        attended=attended,
+        max_length=max_length,
+        subsample=subsample,
+        draws=draws,
+        confidence=confidence,
+        folds=folds,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+        threads=threads,
     )
     stage(find(checkpoints), texts, settings, out)
     shown = page(out)
-    say({"page": str(shown), "table": str(out / "geometry.parquet")}, as_json, f"geometry: {shown}")
+    say({"page": str(shown), "tables": sorted(map(str, out.glob("*.parquet")))}, as_json, f"geometry: {shown}")
 
 
 def _given(

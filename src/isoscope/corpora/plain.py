@@ -38,10 +38,11 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix == ".txt":
-        if labels is not None:
-            raise InputError(
-                f"--labels {labels}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
-            )
+        for option, name in (("column", column), ("labels", labels)):
+            if name is not None:
+                raise InputError(
+                    f"--{option} {name}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
+                )
         return _lines(path)
     found = None
     for name in [column] if column else USUAL:

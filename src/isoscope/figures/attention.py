@@ -134,6 +134,14 @@ def attention_heads(attention: pd.DataFrame, *, summary: str = "entropy", seed: 
         own = means[means["arm"] == arm]
         who = f"seed {seed}" if seed is not None else seeds_of(table[table["arm"] == arm])
         panels.append((f"{arm}\n{who}", own.pivot(index="layer", columns=by, values="mean").sort_index()))
+    return head_maps(panels, summary, high=high, across="Head" if seed is not None else "Head, by rank in its layer")
+
+
+def head_maps(panels: Sequence[tuple[str, pd.DataFrame]], summary: str, *, high: float, across: str = "Head") -> Figure:
+    """A map of one summary for each (title, layers by heads), layer 1 at the bottom; colours from 0 to 1.
+
+    `distance` runs from 0 to `high`.
+    """
     figure, grid = pictures(
         [(title, matrix.to_numpy(dtype=float)) for title, matrix in panels],
         label=LABELS[summary],
@@ -160,7 +168,7 @@ def attention_heads(attention: pd.DataFrame, *, summary: str = "entropy", seed: 
                         color=colour,
                         fontsize=7,
                     )
-            axes.set_xlabel("Head" if seed is not None else "Head, by rank in its layer", fontsize=8)
+            axes.set_xlabel(across, fontsize=8)
             axes.set_ylabel("" if index else "Layer", fontsize=8)
     return figure
 

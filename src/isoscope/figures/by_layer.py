@@ -1,6 +1,6 @@
 """Geometry by layer of one or several checkpoints, each beside its twin with random weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,25 @@ STRIP = 0.11
 """Height of a row of crosses, as a share of the panel above it."""
 TWIN_LINE: Any = (0, (1, 1.2))
 NOISE_LINE: Any = (0, (4, 2))
+CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+NOISE = "isotropic noise, same n and d"
 
 
-def geometry_by_layer(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str) -> Figure:
+def geometry_by_layer(
+    geometry: pd.DataFrame,
+    figures: Sequence[str],
+    *,
+    vectors: str,
+    titles: Mapping[str, str] | None = None,
+    beside: str = NOISE,
+) -> Figure:
     """A panel per figure: value by layer, a line per checkpoint with its interval where it has one.
 
-    Dotted: the checkpoint's twin with random weights; dashed: isotropic noise at the same n and d, once where it is the
-    same for all, else in each checkpoint's colour. Crosses in a strip at the foot mark degenerate cells, where
-    vectors are shared, which have no value. `geometry`: the table with a column `checkpoint`. Figures that were not
-    measured on `vectors` are left out; raises `ValueError` where none was.
+    Dotted: the checkpoint's twin with random weights; dashed: `baseline`, which is what `beside` says, once where it is
+    the same for all, else in each checkpoint's colour; dash-dotted: `chance`, in a table that has it. Crosses in a
+    strip at the foot mark degenerate cells, where vectors are shared, which have no value. `geometry`: the table with a
+    column `checkpoint`; `titles` of figures, in the place of their scale's. Figures that were not measured on `vectors`
+    are left out; raises `ValueError` where none was.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     there = [figure for figure in figures if (table["figure"] == figure).any()]
@@ -45,13 +55,14 @@ def geometry_by_layer(geometry: pd.DataFrame, figures: Sequence[str], *, vectors
         for axes, figure in zip(panels.flat, there, strict=False):
             part = table[table["figure"] == figure]
             _panel(axes, part, names, sorted(int(layer) for layer in table["layer"].unique()))
-            axes.set_title(wrapped(scale_of(figure, part["value"]).label, 1.9, size=8, lines=3), fontsize=8)
+            title = titles[figure] if titles else scale_of(figure, part["value"]).label
+            axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
         for axes in panels.flat[len(there) :]:
             axes.set_axis_off()
         for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the last one of its column
             axes.set_xlabel("Layer", fontsize=8)
         drawing.legend(
-            handles=_legend(names, marked=bool(shown["degenerate"].any())),
+            handles=_legend(names, shown, beside),
             loc="outside lower center",
             ncols=2,
             fontsize=7.5,
@@ -63,6 +74,8 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str], layers: Sequen
     table = table.assign(value=table["value"].where(~table["degenerate"]))
     noise = table["baseline"].dropna().to_numpy(dtype=float)
     alike = bool(len(noise)) and np.allclose(noise, noise[0], rtol=0.01, atol=0.002)
+    for chance in sorted(set(table["chance"].dropna())) if "chance" in table else ():
+        axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
     if alike:
         axes.axhline(float(noise[0]), color=INK, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
     for index, name in enumerate(names):
@@ -112,14 +125,16 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
     axes.set_ylim(low - height * len(rows), high)
 
 
-def _legend(names: Sequence[str], *, marked: bool) -> list[Line2D]:
+def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str) -> list[Line2D]:
     lines = [
         Line2D([], [], color=colour, marker=marker, label=wrapped(name, 3.4, size=7.5, lines=1))
         for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
     ]
-    return [
-        *lines,
-        Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"),
-        Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label="isotropic noise, same n and d"),
-        *([Line2D([], [], color=INK, marker="x", linestyle="", label=SHARED)] if marked else []),
-    ]
+    lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"))
+    if shown["baseline"].notna().any():
+        lines.append(Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label=beside))
+    if "chance" in shown:
+        lines.append(Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class"))
+    if shown["degenerate"].any():
+        lines.append(Line2D([], [], color=INK, marker="x", linestyle="", label=SHARED))
+    return lines

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isoscope.figures.snapshots import arms_of, ends, prepared
+from isoscope.figures.snapshots import arms_of, ends, moments_of, prepared
 from isoscope.figures.style import WIDTH, look, named, style
 
 NAMED = 6
@@ -27,17 +27,16 @@ def hidden_dimensions(dimensions: pd.DataFrame, *, seed: int | None = None) -> F
         raise ValueError(f"seed: no {seed} in the table, but {', '.join(map(str, sorted(table['seed'].unique())))}")
     own = table["seed"] == (table.groupby("arm")["seed"].transform("first") if seed is None else seed)
     table = table[own]
-    arms = arms_of(table)
+    arms, names = arms_of(table), moments_of(table) if "checkpoint" in table else MOMENTS
     reach = float(max(abs(table["mean"] - table["sd"]).max(), abs(table["mean"] + table["sd"]).max()))
     with style():
         figure = Figure(figsize=(WIDTH, 1.5 * len(arms) + 0.5), dpi=200, layout="constrained")
         panels = figure.subplots(len(arms), 2, squeeze=False, sharex=True, sharey=True)
         for index, (row, arm) in enumerate(zip(panels, arms, strict=True)):
-            for axes, (moment, name) in zip(row, MOMENTS.items(), strict=True):
+            for axes, (moment, name) in zip(row, names.items(), strict=True):
                 one = table[(table["arm"] == arm) & (table["moment"] == moment)].sort_values("dimension")
                 _panel(axes, one, look(index)[0])
-                facts = one.iloc[0]
-                title = named(f"{arm}, seed {facts['seed']}", f"{name} (update {facts['column']})", 3.1, size=8)
+                title = named(*_called(arm, name, one.iloc[0]), 3.1, size=8)
                 axes.set_title(title, fontsize=8)
                 axes.tick_params(labelsize=7)
             row[0].set_ylabel("Mean ± sd", fontsize=8)
@@ -45,6 +44,12 @@ def hidden_dimensions(dimensions: pd.DataFrame, *, seed: int | None = None) -> F
         for axes in panels[-1]:
             axes.set_xlabel("Hidden dimension", fontsize=8)
     return figure
+
+
+def _called(arm: str, moment: str, facts: pd.Series) -> tuple[str, str]:
+    if "checkpoint" in facts:
+        return arm, moment
+    return f"{arm}, seed {facts['seed']}", f"{moment} (update {facts['column']})"
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, colour: str) -> None:

@@ -61,7 +61,8 @@ def feature_dynamics(
                 _frame(axes, groups[layer, name], about[layer, name], of_class, picture=picture)
             row[0].set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
         for axes, name in zip(panels[0], snapshots, strict=True):
-            when = _when(about[layers[-1], name]) if facts["snapshot"].nunique() > 1 else name
+            steps = facts["snapshot"].nunique() > 1 and facts["step"].notna().any()  # checkpoints have none
+            when = _when(about[layers[-1], name]) if steps else wrapped(name, WIDTH / len(snapshots) - 0.3, size=7.5)
             axes.set_title(when, fontsize=7.5, loc="center")
         n = f"n = {points['sentence'].nunique()} sentences"
         who = named(arm, f"seed {seed}, {n}", WIDTH) if title is None else named(title, n, WIDTH)

@@ -23,7 +23,7 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
     seeds ± 1 sd; a stroke at chance (for what is read back: a map learned from shuffled pairs). Raises `ValueError` for
     two studies, and where a table is empty.
     """
-    columns = ["arm", "seed", "step", "best", "kind", "rate", "chance"]
+    columns = ["arm", "seed", "step", "best", "kind", "rate", "chance", *({"checkpoint"} & {*neighbours})]
     parts = [
         prepared(neighbours, "neighbours", "rate").assign(kind=neighbours["neighbours"]),
         prepared(decoding, "read", "rate", "control").assign(kind=decoding["read"], chance=decoding["control"]),
@@ -35,7 +35,7 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
         for axes, (kind, title) in zip(figure.subplots(1, len(PANELS), sharey=True), PANELS.items(), strict=True):
             _panel(axes, table[table["kind"] == kind], arms)
             axes.set_title(title, fontsize=8.5)
-        figure.get_axes()[0].set_yticks(range(len(arms)), [named(arm, "", 1.4).strip(", ") for arm in arms])
+        figure.get_axes()[0].set_yticks(range(len(arms)), [named(arm, "", 1.4) for arm in arms])
         figure.get_axes()[0].set_ylim(len(arms) - 0.5, -0.5)
         handles = [
             Line2D([], [], color=INK, marker="o", markerfacecolor=fill, linestyle="", label=name)

@@ -9,9 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, named, style
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, named, style, wrapped
 
 MOMENTS = {"random": "random twin", "first": "first snapshot", "chosen": "chosen epoch", "last": "last snapshot"}
+BESIDE = {"random": "its twin with random weights", "chosen": "the checkpoint"}
+"""Of a checkpoint, which has no training."""
 LOOKS: dict[int, dict[str, Any]] = {
     0: {"color": ARM_COLOURS[0], "marker": "o", "label": "H0: components"},
     1: {"color": ARM_COLOURS[1], "marker": "^", "label": "H1: loops"},
@@ -41,8 +43,10 @@ def barcodes(bars: pd.DataFrame) -> Figure:
 def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Line2D]) -> Figure:
     if bars.empty:
         raise ValueError("nothing to draw: no bars")
-    arms = arms_of(bars)
-    moments = [moment for moment in MOMENTS if (bars["moment"] == moment).any()]
+    of_checkpoints = "checkpoint" in bars
+    bars = bars.assign(arm=bars["checkpoint"], seed=0) if of_checkpoints else bars
+    arms, called = arms_of(bars), BESIDE if of_checkpoints else MOMENTS
+    moments = [moment for moment in called if (bars["moment"] == moment).any()]
     reach = float(bars["death"].max()) * 1.05
     with style():
         figure = Figure(figsize=(min(WIDTH, 1.9 * len(moments) + 1.2), 1.7 * len(arms) + 0.8), layout="constrained")
@@ -57,9 +61,10 @@ def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Lin
                 if shown.empty:
                     hatched(axes, "one point")
                 axes.tick_params(labelsize=7)
-            row[0].set_ylabel(f"{named(arm, f'seed {seed}', 1.5, size=8)}\n{up}", fontsize=8)
+            who = named(arm, "" if of_checkpoints else f"seed {seed}", 1.5, size=8)
+            row[0].set_ylabel(f"{who}\n{up}", fontsize=8)
         for axes, moment in zip(panels[0], moments, strict=True):
-            axes.set_title(MOMENTS[moment], fontsize=8.5)
+            axes.set_title(wrapped(called[moment], 1.9, size=8.5), fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel(across, fontsize=8)
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5, title=UNIT, title_fontsize=7)

@@ -14,10 +14,13 @@ TWIN = -1
 def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """`table` with the step of each row as the whole number `column`, `TWIN` for the twin.
 
+    One of checkpoints, with a column `checkpoint` in the place of arm and seed, keeps that: there is no training in it.
     Raises `ValueError` where nothing is in it, one of `columns` is missing, or two studies are.
     """
     if table.empty:
         raise ValueError("nothing to draw: the table has no rows")
+    if "checkpoint" in table:
+        table = table.assign(arm=table["checkpoint"], seed=0)
     missing = [name for name in ("arm", "seed", "step", *columns) if name not in table]
     if missing:
         raise ValueError(f"columns expected in the table: {', '.join(missing)}")
@@ -38,7 +41,9 @@ def steps_of(table: pd.DataFrame) -> list[int]:
 
 
 def seeds_of(table: pd.DataFrame) -> str:
-    """`n = 3 seeds`."""
+    """`n = 3 seeds`; nothing for checkpoints, which have none."""
+    if "checkpoint" in table:
+        return ""
     n = int(table["seed"].nunique())
     return f"n = {n} seed{'s' * (n != 1)}"
 
@@ -75,8 +80,10 @@ def at_chosen(table: pd.DataFrame) -> pd.DataFrame:
 def ends(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of each run's first and chosen snapshot, told apart by `moment`: `first` or `chosen`.
 
-    A run whose first snapshot is the chosen one has its rows twice.
+    A run whose first snapshot is the chosen one has its rows twice. Of a checkpoint, `first` is its random twin.
     """
+    if "checkpoint" in table:
+        return table.assign(moment=np.where(table["column"] == TWIN, "first", "chosen"))
     trained = table[table["column"] != TWIN]
     start = trained.groupby(["arm", "seed"])["column"].transform("min")
     first = trained[trained["column"] == start]
@@ -85,6 +92,8 @@ def ends(table: pd.DataFrame) -> pd.DataFrame:
 
 def moments_of(table: pd.DataFrame) -> dict[str, str]:
     """Names of the moments of `ends(table)`, with their steps where those are few."""
+    if "checkpoint" in table:
+        return {"first": "its twin with random weights", "chosen": "the checkpoint"}
     names = {"first": "first snapshot", "chosen": "chosen epoch"}
     steps = {moment: sorted(table.loc[table["moment"] == moment, "column"].unique()) for moment in names}
     return {

@@ -87,8 +87,10 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
 def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
     """`arm, facts` on one line, or `facts` below an arm's name that is too long, which is cut rather than they.
 
-    Facts that are too long for a line go on below.
+    Facts that are too long for a line go on below; without any the name stands alone.
     """
+    if not facts:
+        return wrapped(arm, inches, size=size)
     whole, below = f"{arm}, {facts}", wrapped(facts, inches, size=size, lines=9)
     return (
         whole if wrapped(whole, inches, size=size, lines=1) == whole else f"{wrapped(arm, inches, size=size)}\n{below}"

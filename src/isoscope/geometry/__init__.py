@@ -1,20 +1,54 @@
 """Measures of clouds of representations: pure functions of arrays, no configuration, no files.
 
-A cloud is `points` `[n, d]`, one representation a row. Arithmetic is in float64 whatever comes in. The package itself
-can be called: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
+A cloud is `points` `[n, d]`, one representation a row. Arithmetic is in float64 whatever comes in. What people ask for
+stands here by name (`MEASURES`), each imported when it is first asked for: `from isoscope.geometry import avg_sim`. The
+package itself can be called: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+MEASURES = {
+    "attention": ("summarise", "head_agreement"),
+    "change_points": ("segment",),
+    "contextuality": ("avg_sim", "self_sim", "intra_sim"),
+    "decoding": ("decodability",),
+    "dimension": ("two_nn", "mle"),
+    "isotropy": (
+        *("anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio", "partition_isotropy"),
+        *("shares", "unbiased_participation_ratio"),
+    ),
+    "kernels": ("kernel_energy", "frequency_response"),
+    "moments": ("between_share", "spectrum", "within_classes"),
+    "neighbours": ("neighbour_rate",),
+    "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
+    "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
+    "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
+}
+"""Functions of arrays by the module that they stand in. Beside them `fourier.fourier` and `planes.planes`, whose names
+are their modules'."""
+_HOMES = {name: module for module, names in MEASURES.items() for name in names}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """A measure, from its module."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class _Callable(ModuleType):
     """A package that is also the function people look for under its name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from importlib import import_module  # a floor above this one, which nothing here needs
-
+        # A floor above this one, which nothing here needs.
         return import_module("isoscope.notebook").geometry(*arguments, **options)
 
 

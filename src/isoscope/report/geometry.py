@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,48 +15,58 @@ from matplotlib.figure import Figure
 
 from isoscope import __version__
 from isoscope.code import PACKAGE
-from isoscope.figures.by_layer import geometry_by_layer
-from isoscope.figures.dynamics import feature_dynamics
 from isoscope.figures.scales import SCALES, Scale
-from isoscope.figures.style import to_png, to_svg
+from isoscope.figures.style import WIDTH, to_png, to_svg
+from isoscope.report.geometry_block import embedding, spectrum, topology
+from isoscope.report.geometry_sections import GROUPS, Section, Tables, attention, measures, planes, probing, sizes
+from isoscope.report.numbers import score
 from isoscope.report.page import environment
 from isoscope.report.svg import inline
 from isoscope.sealing import fault, write_text, write_whole
 
-GROUPS = {
-    "Isotropy": (
-        *("a_1", "a_1_centred", "a_1_within", "between_share", "isoscore_unbiased", "effective_rank"),
-        *("participation_ratio_unbiased", "log_partition_isotropy", "a_1_at_n"),
-    ),
-    "Similarity": ("avg_sim", "self_sim", "intra_sim_left_out"),
-    "Dimension and topology": ("two_nn_at_n", "mle_at_n", "h0_entropy_share"),
-    "Classes": ("linear_separability", "silhouette", "fisher_ratio"),
-    "Shape": (
-        "clusters_silhouette",
-        "clusters_ami_label",
-        "clusters_ami_first_token",
-        "clusters_ami_length",
-        "arch_score",
-    ),
+SECTIONS: dict[str, Callable[[Tables, Mapping[str, Any]], Iterator[Section]]] = {
+    "geometry": measures,
+    "planes": planes,
+    "probing": probing,
+    "attention": attention,
+    "token_cosines": embedding,
+    "spectrum": spectrum,
+    "bars": topology,
 }
-KINDS = {
-    "first": "the first token ([CLS] of an encoder)",
-    "last": "the last token",
-    "mean": "the mean over tokens",
-    "words": "sampled words",
-}
-
-
-NAMES = re.compile(rf"([a-z]+-({'|'.join(KINDS)})|planes-\d+)\.(svg|png)")
+"""Parts of the page, in order, by the table that each is made of."""
+FIGURES = (
+    *(group.split()[0].lower() for group in GROUPS),
+    *("planes", "probing", "learning", "attention", "heads", "cosine_maps", "cosines", "dimensions", "evidence"),
+    *("magnitudes", "diagrams", "barcodes"),
+)
+NAMES = re.compile(rf"({'|'.join(FIGURES)})(-\w+)*\.(svg|png)")
 """What files of figures are called: any other in their folder is not of a page."""
 
 
 class Drawing(NamedTuple):
-    """A figure of the page, and what is said below it."""
+    """A figure of the page, what is said below it, and its width as a percentage of the page's."""
 
     key: str
     picture: Markup
     caption: str
+    share: int
+
+
+class Part(NamedTuple):
+    """A section as the template takes it: `numbers` are (caption, columns, rows of cells)."""
+
+    key: str
+    title: str
+    lead: str
+    drawings: list[Drawing]
+    numbers: list[tuple[str, Sequence[str], list[list["Cell"]]]]
+
+
+class Cell(NamedTuple):
+    """A text, and whether it is a number."""
+
+    text: str
+    number: bool
 
 
 def page(out: Path) -> Path:
@@ -65,23 +75,19 @@ def page(out: Path) -> Path:
     Figures of an earlier page that this one does not show are removed.
     """
     facts = json.loads((out / "manifest.json").read_text("utf-8"))
-    table = pd.read_parquet(out / "geometry.parquet")
-    source = {
-        "Source": " ".join(["text", facts["text"][:12], *(digest[:12] for digest in facts["checkpoints"].values())])
-    }
-    drawings: dict[str, list[Drawing]] = {}
-    for kind, called in KINDS.items():
-        part = table[table["vectors"] == kind]
-        for group, figures in GROUPS.items():
-            there = [one for one in figures if (part["figure"] == one).any()]
-            if there and part[part["figure"].isin(there)]["value"].notna().any():
-                name = f"{group.split()[0].lower()}-{kind}"
-                caption = f"{group} of {called}, by layer. n = {_n(part)}, d = {_d(part)}."
-                shown = part[part["figure"].isin(there)]
-                draw = partial(geometry_by_layer, shown, there, vectors=kind)
-                drawings.setdefault(called, []).append(_keep(out, name, shown, draw, caption, source))
-    planes, frames = (pd.read_parquet(out / f"{name}.parquet") for name in ("planes", "frames"))
-    pictures = [_keep(out, *one, source) for one in _planes(planes, frames, facts)]
+    tables = {name: pd.read_parquet(out / f"{name}.parquet") for name in facts["tables"]}
+    digests = (digest[:12] for digest in facts["checkpoints"].values())
+    source = {"Source": " ".join(["text", facts["text"][:12], *digests])}
+    parts = [
+        Part(
+            *(one.key, one.title, one.lead),
+            [_keep(out, *sketch, source) for sketch in one.figures],
+            [(table.caption, table.columns, [list(map(_cell, row)) for row in table.rows]) for table in one.numbers],
+        )
+        for name, make in SECTIONS.items()
+        if name in tables
+        for one in make(tables, facts)
+    ]
     text = (
         environment()
         .get_template("geometry.html")
@@ -89,15 +95,14 @@ def page(out: Path) -> Path:
             title="Geometry of representations",
             version=__version__,
             facts=facts,
-            drawings=drawings,
-            planes=pictures,
-            rows=_last_layer(table),
-            notes=_notes(table, frames),
+            parts=parts,
+            rows=_last_layer(tables["geometry"]) if "geometry" in tables else [],
+            notes=_notes(tables, facts),
         )
     )
     write_text(out / "index.html", text, "report")
-    keys = {one.key for several in (pictures, *drawings.values()) for one in several}
-    for path in (out / "figures").iterdir():
+    keys = {one.key for part in parts for one in part.drawings}
+    for path in (out / "figures").glob("*"):
         if NAMES.fullmatch(path.name) and path.stem not in keys:
             path.unlink()
     return out / "index.html"
@@ -117,7 +122,9 @@ def _keep(
     svg = (kept / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{name}.svg", svg, "report")
     (out / "figures" / f"{name}.png").write_bytes((kept / "drawing.png").read_bytes())
-    return Drawing(name, inline(svg, key=name, title=caption, description=caption), caption)
+    width = float(re.findall(r'viewBox="0 0 ([0-9.]+) ', svg)[0])  # in points, of which an inch has 72
+    share = min(100, round(100 * width / (72 * WIDTH)))
+    return Drawing(name, inline(svg, key=name, title=caption, description=caption), caption, share)
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
@@ -127,49 +134,11 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
 
 @cache
 def _code() -> str:
-    """sha256 of what the drawings depend on in the code: this file and those of the figures."""
+    """sha256 of what the drawings depend on in the code: these files and those of the figures."""
     found = hashlib.sha256()
-    for path in (Path(__file__), *sorted((PACKAGE / "figures").glob("*.py"))):
+    for path in (*sorted(Path(__file__).parent.glob("geometry*.py")), *sorted((PACKAGE / "figures").glob("*.py"))):
         found.update(path.read_bytes())
     return found.hexdigest()
-
-
-def _planes(
-    planes: pd.DataFrame, frames: pd.DataFrame, facts: Any
-) -> list[tuple[str, pd.DataFrame, Callable[[], Figure], str]]:
-    found: list[tuple[str, pd.DataFrame, Callable[[], Figure], str]] = []
-    which = frames[["checkpoint", "vectors"]].drop_duplicates().itertuples(index=False)
-    for number, (checkpoint, vectors) in enumerate(which):
-        points, shown = (
-            one[(one["checkpoint"] == checkpoint) & (one["vectors"] == vectors)].assign(arm=checkpoint, seed=0)
-            for one in (planes, frames)
-        )
-        labels = points.drop_duplicates("sentence").sort_values("sentence")["label"].to_numpy()
-        classes = facts["classes"] or ["sentences"]
-        draw: Callable[[], Figure] = partial(
-            feature_dynamics,
-            points,
-            shown,
-            np.clip(labels, 0, None),
-            arm=checkpoint,
-            seed=0,
-            snapshots=["checkpoint"],
-            class_names=classes,
-            title=checkpoint,
-        )
-        caption = (
-            f"{checkpoint}: first and second principal component of {KINDS[vectors]} at each layer; a dot: a sentence."
-        )
-        found.append((f"planes-{number}", pd.concat([points, shown]), draw, caption))
-    return found
-
-
-def _n(table: pd.DataFrame) -> str:
-    return " and ".join(f"{n:,}" for n in sorted(table["n"].unique()))
-
-
-def _d(table: pd.DataFrame) -> str:
-    return " and ".join(f"{d:,}" for d in sorted(table["d"].unique()))
 
 
 def _last_layer(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -198,9 +167,13 @@ def _last_layer(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _notes(table: pd.DataFrame, frames: pd.DataFrame) -> list[str]:
-    """What a reader has to know of these cells before believing them."""
-    causal = set(frames["checkpoint"]) - set(frames.loc[frames["vectors"] == "first", "checkpoint"])
+def _notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
+    """What a reader has to know before believing what is shown."""
+    found = [f"{one['checkpoint']}: no {one['analysis']}: {one['note'].rstrip('.')}." for one in facts["notes"]]
+    return found + (_of_measures(tables["geometry"], facts["causal"]) if "geometry" in tables else [])
+
+
+def _of_measures(table: pd.DataFrame, causal: Collection[str]) -> list[str]:
     found = [
         f"{checkpoint} is causal: its first token has seen no other, so that it says nothing about the sentence."
         for checkpoint in table.loc[table["vectors"] == "first", "checkpoint"].unique()
@@ -210,7 +183,8 @@ def _notes(table: pd.DataFrame, frames: pd.DataFrame) -> list[str]:
     few = table[points < table["d"]].assign(n=points)
     for checkpoint, part in few.groupby("checkpoint", sort=False):
         found.append(
-            f"{checkpoint}: {_n(part)} points in {_d(part)} dimensions ({', '.join(part['vectors'].unique())}). "
+            f"{checkpoint}: {sizes(part, 'n')} points in {sizes(part, 'd')} dimensions "
+            f"({', '.join(part['vectors'].unique())}). "
             "Spectra then have at most as many values as points: read them against the noise at the same n and d."
         )
     lacking = table[table["note"].notna() & ~table["degenerate"]]
@@ -225,3 +199,10 @@ def _notes(table: pd.DataFrame, frames: pd.DataFrame) -> list[str]:
 
 def _number(value: Any) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _cell(value: Any) -> Cell:
+    """What a table of the page says: texts as they are, counts whole, other numbers with three decimals."""
+    if isinstance(value, str):
+        return Cell(value, False)
+    return Cell(f"{value:,}" if isinstance(value, int) else score(_number(value)), True)

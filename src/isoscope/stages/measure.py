@@ -9,16 +9,12 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from isoscope import paths, plugins
-from isoscope.analysis import block
+from isoscope.analysis.catalogue import Asked, analysed
 from isoscope.analysis.dynamics import feature_dynamics
-from isoscope.analysis.embedding_space import decoding_table, neighbour_table
 from isoscope.analysis.geometry import Cells, frame, places
-from isoscope.analysis.heads import attention_table
 from isoscope.analysis.learning import learning_table
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.probing import baselines_table, probing_table
-from isoscope.analysis.rank_views import rank_table
-from isoscope.analysis.topology import topology
 from isoscope.analysis.trajectory import RANDOM, Trajectory
 from isoscope.config.inspection import Measures
 from isoscope.config.project import Study
@@ -142,27 +138,12 @@ def _tables(
                     name = f"geometry/layer_{layer:02d}/{vectors}/{row['figure']}"
                     tracked_run.record.metric(name, row["value"], step=snapshot.step, epoch=snapshot.epoch)
     yield "geometry", frame(rows)
+    asked = Asked(vectors=("first",), seed=measures.seed, folds=measures.probes.folds)
     if "first" in run.arrays(run.best).vectors:
         points, frames = feature_dynamics(run, measures.alignment)
         yield "planes", points
         yield "frames", frames
-        bars, distances = topology(run, seed=measures.seed)
-        yield "bars", bars
-        yield "distances", distances
+        yield from analysed("topology", run, asked).items()
     yield from _probes(run, measures, data, title, stop)
-    if "attention_entropy" in run.arrays(run.best).names:
-        yield "attention", attention_table(run)
-    for name, table in (
-        ("cosines", block.cosine_table(run)),
-        ("spectrum", block.spectrum_table(run, seed=measures.seed)),
-        ("magnitudes", block.magnitude_table(run)),
-        ("kernel", block.kernel_table(run)),
-        ("weights", block.weight_table(run)),
-        ("gradients", block.gradient_table(run)),
-        ("dimensions", block.dimension_table(run)),
-        ("neighbours", neighbour_table(run)),
-        ("decoding", decoding_table(run, seed=measures.seed)),
-        ("ranks", rank_table(run)),
-    ):
-        if len(table):
-            yield name, table
+    for name in ("attention", "embedding", "spectrum", "fusion"):
+        yield from analysed(name, run, asked).items()
