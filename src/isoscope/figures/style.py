@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.patches import Patch, Rectangle
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
@@ -158,7 +159,7 @@ def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> byte
 
 def _lay_out(figure: Figure) -> None:
     """Place everything once and for all: a layout made anew at each drawing would depend on how often it was drawn."""
-    if figure.get_layout_engine() is not None:
+    if not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine | None):  # which is what "none" leaves
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
 
