@@ -43,7 +43,9 @@ def run(folder: Path, tokens: Any = TOKENS, **arrays: Any) -> Trajectory:
 
 
 def drawn(runs: dict[str, Trajectory], **options: Any) -> pd.DataFrame:
-    return joint_map(runs, {arm: one.best for arm, one in runs.items()}, **{"perplexity": 12, "seed": 0} | options)
+    return joint_map(
+        runs, {arm: one.best for arm, one in runs.items()}, **{"perplexity": 12, "seed": 0, "most": 250} | options
+    )
 
 
 @pytest.fixture
@@ -106,8 +108,12 @@ def test_arms_with_different_probe_sets_have_no_joint_map(arms: dict[str, Trajec
         drawn({"words": arms["words"], "other": other})
 
 
+def neighbours(made: Trajectory) -> pd.DataFrame:
+    return neighbour_table(made, k=5, confidence=0.95, seed=0)
+
+
 def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) -> None:
-    table = neighbour_table(run(tmp_path, block_fused=by_position(), block_normed=by_word()))
+    table = neighbours(run(tmp_path, block_fused=by_position(), block_normed=by_word()))
     assert len(table) == len(SNAPSHOTS) * 2 * 2
     assert table["step"].isna().sum() == 4
     assert set(table["n"]) == {len(INNER)}
@@ -117,6 +123,9 @@ def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) ->
     assert rate.loc[("fused", "same position"), "rate"] > 0.95
     for place in (("normed", "same position"), ("fused", "same word")):
         assert rate.loc[place, "rate"] == pytest.approx(rate.loc[place, "chance"], abs=0.1)
+    assert (table["sentences"] == len(np.unique(SENTENCE[INNER]))).all()
+    assert ((table["low"] <= table["rate"]) & (table["rate"] <= table["high"])).all()
+    assert (table["high"] - table["low"]).max() < 0.3
     inner = SENTENCE[INNER][:, None] != SENTENCE[INNER]
     for name, values in (("same word", TOKEN), ("same position", POSITION)):
         same = values[INNER][:, None] == values[INNER]
@@ -124,13 +133,13 @@ def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) ->
 
 
 def test_a_run_without_a_block_has_no_neighbours(tmp_path: Path) -> None:
-    assert neighbour_table(run(tmp_path)).empty
+    assert neighbours(run(tmp_path)).empty
 
 
 def test_tokens_of_one_sentence_have_no_neighbours_in_others(tmp_path: Path) -> None:
     alone = {name: values[:LENGTH] for name, values in TOKENS.items()}
     with pytest.raises(InputError, match="fewer than 5 others in other groups"):
-        neighbour_table(run(tmp_path, alone, block_normed=by_word()[:LENGTH]))
+        neighbours(run(tmp_path, alone, block_normed=by_word()[:LENGTH]))
 
 
 def test_word_and_position_are_read_back_from_a_sum_and_not_from_noise(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
 from isoscope import plugins
-from isoscope.analysis.cells import Cell
+from isoscope.analysis.cells import Cell, OfAll
+from isoscope.analysis.geometry import Cells
 from isoscope.analysis.measures import BUILT_IN, measure
 from isoscope.errors import InputError
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
+from probe_material import write_run
 
 N, D = 80, 10
 LABELS = np.arange(N) % 2
@@ -138,6 +140,22 @@ def test_planted_classes_are_apart_and_permuted_ones_are_not() -> None:
     assert abs(chance["silhouette"]) < 0.1
     assert chance["fisher_ratio"] < 0.1
     assert abs(figures("shape", cell(points, labels=other))["clusters_ami_label"]) < 0.1
+
+
+def test_agreement_of_clusters_has_an_interval_over_all_sentences() -> None:
+    found = measure("shape")(cell(noise() + 3.0 * np.eye(D)[LABELS]))
+    label = found["clusters_ami_label"]
+    assert isinstance(label, OfAll)
+    assert label.low < label.value < label.high
+    assert np.isnan(measure("shape")(cell(noise(30), labels=LABELS[:30], attributes={}))["clusters_ami_label"][1])
+
+
+def test_n_beside_an_interval_is_that_of_what_it_is_over(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    cells = Cells(run, subsample=16, draws=3, confidence=0.9, seed=0)
+    rows = {row["figure"]: row for row in cells.measured(run.best, "mean", 1, ["shape", "intrinsic"])}
+    assert rows["clusters_ami_length"]["n"] == len(run.probe) == 32
+    assert rows["two_nn_at_n"]["n"] == 16
 
 
 def test_an_arch_is_told_from_a_blob() -> None:

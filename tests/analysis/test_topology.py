@@ -10,12 +10,14 @@ from ripser import ripser
 from scipy.stats import ortho_group
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.topology import POINTS, arm_distances, moments, topology
+from isoscope.analysis.topology import arm_distances, moments, topology
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
 from probe_material import SNAPSHOTS, planted
 
+POINTS = 90
+"""Of a diagram."""
 MOMENTS = {"first": "step-0", "chosen": "step-5", "last": "step-9", "random": "random"}
 
 
@@ -56,7 +58,9 @@ def away(distances: pd.DataFrame, moment: str) -> Floats:
 
 
 def test_a_loop_is_found_at_the_moment_it_was_planted_in(tmp_path: Path) -> None:
-    bars, distances = topology(run(tmp_path, blob(60), circle(60), moved(circle(60)), blob(60, 3)), seed=0)
+    bars, distances = topology(
+        run(tmp_path, blob(60), circle(60), moved(circle(60)), blob(60, 3)), points=POINTS, seed=0
+    )
     named = bars[["moment", "snapshot"]].drop_duplicates().set_index("moment")["snapshot"].to_dict()
     assert named == MOMENTS
     for moment in ("chosen", "last"):
@@ -71,7 +75,7 @@ def test_a_loop_is_found_at_the_moment_it_was_planted_in(tmp_path: Path) -> None
 
 def test_bars_are_those_of_ripser_in_units_of_the_clouds_size(tmp_path: Path) -> None:
     cloud = moved(blob(40))
-    bars, distances = topology(run(tmp_path, cloud, circle(40), cloud, cloud), seed=0)
+    bars, distances = topology(run(tmp_path, cloud, circle(40), cloud, cloud), points=POINTS, seed=0)
     single = cloud.astype(np.float32).astype(float)
     size = np.sqrt(single.var(0).sum())
     for degree, expected in enumerate(ripser(single / size, maxdim=1)["dgms"]):
@@ -85,13 +89,13 @@ def test_of_many_sentences_the_same_few_are_taken_at_each_moment(tmp_path: Path)
     """Other rows of the same cloud would give other bars: the motion alone gives none."""
     cloud = blob(POINTS + 30)
     made = run(tmp_path, moved(cloud), cloud, -cloud, cloud)
-    bars, distances = topology(made, seed=0)
+    bars, distances = topology(made, points=POINTS, seed=0)
     assert set(distances["n"]) == {POINTS}
     for moment in MOMENTS:
         assert ((bars["moment"] == moment) & (bars["degree"] == 0)).sum() == POINTS - 1
         assert away(distances, moment) == pytest.approx(0, abs=1e-4)
-    pd.testing.assert_frame_equal(bars, topology(made, seed=0)[0])
-    other = topology(made, seed=1)[0]
+    pd.testing.assert_frame_equal(bars, topology(made, points=POINTS, seed=0)[0])
+    other = topology(made, points=POINTS, seed=1)[0]
     assert not other.equals(bars)
 
 
@@ -102,22 +106,26 @@ ONE = np.tile(np.random.default_rng(4).standard_normal(4), (30, 1))
 def test_a_moment_whose_points_are_all_one_has_no_bars(tmp_path: Path, noise: float) -> None:
     """Nor has one whose points differ by rounding, which scaled to size 1 would be a cloud like another."""
     collapsed = ONE + noise * blob(30)
-    bars, distances = topology(run(tmp_path / "first", collapsed, blob(30), circle(30), collapsed), seed=0)
+    bars, distances = topology(
+        run(tmp_path / "first", collapsed, blob(30), circle(30), collapsed), points=POINTS, seed=0
+    )
     assert set(bars["moment"]) == set(distances["moment"]) == {"chosen", "last"}
-    bars, distances = topology(run(tmp_path / "chosen", blob(30), collapsed, circle(30), blob(30)), seed=0)
+    bars, distances = topology(
+        run(tmp_path / "chosen", blob(30), collapsed, circle(30), blob(30)), points=POINTS, seed=0
+    )
     assert set(bars["moment"]) == {"first", "last", "random"}
     assert distances.empty  # to what
 
 
 def test_tables_without_a_bar_are_empty_and_can_be_kept(tmp_path: Path) -> None:
-    for place, table in enumerate(topology(run(tmp_path, ONE, ONE, ONE, ONE), seed=0)):
+    for place, table in enumerate(topology(run(tmp_path, ONE, ONE, ONE, ONE), points=POINTS, seed=0)):
         write_parquet(table, tmp_path / f"{place}.parquet")
         assert len(pd.read_parquet(tmp_path / f"{place}.parquet")) == len(table) == 0
 
 
 def test_points_that_coincide_are_one_place(tmp_path: Path) -> None:
     twice = np.concatenate([blob(20), blob(20)])
-    bars, distances = topology(run(tmp_path, twice, circle(40), twice[::-1], twice), seed=0)
+    bars, distances = topology(run(tmp_path, twice, circle(40), twice[::-1], twice), points=POINTS, seed=0)
     assert ((bars["moment"] == "first") & (bars["degree"] == 0)).sum() == 19
     assert (bars["death"] > bars["birth"]).all()
     assert np.isfinite(distances[["bottleneck", "wasserstein"]].to_numpy()).all()
@@ -127,12 +135,12 @@ def test_a_run_of_one_snapshot_has_it_at_every_moment_and_no_twin_if_there_is_no
     only = SNAPSHOTS[1]
     made = planted(tmp_path, {only.name: {"first": blob(20)[None]}}, snapshots=[only])
     assert moments(made) == dict.fromkeys(("first", "chosen", "last"), only)
-    assert (topology(made, seed=0)[1]["bottleneck"] == 0).all()
+    assert (topology(made, points=POINTS, seed=0)[1]["bottleneck"] == 0).all()
 
 
 def test_two_sentences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="points: 2, but this measure needs at least 3"):
-        topology(run(tmp_path, blob(2), blob(2), blob(2), blob(2)), seed=0)
+        topology(run(tmp_path, blob(2), blob(2), blob(2), blob(2)), points=POINTS, seed=0)
 
 
 def test_arms_are_as_far_apart_as_their_chosen_diagrams(tmp_path: Path) -> None:
@@ -141,7 +149,7 @@ def test_arms_are_as_far_apart_as_their_chosen_diagrams(tmp_path: Path) -> None:
         "turned": run(tmp_path / "turned", blob(60, 5), moved(circle(60)), blob(60), blob(60)),
         "cloud": run(tmp_path / "cloud", circle(60), blob(60), circle(60), circle(60)),
     }
-    bars = pd.concat([topology(one, seed=0)[0].assign(arm=arm, seed=0) for arm, one in runs.items()])
+    bars = pd.concat([topology(one, points=POINTS, seed=0)[0].assign(arm=arm, seed=0) for arm, one in runs.items()])
     found = arm_distances(bars).set_index(["arm", "other", "degree"]).sort_index()
     assert len(found) == 3 * 2
     assert found.loc[("ring", "turned"), ["bottleneck", "wasserstein"]].to_numpy() == pytest.approx(0.0, abs=1e-3)

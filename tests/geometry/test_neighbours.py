@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.geometry.neighbours import neighbour_rate
+from isoscope.geometry.neighbours import neighbour_rate, neighbour_shares
 
 N, D = 60, 8
 SENTENCES = np.arange(N) // 4
@@ -37,6 +37,17 @@ def test_chance_is_the_share_of_all_pairs_of_two_sentences() -> None:
     found = neighbour_rate(noise(), WORDS, SENTENCES, k=56)  # all there are
     assert found.chance == pytest.approx(expected)
     assert found.rate == pytest.approx(expected)
+
+
+def test_chance_counts_points_as_the_rate_does_where_sentences_differ_in_length() -> None:
+    """A sentence of 57 tokens and three of one each; all there are as neighbours: rate and chance are one, by point."""
+    sentences, words = np.r_[np.zeros(57), 1, 2, 3].astype(int), np.r_[np.zeros(57), 0, 0, 1].astype(int)
+    found = neighbour_shares(noise(), words, sentences, k=3)
+    assert found.chance[:57] == pytest.approx(2 / 3)
+    assert found.chance[57:] == pytest.approx([58 / 59, 58 / 59, 0.0])
+    rate = neighbour_rate(noise(), words, sentences, k=3)
+    assert rate.chance == pytest.approx((57 * 2 / 3 + 2 * 58 / 59) / 60)
+    assert found.near[:57] == pytest.approx(2 / 3)
 
 
 def test_planted_words_are_neighbours_and_other_attributes_stand_at_chance() -> None:

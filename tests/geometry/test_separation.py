@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import adjusted_mutual_info_score
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import between_share, spectrum
 from isoscope.geometry.separation import (
+    PARTS,
+    ami_interval,
     arch_score,
     centroid_distance,
     clusters,
@@ -144,6 +147,36 @@ def test_a_cloud_without_clusters_has_a_small_silhouette_and_no_attribute() -> N
     assert abs(found.ami["label"]) < 0.05
 
 
+@pytest.mark.parametrize("values", [2, 40])
+@pytest.mark.parametrize("alike", [0.0, 0.5])
+def test_the_interval_of_an_agreement_holds_what_many_points_have(values: int, alike: float) -> None:
+    """At 95 % of 60 samples 57 are expected to, and 50 or fewer have probability .003 (of t over parts that number)."""
+
+    def drawn(random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        cluster = random.integers(0, 3, n)
+        return cluster, np.where(random.random(n) < alike, cluster % values, random.integers(0, values, n))
+
+    truth = ami_interval(*drawn(np.random.default_rng(0), 20000), confidence=0.95).value
+    found = [ami_interval(*drawn(np.random.default_rng((1, one)), 300), confidence=0.95) for one in range(60)]
+    assert sum(one.low <= truth <= one.high for one in found) > 50
+    assert np.mean([one.high - one.low for one in found]) < 0.25
+    told = np.mean([one.low > 0 for one in found])
+    assert told > 0.9 if alike else told < 0.15
+
+
+def test_an_agreement_of_few_points_has_no_interval_and_its_value_is_scikit_learns() -> None:
+    random = np.random.default_rng(0)
+    cluster, words = random.integers(0, 3, 2 * PARTS), random.choice(["the", "a", "an"], 2 * PARTS)
+    found = ami_interval(cluster, words, confidence=0.95)
+    assert found.value == pytest.approx(adjusted_mutual_info_score(words, cluster))
+    assert found.low < found.value < found.high
+    narrow = ami_interval(cluster, words, confidence=0.5)
+    assert found.low < narrow.low < narrow.high < found.high
+    assert np.isnan(ami_interval(cluster[1:], words[1:], confidence=0.95)[1:]).all()
+    with pytest.raises(InputError, match="attribute: 39 for 40 points"):
+        ami_interval(cluster, words[1:], confidence=0.95)
+
+
 def test_attributes_may_be_words_and_count_as_the_points_do() -> None:
     points, labels = blobs(3)
     words = np.array(["the", "a", "an"])[labels]
@@ -205,6 +238,42 @@ def test_gaussian_clouds_are_no_arches(spread: np.ndarray) -> None:
     p = [arch_score(random.standard_normal((80, 30)) * spread, draws=19, seed=seed).p for seed in range(40)]
     assert sum(one <= 0.05 for one in p) < 7
     assert 0.35 < np.mean(p) < 0.65
+
+
+def test_an_arch_along_a_nuisance_is_the_nuisances() -> None:
+    """A semicircle that is run through by length is told from noise, not from what length does; one across it is."""
+    points = arc(np.pi)
+    length = np.round(10 * principal_scores(points)[:, 0])
+    assert arch_score(points).p == 1 / 40
+    assert arch_score(points, along=length).p > 0.05
+    other = np.random.default_rng(0).permutation(length)
+    assert arch_score(points, along=other).p == 1 / 40
+    assert arch_score(points, along=np.ones(len(points))) == arch_score(points)
+    with pytest.raises(InputError, match="along: 3 for"):
+        arch_score(points, along=[1, 2, 3])
+
+
+def test_gaussian_clouds_that_bend_with_length_are_no_arches_beyond_it() -> None:
+    """At 5 % of 40 clouds, 2 false ones are expected; 7 have probability .001. Without the nuisance all are found."""
+    random, beyond, bare = np.random.default_rng(1), 0, 0
+    for seed in range(40):
+        length = random.integers(5, 30, 120)
+        at = (length - length.mean()) / length.std()
+        cloud = random.standard_normal((120, 10)) * 0.8 ** np.arange(10)
+        cloud[:, 0] += 3 * at
+        cloud[:, 1] += 1.5 * (at**2 - 1)
+        beyond += arch_score(cloud, along=length, draws=19, seed=seed).p <= 0.05
+        bare += arch_score(cloud, draws=19, seed=seed).p <= 0.05
+    assert beyond < 7
+    assert bare > 35
+
+
+def test_long_tails_are_no_arches() -> None:
+    """Of 60 elliptical clouds whose points differ in size (t of 3 degrees), 3 are expected; 9 have probability .003."""
+    random = np.random.default_rng(2)
+    sizes = np.sqrt(3 / random.chisquare(3, (60, 100, 1)))
+    clouds = random.standard_normal((60, 100, 10)) * 0.8 ** np.arange(10) * sizes
+    assert sum(arch_score(cloud, draws=19, seed=seed).p <= 0.05 for seed, cloud in enumerate(clouds)) < 9
 
 
 def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:

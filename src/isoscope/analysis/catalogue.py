@@ -22,11 +22,16 @@ MOMENTS = ("chosen", "random")
 
 
 class Asked(NamedTuple):
-    """What is looked at: `vectors` of sentences, by kind; the seed of draws, and the folds of probes."""
+    """What is looked at: `vectors` of sentences, by kind; the seed of draws, the folds of probes, the coverage of
+    intervals, near tokens looked at, and points of a persistence diagram.
+    """
 
     vectors: tuple[str, ...]
     seed: int
     folds: int
+    confidence: float
+    neighbours: int
+    diagram: int
 
 
 def _probing(run: Trajectory, asked: Asked) -> Tables:
@@ -47,7 +52,7 @@ def _embedding(run: Trajectory, asked: Asked) -> Tables:
         "cosines": block.cosine_table(run),
         "token_cosines": block.token_cosine_table(run, most=MAPPED),
         "dimensions": block.dimension_table(run),
-        "neighbours": neighbour_table(run),
+        "neighbours": neighbour_table(run, k=asked.neighbours, confidence=asked.confidence, seed=asked.seed),
         "decoding": decoding_table(run, seed=asked.seed),
     }
 
@@ -73,7 +78,9 @@ def _fusion(run: Trajectory, _: Asked) -> Tables:
 def _topology(run: Trajectory, asked: Asked) -> Tables:
     found: dict[str, list[pd.DataFrame]] = {"bars": [], "distances": []}
     for vectors in asked.vectors:
-        for name, table in zip(found, topology(run, seed=asked.seed, vectors=vectors), strict=True):
+        for name, table in zip(
+            found, topology(run, points=asked.diagram, seed=asked.seed, vectors=vectors), strict=True
+        ):
             if len(table):
                 kept = table if len(run.trained) > 1 else table[table["moment"].isin(MOMENTS)]
                 found[name].append(kept.assign(vectors=vectors))

@@ -14,6 +14,10 @@ OWN = 0.9
 """Share of sentences' vectors that must differ: fewer are not of sentences, but of the few tokens that they look at."""
 
 
+class OfAll(Estimate):
+    """An estimate from all points of a cell with an interval of its own; any other is of subsamples."""
+
+
 def fault(points: Floats, *, sentences: bool) -> str | None:
     """Why `points` have no geometry to speak of, or None.
 

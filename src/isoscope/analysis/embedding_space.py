@@ -7,13 +7,11 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from isoscope.analysis.statistics import bootstrap_mean
 from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry.decoding import decodability
-from isoscope.geometry.neighbours import neighbour_rate
-
-TOKENS = 250
-"""Tokens of each arm in a map; t-SNE's cost grows with their square."""
+from isoscope.geometry.neighbours import neighbour_shares
 
 
 def _chosen(runs: Mapping[str, Trajectory], most: int) -> pd.DataFrame:
@@ -31,13 +29,13 @@ def joint_map(
     *,
     perplexity: float,
     seed: int,
-    most: int = TOKENS,
+    most: int,
 ) -> pd.DataFrame:
     """t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
 
-    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2. t-SNE starts from the PCA, with a fixed seed; it is
-    an illustration: distances between its clusters and their sizes mean nothing. Raises `InputError` for fewer points
-    than three perplexities, and for arms with different probe sets.
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the
+    PCA, with a fixed seed; it is an illustration: distances between its clusters and their sizes mean nothing. Raises
+    `InputError` for fewer points than three perplexities, and for arms with different probe sets.
     """
     tokens = _chosen(runs, most)
     parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
@@ -54,10 +52,11 @@ def joint_map(
     return found.assign(x=drawn[:, 0], y=drawn[:, 1], pc1=reduced[:, 0], pc2=reduced[:, 1])
 
 
-def neighbour_table(run: Trajectory, *, k: int = 5) -> pd.DataFrame:
+def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> pd.DataFrame:
     """For each snapshot and part of the block: how often near tokens are the same word, or stand at the same place.
 
     Rates among the k nearest by cosine in the full space, in other sentences, beside chance; [CLS] and [SEP] left out.
+    `low`, `high`: interval of the rate over sentences, whose tokens go together; `n`: tokens; `sentences`.
     """
     tokens = run.tokens
     inner = np.flatnonzero(~tokens["end"].to_numpy())
@@ -70,7 +69,8 @@ def neighbour_table(run: Trajectory, *, k: int = 5) -> pd.DataFrame:
                 continue
             points = arrays.whole(f"block_{part}")[inner]
             for name, column in (("same word", "token"), ("same position", "position")):
-                found = neighbour_rate(points, known[column], known["sentence"], k=k)
+                shares = neighbour_shares(points, known[column], known["sentence"], k=k)
+                interval = bootstrap_mean(shares.near, known["sentence"], confidence=confidence, seed=seed)
                 rows.append(
                     {
                         "snapshot": snapshot.name,
@@ -78,9 +78,12 @@ def neighbour_table(run: Trajectory, *, k: int = 5) -> pd.DataFrame:
                         "best": snapshot.best,
                         "part": part,
                         "neighbours": name,
-                        **found._asdict(),
+                        "rate": float(shares.near.mean()),
+                        **interval._asdict(),
+                        "chance": float(shares.chance.mean()),
                         "k": k,
                         "n": len(points),
+                        "sentences": len(np.unique(known["sentence"])),
                     }
                 )
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn import config_context
 
-from isoscope.analysis.cells import Cell
+from isoscope.analysis.cells import Cell, OfAll
 from isoscope.analysis.measures import measure
 from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.errors import InputError
@@ -62,7 +62,7 @@ class Cells:
             if cell.fault:  # marked, and no figure given
                 found, note = dict.fromkeys(baseline, float("nan")), cell.fault
             for figure, value in found.items():
-                subsampled = isinstance(value, Estimate)
+                subsampled = isinstance(value, Estimate) and not isinstance(value, OfAll)
                 estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
                 n = min(cell.subsample, cell.n) if subsampled else cell.n
                 rows.append(

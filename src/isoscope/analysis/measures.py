@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from isoscope import plugins
-from isoscope.analysis.cells import Cell
+from isoscope.analysis.cells import Cell, OfAll
 from isoscope.config.explain import nearest
 from isoscope.errors import InputError
 from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence, separation
@@ -116,16 +116,22 @@ def classes(cell: Cell) -> Figures:
 
 
 def shape(cell: Cell) -> Figures:
-    """Clusters and what they are made of (AMI with label and nuisances); whether PC2 is a parabola of PC1, and p."""
+    """Clusters and what they are made of (AMI with label and nuisances, intervals over sentences); whether PC2 is a
+    parabola of PC1, and p.
+    """
     if cell.names is not None:
         return {}
     attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
-    clusters = separation.clusters(cell.points, attributes, seed=cell.seed)
-    arch = separation.arch_score(cell.points, seed=cell.seed)
+    clusters = separation.clusters(cell.points, {}, seed=cell.seed)
+    ami = {
+        name: OfAll(*separation.ami_interval(clusters.of, of, confidence=cell.confidence, seed=cell.seed))
+        for name, of in attributes.items()
+    }
+    arch = separation.arch_score(cell.points, along=cell.attributes.get("length"), seed=cell.seed)
     return {
         "clusters": float(clusters.k),
         "clusters_silhouette": clusters.silhouette,
-        **{f"clusters_ami_{name}": value for name, value in clusters.ami.items()},
+        **{f"clusters_ami_{name}": value for name, value in ami.items()},
         "arch_score": arch.r2,
         "arch_score_null": arch.null,
         "arch_score_p": arch.p,

@@ -9,9 +9,6 @@ from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.geometry import persistence
 from isoscope.geometry.moments import ALIKE
 
-POINTS = 120
-"""Points of a diagram: H1 costs their cube."""
-
 
 def moments(run: Trajectory) -> dict[str, Snapshot]:
     """The first, the chosen and the last snapshot of training, and the twin with random weights."""
@@ -20,8 +17,8 @@ def moments(run: Trajectory) -> dict[str, Snapshot]:
     return found | ({"random": twin} if twin is not None else {})
 
 
-def topology(run: Trajectory, *, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Bars, and distances between diagrams, of the same sentences at each moment.
+def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Bars, and distances between diagrams, of the same sentences at each moment, at most `points` of them.
 
     First table: moment, snapshot, degree (0, 1), birth, death. Second: moment, degree, bottleneck and 1-Wasserstein
     distance to the chosen snapshot's diagram, after each cloud is scaled to a root mean squared distance of 1 from its
@@ -30,12 +27,12 @@ def topology(run: Trajectory, *, seed: int, vectors: str = "first") -> tuple[pd.
     rows, bars, diagrams = None, [], {}
     for moment, snapshot in moments(run).items():
         arrays = run.arrays(snapshot)
-        points = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)
+        whole = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)
         if rows is None:
-            rows = np.sort(np.random.default_rng(seed).permutation(len(points))[:POINTS])
-        cloud = points[rows] - points[rows].mean(0)
+            rows = np.sort(np.random.default_rng(seed).permutation(len(whole))[:points])
+        cloud = whole[rows] - whole[rows].mean(0)
         size = np.sqrt((cloud**2).sum(1).mean())
-        if size <= ALIKE * np.sqrt((points[rows] ** 2).sum(1).mean()):
+        if size <= ALIKE * np.sqrt((whole[rows] ** 2).sum(1).mean()):
             continue
         diagrams[moment] = persistence.diagrams(cloud / size)
         for degree, diagram in enumerate(diagrams[moment]):

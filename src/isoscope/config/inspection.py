@@ -36,7 +36,9 @@ class Extraction(Section):
     attended: Count
     """Sentences of the attention pass."""
     gradients: Annotated[int, Field(ge=2)]
-    """Batches of 16 sentences whose gradients of the embedding block are compared."""
+    """Batches whose gradients of the embedding block are compared; as many as the probe set has sentences for."""
+    gradient_batch: Count
+    """Sentences of such a batch: its gradient is one draw."""
     treebank: Treebank | None
     """Where probes of words find tags and trees; null: they are not run."""
     seed: Seed
@@ -82,6 +84,14 @@ class Measures(Section):
     """How planes of snapshots are turned towards each other."""
     perplexity: Annotated[float, Field(gt=1, allow_inf_nan=False)]
     """Of t-SNE."""
+    neighbours: Count
+    """Near tokens of a token, of which some are the same word or stand at the same place."""
+    diagram: Annotated[int, Field(ge=3)]
+    """Points of a persistence diagram; H1 costs their cube."""
+    map: Annotated[int, Field(ge=3)]
+    """Tokens of each arm in a t-SNE map, fewer where many arms share it; it costs their square."""
+    square: Annotated[int, Field(ge=2)]
+    """Tokens of a cosine map."""
     seed: Seed
     """Of subsamples, splits, k-means and t-SNE."""
     threads: Count | None

@@ -63,7 +63,7 @@ SCALES: dict[str, Scale] = {
     "clusters_ami_second_token": _share("Agreement of clusters with the second token"),
     "clusters_ami_length": _share("Agreement of clusters with the length"),
     "arch_score": _share("Arch: R² of the second component on a parabola"),
-    "arch_score_null": _share("Arch: R² in noise of the same spectrum"),
+    "arch_score_null": _share("Arch: R² with signs at random"),
     "arch_score_p": _share("Arch: p value"),
 }
 """Ranges are those a figure can take, whatever was measured; a figure that is not here spans what was measured.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from isoscope.errors import InputError
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.moments import Ints
+from isoscope.geometry.moments import Floats, Ints
 
 
 class NeighbourRate(NamedTuple):
@@ -17,14 +17,29 @@ class NeighbourRate(NamedTuple):
     chance: float
 
 
+class NeighbourShares(NamedTuple):
+    """Of each point `[n]`: the share of its nearest neighbours, and of all it could be near to, that are like it."""
+
+    near: Floats
+    chance: Floats
+
+
 def neighbour_rate(
     points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
 ) -> NeighbourRate:
     """Among a point's k nearest by cosine, of other `groups` (sentences), how many share its `attribute`.
 
-    Chance is the share among all points of other groups. In the full space, so that a map's distortions play no part.
-    Raises `InputError` where a point has fewer than k others to be near to, and for k below 1.
+    Chance is the share among all points of other groups, mean over points as the rate is. In the full space, so that a
+    map's distortions play no part. Raises `InputError` where a point has fewer than k others to be near to, and for k
+    below 1.
     """
+    return NeighbourRate(*(float(of.mean()) for of in neighbour_shares(points, attribute, groups, k=k)))
+
+
+def neighbour_shares(
+    points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
+) -> NeighbourShares:
+    """`neighbour_rate` point by point."""
     if k < 1:
         raise InputError(f"k: {k}, but a point has one nearest neighbour at least")
     unit = units(points)
@@ -37,5 +52,5 @@ def neighbour_rate(
     similarity = np.where(other, unit @ unit.T, -np.inf)
     near: Ints = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
     same = value[:, None] == value[None]
-    rate = same[np.arange(len(unit))[:, None], near].mean()
-    return NeighbourRate(float(rate), float((same & other).sum() / other.sum()))
+    shares: Floats = same[np.arange(len(unit))[:, None], near].mean(1)
+    return NeighbourShares(shares, (same & other).sum(1) / other.sum(1))

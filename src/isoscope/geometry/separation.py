@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 from sklearn.cluster import KMeans
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_score
@@ -12,18 +13,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isoscope.errors import InputError
+from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, within_classes
 
 LEADING = 20
 """Principal components that shapes are looked for in: enough for two, few enough to draw a null from."""
 
 
+PARTS = 20
+"""Parts of the points that a jackknife leaves out one after the other: each holds a few, and t needs no more."""
+
+
 class Clusters(NamedTuple):
-    """k-means at the k with the largest mean silhouette: k, that silhouette, and AMI with each attribute."""
+    """k-means at the k with the largest mean silhouette: k, that silhouette, AMI with each attribute, and the cluster
+    of each point.
+    """
 
     k: int
     silhouette: float
     ami: dict[str, float]
+    of: Ints
 
 
 class Arch(NamedTuple):
@@ -118,15 +127,35 @@ def clusters(
             best = (value, k, of)
     assert best is not None
     ami = {name: float(adjusted_mutual_info_score(of, best[2])) for name, of in known.items()}
-    return Clusters(best[1], best[0], ami)
+    return Clusters(best[1], best[0], ami, best[2])
 
 
-def arch_score(points: npt.ArrayLike, *, draws: int = 39, seed: int = 0) -> Arch:
+def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
+    """AMI of the clusters `of` with `attribute`, and its interval by a jackknife over `PARTS` random parts of points.
+
+    Pseudo-values PARTS·AMI − (PARTS − 1)·AMI(all but a part), t distribution (Tukey 1958). The clusters stay as they
+    are: the interval is that of their agreement, not of k-means. No bootstrap: a point drawn twice agrees with itself
+    (with 60 values its 95 % interval held the truth in 0 to 15 % of samples). NaN below 2·PARTS points.
+    """
+    cluster, value = indices(of, len(np.asarray(of))), indices(attribute, len(np.asarray(of)), "attribute")
+    whole = float(adjusted_mutual_info_score(value, cluster))
+    if len(cluster) < 2 * PARTS:
+        return Estimate(whole, float("nan"), float("nan"))
+    part = np.random.default_rng(seed).permutation(len(cluster)) % PARTS
+    left = [float(adjusted_mutual_info_score(value[part != one], cluster[part != one])) for one in range(PARTS)]
+    pseudo = PARTS * whole - (PARTS - 1) * np.array(left)
+    half = float(stats.t.ppf((1 + confidence) / 2, PARTS - 1) * pseudo.std(ddof=1) / np.sqrt(PARTS))
+    return Estimate(whole, whole - half, whole + half)
+
+
+def arch_score(points: npt.ArrayLike, *, along: npt.ArrayLike | None = None, draws: int = 39, seed: int = 0) -> Arch:
     """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
 
-    The null is Gaussian clouds with the same variances along the leading components; p = (1 + #{null ≥ r2})/(1 +
-    draws). R² can be negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than
-    25 points.
+    The null keeps the spectrum, how far out each point lies along each component, and the curve that the cloud makes
+    `along` a nuisance `[n]` (a sentence's length): components' scores are the nuisance's parabola and a rest, whose
+    own components' scores take random signs. p = (1 + #{null ≥ r2})/(1 + draws). A Gaussian null of the same spectrum
+    is passed by long tails (12 % of clouds of t with 3 degrees) and by any cloud that bends with length. R² can be
+    negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than 25 points.
     """
     scores = principal_scores(as_cloud(points, least=25))
     random = np.random.default_rng(seed)
@@ -134,13 +163,28 @@ def arch_score(points: npt.ArrayLike, *, draws: int = 39, seed: int = 0) -> Arch
     found = _held_out_r2(scores[:, :2], fold)
     if np.isnan(found):
         return Arch(found, found, found)
+    curve = _parabola(scores, along)
+    left, values, right = np.linalg.svd(scores - curve, full_matrices=False)
     null = []
     for _ in range(draws):
-        cloud = random.standard_normal(scores.shape) * scores.std(0)
+        cloud = curve + (left * values * random.choice([-1.0, 1.0], left.shape)) @ right
         cloud -= cloud.mean(0)
         _, directions = np.linalg.eigh(cloud.T @ cloud)
         null.append(_held_out_r2(cloud @ directions[:, :-3:-1], fold))
     return Arch(found, (1 + sum(value >= found for value in null)) / (1 + draws), float(np.mean(null)))
+
+
+def _parabola(scores: Floats, along: npt.ArrayLike | None) -> Floats:
+    """The part of each column that is a parabola of `along`, by least squares; 0 without it, or if it is constant."""
+    if along is None:
+        return np.zeros_like(scores)
+    at = np.asarray(along, dtype=np.float64)
+    if at.shape != (len(scores),):
+        raise InputError(f"along: {at.size} for {len(scores)} points")
+    at = (at - at.mean()) / (at.std() or 1.0)
+    design = np.stack([np.ones_like(at), at, at**2], 1)
+    found: Floats = design @ (np.linalg.pinv(design) @ scores)
+    return found - found.mean(0)
 
 
 def _held_out_r2(plane: Floats, fold: npt.NDArray[np.int64]) -> float:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from isoscope import paths
 from isoscope.analysis.differences import chosen_figures, differences
-from isoscope.analysis.embedding_space import TOKENS, joint_map
+from isoscope.analysis.embedding_space import joint_map
 from isoscope.analysis.explorer import explorer
 from isoscope.analysis.heads import arm_heads
 from isoscope.analysis.outputs import METRICS, read_output, read_points
@@ -32,6 +32,8 @@ from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
 Labels = npt.NDArray[np.int64]
+TOGETHER = 1200
+"""Tokens of all arms in a map, so that a study of many arms takes no longer than one of five."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
@@ -84,7 +86,9 @@ def explore(
             write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
             (fresh / "png").mkdir()  # for papers; DVC shows the SVG
-            for one, figure in pictures(tables, trajectories, labels, names, _staged(tables["probing"], found)):
+            for one, figure in pictures(
+                tables, trajectories, labels, names, _staged(tables["probing"], found), measures.square
+            ):
                 if stop.received is not None:
                     raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command begins it anew")
                 write_text(shown / f"{one}.svg", to_svg(figure, source), "table")
@@ -187,7 +191,7 @@ def _staged(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
 def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
     """The joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = dict(reversed(first_seeds(runs).items()))
-    most = min(TOKENS, max(3, 1200 // len(one)))
+    most = min(measures.map, max(3, TOGETHER // len(one)))
     moments = {
         "first": {arm: run.trained[0] for arm, run in one.items()},
         "chosen": {arm: run.best for arm, run in one.items()},

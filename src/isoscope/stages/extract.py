@@ -35,9 +35,6 @@ from isoscope.models.precision import warn_of_emulation
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
-GRADIENT_BATCH = 16
-"""Sentences of a batch whose gradient is one draw."""
-
 
 class Source(NamedTuple):
     """One snapshot and the folder that holds its weights."""
@@ -145,7 +142,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
                 classifier,
                 chosen,
                 pad_id=tokenizer.pad_id,
-                batch_size=GRADIENT_BATCH,
+                batch_size=extraction.gradient_batch,
                 batches=extraction.gradients,
                 seed=extraction.seed,
             )

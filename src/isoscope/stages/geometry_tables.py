@@ -23,6 +23,8 @@ from isoscope.sealing import fault, write_text, write_whole
 from isoscope.stages.geometry_states import Settings
 
 NOTE = "note.json"
+NEIGHBOURS, DIAGRAM = 5, 120
+"""Near tokens looked at, and points of a persistence diagram, as in params.yaml, which a page has none of."""
 LACKING = {
     "attention": "the model gives none",
     "embedding": "the model has no table of words by one of the usual names",
@@ -73,7 +75,9 @@ def measured(run: Trajectory, settings: Settings, cache: Path, title: str) -> An
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path) -> Analysed:
     """The tables of an analysis of `analysis.catalogue`."""
-    asked = Asked(sentence_vectors(run, settings), settings.seed, settings.folds)
+    asked = Asked(
+        sentence_vectors(run, settings), settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM
+    )
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
     found = _kept(cache, about, lambda: analysed(name, run, asked))
     if found.tables or found.note:

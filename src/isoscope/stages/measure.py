@@ -138,7 +138,14 @@ def _tables(
                     name = f"geometry/layer_{layer:02d}/{vectors}/{row['figure']}"
                     tracked_run.record.metric(name, row["value"], step=snapshot.step, epoch=snapshot.epoch)
     yield "geometry", frame(rows)
-    asked = Asked(vectors=("first",), seed=measures.seed, folds=measures.probes.folds)
+    asked = Asked(
+        vectors=("first",),
+        seed=measures.seed,
+        folds=measures.probes.folds,
+        confidence=measures.confidence,
+        neighbours=measures.neighbours,
+        diagram=measures.diagram,
+    )
     if "first" in run.arrays(run.best).vectors:
         points, frames = feature_dynamics(run, measures.alignment)
         yield "planes", points

@@ -35,8 +35,6 @@ CURVES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_r
 MAPS = {"first": ("avg_sim", "a_1_centred", "linear_separability", "silhouette"), "words": ("avg_sim", "self_sim")}
 COLUMNS = 6
 """Snapshots in a picture of feature dynamics."""
-SQUARE = 120
-"""Tokens of a cosine map."""
 
 
 def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
@@ -50,7 +48,9 @@ def pictures(
     labels: Ints,
     names: list[str],
     staged: pd.DataFrame,
+    square: int,
 ) -> Iterator[tuple[str, Figure]]:
+    """Name and figure of each; `square`: tokens of a cosine map."""
     geometry = tables["geometry"]
     for vectors, figures in MAPS.items():
         for figure in figures:
@@ -82,7 +82,7 @@ def pictures(
         points = tables["map"][tables["map"]["moment"] == moment]
         yield f"map-{moment}", embedding_space.scatter(points, method="t-SNE")
         yield f"pca-{moment}", embedding_space.scatter(points, method="PCA")
-        yield f"cosines-{moment}", tokens.cosine_maps(_cosines(one, first=moment == "first"))
+        yield f"cosines-{moment}", tokens.cosine_maps(_cosines(one, square, first=moment == "first"))
     if "decoding" in tables and "neighbours" in tables:
         yield "evidence", evidence.embedding_evidence(tables["neighbours"], tables["decoding"])
     optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
@@ -131,12 +131,12 @@ def _some(run: Trajectory) -> list[int]:
     return sorted({int(layer) for layer in np.linspace(0, depth - 1, min(5, depth)).round()})
 
 
-def _cosines(runs: Mapping[str, Trajectory], *, first: bool) -> list[tuple[str, Floats]]:
+def _cosines(runs: Mapping[str, Trajectory], square: int, *, first: bool) -> list[tuple[str, Floats]]:
     """The same tokens in all arms after the block's LayerNorm, [CLS] and [SEP] left out."""
     found = []
     for arm, run in runs.items():
         arrays = run.arrays(run.trained[0] if first else run.best)
-        inner = np.flatnonzero(~run.tokens["end"].to_numpy())[:SQUARE]
+        inner = np.flatnonzero(~run.tokens["end"].to_numpy())[:square]
         unit = units(arrays.whole("block_normed")[inner])
         found.append((arm, unit @ unit.T))
     return found
