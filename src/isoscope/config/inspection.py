@@ -11,7 +11,9 @@ class Treebank(Section):
     """Sentences whose words have a part of speech and a place in a tree."""
 
     file: Below
-    """A parquet file (tokens, upos, head) below texts/, or a data set's name below ISOSCOPE_HUB."""
+    """A parquet file (tokens, upos, head) below texts/, or a data set's name below ISOSCOPE_HUB; `task`: what the task
+    was prepared with, if it was (the generated ones know their trees).
+    """
     sentences: Count
     """Sentences drawn from it."""
 

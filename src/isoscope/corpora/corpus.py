@@ -10,6 +10,8 @@ from isoscope.errors import InputError
 SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)
 PAIR = ("sentence1", "sentence2")
+TREEBANK = "treebank.parquet"
+"""The file of a task's own trees, beside its splits."""
 
 
 class Corpus(NamedTuple):
@@ -17,7 +19,8 @@ class Corpus(NamedTuple):
 
     `splits` holds exactly `train`, `validation` and `test`, each a table with `sentence` (or `sentence1`, `sentence2`)
     as strings and `label` as int64 in 0..C-1; `labels` names class 0, 1, …; `facts` are statements of the source about
-    itself (such as a Bayes ceiling), copied into the manifest.
+    itself (such as a Bayes ceiling), copied into the manifest; `trees`, if the source knows them, a treebank of its
+    sentences (see `treebank.read`).
     """
 
     splits: dict[str, pa.Table]
@@ -26,6 +29,7 @@ class Corpus(NamedTuple):
     licence: str
     revision: str | None
     facts: dict[str, object]
+    trees: pa.Table | None = None
 
 
 def text_columns(table: pa.Table) -> tuple[str, ...]:

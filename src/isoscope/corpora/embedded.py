@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isoscope.corpora import embedded_entailment, embedded_sentiment
-from isoscope.corpora.corpus import SPLITS, Corpus
+from isoscope.corpora import embedded_entailment, embedded_sentiment, embedded_trees
+from isoscope.corpora.corpus import SPLITS, Corpus, texts
 from isoscope.corpora.embedded_draws import Draws, SpentError
+from isoscope.corpora.embedded_trees import Tree
 from isoscope.errors import InputError
 
 Row = tuple[str, ...]
@@ -27,11 +28,12 @@ class Design(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """How a task is written: its classes, its text columns, and a draw of one new row for each class in turn."""
+    """How a task is written: classes, text columns, a draw of one new row for each class in turn, a sentence's tree."""
 
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     group: Callable[[Draws, int, set[Row]], list[Row]]
+    tree: Callable[[str], Tree]
     design: Design | None
 
 
@@ -42,8 +44,11 @@ _SENTIMENT = Design(
     bands={"tfidf_unigram_below": 0.65, "tfidf_bigram_below": 0.75, "additive_between": [0.85, 0.95]},
 )
 GENERATORS = {
-    "sentiment": Generator(embedded_sentiment.LABELS, embedded_sentiment.COLUMNS, embedded_sentiment.group, _SENTIMENT),
-    "entailment": Generator(embedded_entailment.LABELS, embedded_entailment.COLUMNS, embedded_entailment.group, None),
+    name: Generator(module.LABELS, module.COLUMNS, module.group, tree, design)
+    for name, module, tree, design in (
+        ("sentiment", embedded_sentiment, embedded_trees.sentiment, _SENTIMENT),
+        ("entailment", embedded_entailment, embedded_trees.entailment, None),
+    )
 }
 
 
@@ -52,7 +57,8 @@ def generate(generator: str, *, size: int, difficulty: int, seed: int) -> Corpus
 
     A function of its four arguments on every platform. Rows come in groups, one per class, that stay in one split;
     where `size` is no multiple of the classes, train lacks the surplus rows of one group. `facts` states how the task
-    was made, that its Bayes ceiling is 1, and, at the default settings, the test accuracies it was calibrated to.
+    was made, that its Bayes ceiling is 1, and, at the default settings, the test accuracies it was calibrated to;
+    `trees` are those of the sentences of test that stand in no other split.
 
     Raises InputError for an unknown generator, a number out of range and a size above the distinct examples.
     """
@@ -92,7 +98,19 @@ def generate(generator: str, *, size: int, difficulty: int, seed: int) -> Corpus
     }
     if task.design is not None and task.design[:3] == (size, difficulty, seed):
         facts["design"] = {"of": "test accuracy at the default size, difficulty and seed", **task.design.bands}
-    return Corpus(splits, task.labels, f"embedded:{generator}", "Apache-2.0", None, facts)
+    return Corpus(splits, task.labels, f"embedded:{generator}", "Apache-2.0", None, facts, _trees(splits, task.tree))
+
+
+def _trees(splits: dict[str, pa.Table], tree: Callable[[str], Tree]) -> pa.Table:
+    """The trees of the sentences of test that stand in no other split, each once."""
+    known, *found = (
+        dict.fromkeys(sentence for split in names for text in texts(splits[split]) for sentence in text)
+        for names in (("train", "validation"), ("test",))
+    )
+    trees = [tree(sentence) for sentence in found[0] if sentence not in known]
+    types = pa.list_(pa.string()), pa.list_(pa.string()), pa.list_(pa.int64())
+    columns = zip(Tree._fields, types, strict=True)
+    return pa.table({name: pa.array([getattr(one, name) for one in trees], type_) for name, type_ in columns})
 
 
 def _table(rows: list[tuple[object, ...]], columns: tuple[str, ...]) -> pa.Table:

@@ -8,9 +8,10 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.corpora.corpus import SPLITS, Corpus, check, text_columns, texts
+from isoscope.corpora.corpus import SPLITS, TREEBANK, Corpus, check, text_columns, texts
 from isoscope.sealing import write_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -19,17 +20,19 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] | None = None) -> dict[str, object]:
     """Write `<split>.parquet` (text and label columns only) and manifest.json into `folder`; returns the manifest.
 
-    `lengths` are tokens per example by split, where they are known. Equal corpora give equal bytes: no dates, no paths.
+    A corpus that knows its trees has a `treebank.parquet` too. `lengths` are tokens per example by split, where they
+    are known. Equal corpora give equal bytes: no dates, no paths.
     Raises InputError for a corpus that `corpus.check` refuses.
     """
     check(corpus)
     folder.mkdir(parents=True, exist_ok=True)
-    files = {f"{split}.parquet": folder / f"{split}.parquet" for split in SPLITS}
-    for split, path in zip(SPLITS, files.values(), strict=True):
-        table = corpus.splits[split]
-        bare = table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
+    tables = {f"{split}.parquet": _bare(corpus.splits[split]) for split in SPLITS}
+    if corpus.trees is not None:
+        tables[TREEBANK] = corpus.trees
+    files = {name: folder / name for name in tables}
+    for name, path in files.items():
         fresh = path.with_suffix(".writing")  # the old file may be a link into a cache: never opened for writing
-        pq.write_table(bare, fresh, compression="zstd")
+        pq.write_table(tables[name], fresh, compression="zstd")
         fresh.replace(path)
     manifest = describe(corpus, lengths=lengths, files=files)
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
@@ -75,6 +78,10 @@ def describe(
         "files": {name: {"sha256": sha256(path), "bytes": path.stat().st_size} for name, path in files.items()},
         "baselines": baselines(corpus),
     }
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    return table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
 
 
 def sha256(path: Path) -> str:

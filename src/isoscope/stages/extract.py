@@ -1,6 +1,7 @@
 """Stage `extract-<study>@<arm>`: hidden states of every snapshot of an arm's runs over the probe set."""
 
 import json
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from isoscope.analysis.trajectory import (
 from isoscope.config.inspection import Extraction
 from isoscope.config.project import Study
 from isoscope.corpora import probe, tokens, treebank
-from isoscope.corpora.corpus import SPLITS
+from isoscope.corpora.corpus import SPLITS, TREEBANK
 from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.manifest import sha256
 from isoscope.errors import InputError
@@ -34,6 +35,9 @@ from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
+
+OWN = "task"
+"""In the place of a treebank's name: the task's own."""
 
 
 class Source(NamedTuple):
@@ -71,12 +75,11 @@ def _of_run(
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
-    named = extraction.treebank
-    bank = None if named is None else treebank.find(named.file, project.folder)
+    bank = trees_of(extraction, task, data, project)
     run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
     with StopSignal() as stop, tracked(run, stop):
         if not run.finished:
-            _extract(run, extraction, trained, data, stop)
+            _extract(run, extraction, trained, data, bank, stop)
         if not publish:
             return run.output
         output = project.folder / paths.extracted(study, arm, seed)
@@ -111,7 +114,7 @@ def _identity(
     )
 
 
-def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: StopSignal) -> None:
+def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees: Path | None, stop: StopSignal) -> None:
     if extraction.device == "cuda" and not torch.cuda.is_available():
         raise InputError("extraction.device: 'cuda' is not available on this machine; use -S extraction.device=cpu")
     if extraction.threads is not None:
@@ -121,7 +124,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, stop: 
     sources = sources_of(trained, every=extraction.every)
     tokenizer, max_length = _tokenizer(trained)
     chosen = _probe_set(extraction, data, tokenizer, max_length)
-    bank = _treebank(extraction, run.project, tokenizer, max_length)
+    bank = _treebank(extraction, trees, tokenizer, max_length)
     key = f"{run.digest} {chosen.digest}"
     shown = tqdm(sources, desc=f"{run.identity.title}: hidden states", unit="snapshot", disable=None)
     for source in shown:
@@ -216,13 +219,24 @@ def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
     return tokens.load(folder), int(settings["model_max_length"])
 
 
+def trees_of(extraction: Extraction, task: str, data: Path, project: paths.Project) -> Path | None:
+    """The file of the treebank that `extraction` names, None without one; a task need not have its own, and says so."""
+    if extraction.treebank is None:
+        return None
+    if extraction.treebank.file != OWN:
+        return treebank.find(extraction.treebank.file, project.folder)
+    if (data / TREEBANK).is_file():
+        return data / TREEBANK
+    print(f"task {task!r} has no trees of its own: part of speech and tree depth are not probed", file=sys.stderr)
+    return None
+
+
 def _treebank(
-    extraction: Extraction, project: paths.Project, tokenizer: tokens.WordPieces, max_length: int
+    extraction: Extraction, path: Path | None, tokenizer: tokens.WordPieces, max_length: int
 ) -> treebank.Treebank | None:
     named = extraction.treebank
-    if named is None:
+    if named is None or path is None:
         return None
-    path = treebank.find(named.file, project.folder)
     return treebank.read(path, tokenizer, sentences=named.sentences, max_length=max_length, seed=extraction.seed)
 
 
