@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from isoscope.figures.style import to_svg
 from isoscope.figures.tokens import PAIRS, PARTS, cosine_maps, cosine_summary
 
-EXPECTED = {"fused": {"same position": 0.67, "neither": 0.34}}
-
 
 def cosines(n: int, seed: int) -> NDArray[np.float64]:
     points = np.random.default_rng(seed).normal(size=(n, 5))
@@ -100,25 +98,13 @@ def test_one_seed_has_no_bar() -> None:
     assert {reach for _, reach, _ in points(cosine_summary(table(seeds=1)).axes[0])} == {0.0}
 
 
-def test_theory_is_drawn_only_where_it_is_given() -> None:
-    def strokes(figure: Figure) -> dict[str, list[float]]:
-        found = {
-            axes.get_title(loc="left"): [line for line in axes.lines if line.get_gid() == "expected"]
-            for axes in figure.axes
-        }
-        return {title: [float(line.get_xdata()[0]) for line in lines] for title, lines in found.items() if lines}
-
-    assert strokes(cosine_summary(table())) == {}
-    assert strokes(cosine_summary(table(), expected=EXPECTED)) == {"Fused": [0.67, 0.34]}
-
-
 def test_the_legend_says_n_and_when() -> None:
     found = [text.get_text() for text in cosine_summary(table(seeds=1)).legends[0].get_texts()]
     assert found == ["additive, n = 1 seed", "fft, n = 1 seed", "first snapshot (update 0)", "chosen epoch (update 8)"]
 
 
 def test_equal_data_give_equal_bytes() -> None:
-    assert to_svg(cosine_summary(table(), expected=EXPECTED)) == to_svg(cosine_summary(table(), expected=EXPECTED))
+    assert to_svg(cosine_summary(table())) == to_svg(cosine_summary(table()))
     assert to_svg(cosine_maps([("a", cosines(9, 0))])) == to_svg(cosine_maps([("a", cosines(9, 0))]))
 
 

@@ -1,6 +1,6 @@
 """The source's Figures 7 and 8: cosines of tokens after the embedding block, and what each hidden dimension holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,11 +61,10 @@ def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence
     return figure
 
 
-def cosine_summary(cosines: pd.DataFrame, *, expected: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
+def cosine_summary(cosines: pd.DataFrame) -> Figure:
     """Mean cosine by kind of pair, a panel per part of the block: hollow at the first snapshot, filled at the chosen.
 
-    A row per kind and arm, mean over seeds with ± 1 sd. `expected`: what theory gives for parts that are added, by part
-    and kind (`{"fused": {"same position": 0.67}}`), a dashed stroke. Raises `ValueError` for two studies.
+    A row per kind and arm, mean over seeds with ± 1 sd. Raises `ValueError` for two studies.
     """
     table = ends(prepared(cosines, "part", "pairs", "cosine"))
     arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
@@ -83,16 +82,6 @@ def cosine_summary(cosines: pd.DataFrame, *, expected: Mapping[str, Mapping[str,
                 for index, arm in enumerate(arms):
                     y = row + (index - (len(arms) - 1) / 2) * step
                     _pair(axes, means, (part, kind, arm), y, index)
-                if expected is not None and kind in expected.get(part, {}):
-                    at = expected[part][kind]
-                    axes.plot(
-                        [at, at],
-                        [row - 0.45, row + 0.45],
-                        color=INK,
-                        linestyle=(0, (3, 1.5)),
-                        linewidth=1.1,
-                        gid="expected",
-                    )
             axes.axvline(0, color=INK, linewidth=0.6, alpha=0.5)
             axes.set_title(PARTS[part], fontsize=8.5)
             axes.set_xlabel("Mean cosine", fontsize=8)
@@ -100,7 +89,7 @@ def cosine_summary(cosines: pd.DataFrame, *, expected: Mapping[str, Mapping[str,
             axes.grid(visible=True, axis="x")
         panels[0].set_yticks(range(len(PAIRS)), PAIRS.values())
         panels[0].set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
-        figure.legend(handles=_legend(table, arms, expected), loc="outside lower center", ncols=3, fontsize=7.5)
+        figure.legend(handles=_legend(table, arms), loc="outside lower center", ncols=3, fontsize=7.5)
     return figure
 
 
@@ -123,7 +112,7 @@ def _pair(axes: Axes, means: pd.DataFrame, place: tuple[str, str, str], y: float
             )
 
 
-def _legend(table: pd.DataFrame, arms: Sequence[str], expected: object) -> list[Line2D]:
+def _legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
     handles = []
     for index, arm in enumerate(arms):
         colour, marker = look(index)
@@ -133,16 +122,5 @@ def _legend(table: pd.DataFrame, arms: Sequence[str], expected: object) -> list[
         fill, size = ("none", 5.2) if moment == "first" else (INK, 3.2)
         handles.append(
             Line2D([], [], color=INK, marker="o", markersize=size, markerfacecolor=fill, linestyle="", label=name)
-        )
-    if expected:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=INK,
-                linestyle=(0, (3, 1.5)),
-                linewidth=1.1,
-                label="expected where independent parts are added",
-            )
         )
     return handles
