@@ -93,6 +93,12 @@ def test_a_list_of_snapshots_that_is_none_is_refused(tmp_path: Path, text: str) 
     refused(lambda: Trajectory(tmp_path), str(tmp_path / SNAPSHOTS), "not a list of snapshots")
 
 
+@pytest.mark.parametrize("kept", [[], [one for one in STEPS if one.step is None]], ids=["none", "the twin alone"])
+def test_a_list_without_a_trained_snapshot_is_refused(tmp_path: Path, kept: list[Snapshot]) -> None:
+    write_snapshots(tmp_path, kept, {})
+    refused(lambda: Trajectory(tmp_path), str(tmp_path / SNAPSHOTS), "no snapshot of a training run in it")
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     refused(lambda: Trajectory(tmp_path / "nowhere"), "snapshots.json: no such file")
 

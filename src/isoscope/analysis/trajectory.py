@@ -38,7 +38,7 @@ class Snapshot(NamedTuple):
 class Trajectory:
     """The hidden states of one run over its snapshots, by step; nothing is in memory until it is asked for.
 
-    Raises `InputError` where the folder is none.
+    Raises `InputError` where the folder is none, and where nothing but a random twin is in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,6 +51,8 @@ class Trajectory:
             raise InputError(f"{folder / SNAPSHOTS}: no such file; run: isoscope repro") from None
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{folder / SNAPSHOTS}: not a list of snapshots ({error}); run: isoscope repro") from None
+        if not self.trained:
+            raise InputError(f"{folder / SNAPSHOTS}: no snapshot of a training run in it; run: isoscope repro")
 
     @cached_property
     def probe(self) -> pd.DataFrame:

@@ -33,8 +33,8 @@ class Extraction(Section):
     """Sentences at most; null for the whole share."""
     words: Count
     """Words looked at, at least: all those of so many sentences as hold them."""
-    block: Count
-    """Sentences whose tokens' embedding parts are kept."""
+    block: Annotated[int, Field(ge=5)]
+    """Sentences whose tokens' embedding parts are kept; what is read back from them is judged in five folds."""
     attended: Count
     """Sentences of the attention pass."""
     gradients: Annotated[int, Field(ge=2)]

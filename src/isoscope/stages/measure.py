@@ -11,6 +11,7 @@ from tqdm import tqdm
 from isoscope import paths, plugins
 from isoscope.analysis.catalogue import Asked, analysed
 from isoscope.analysis.dynamics import feature_dynamics
+from isoscope.analysis.enough import check_enough
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.learning import learning_table
 from isoscope.analysis.parquet import write_parquet
@@ -57,6 +58,7 @@ def _of_run(
             run.begin(device="cpu", threads=measures.threads, precision="fp64")
             run.work.mkdir(parents=True, exist_ok=True)
             trajectory = Trajectory(states)
+            check_enough(trajectory, folds=measures.probes.folds, neighbours=measures.neighbours)
             with threadpool_limits(measures.threads):
                 for name, table in _tables(trajectory, measures, run, stop, data):
                     write_parquet(table, run.work / f"{name}.parquet")
