@@ -4,6 +4,7 @@ Cosines of tokens after the block (the source's heat-map, and as numbers), spect
 control of permuted axes, values over the hidden dimensions, and the fusion's kernel as a filter.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,25 +44,14 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
         "neither": pairs & ~same_word & (apart > NEAR),
     }
     rows: list[dict[str, Any]] = []
-    for snapshot in run.snapshots:
-        arrays = run.arrays(snapshot)
-        for part in PARTS:
-            if part in arrays.names:
-                unit = units(arrays.whole(part)[inner])
-                cosines = unit @ unit.T
-                for kind, chosen in kinds.items():
-                    count = int(chosen.sum())
-                    mean = float(cosines[chosen].mean()) if count else float("nan")
-                    rows.append(
-                        {
-                            **_who(snapshot),
-                            "part": part.removeprefix("block_"),
-                            "pairs": kind,
-                            "cosine": mean,
-                            "n": count,
-                        }
-                    )
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+    for who, points in _parts(run, run.snapshots):
+        unit = units(points[inner])
+        cosines = unit @ unit.T
+        for kind, chosen in kinds.items():
+            count = int(chosen.sum())
+            mean = float(cosines[chosen].mean()) if count else float("nan")
+            rows.append({**who, "pairs": kind, "cosine": mean, "n": count})
+    return _frame(rows)
 
 
 def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
@@ -98,53 +88,40 @@ def leaving(arrays: Arrays) -> str | None:
 def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
     """Spectral flatness and near-dead share for each snapshot and part, and both with the hidden axes permuted."""
     rows = []
-    for snapshot in run.snapshots:
-        arrays = run.arrays(snapshot)
-        for part in PARTS:
-            if part in arrays.names:
-                points = arrays.whole(part)
-                found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
-                rows.append(
-                    {
-                        **_who(snapshot),
-                        "part": part.removeprefix("block_"),
-                        "flatness": found.flatness,
-                        "dead": found.dead,
-                        "flatness_permuted": control.flatness,
-                        "dead_permuted": control.dead,
-                        "n": len(points),
-                        "d": points.shape[1],
-                    }
-                )
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+    for who, points in _parts(run, run.snapshots):
+        found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
+        rows.append(
+            {
+                **who,
+                "flatness": found.flatness,
+                "dead": found.dead,
+                "flatness_permuted": control.flatness,
+                "dead_permuted": control.dead,
+                "n": len(points),
+                "d": points.shape[1],
+            }
+        )
+    return _frame(rows)
 
 
 def magnitude_table(run: Trajectory) -> pd.DataFrame:
     """Root mean squared magnitude of each frequency, over a mean of 1, by part, of the snapshots of `_ends`."""
     rows = []
-    for snapshot in _ends(run):
-        arrays = run.arrays(snapshot)
-        for part in PARTS:
-            if part in arrays.names:
-                points = arrays.whole(part)
-                found = fourier(points).magnitude
-                named = {**_who(snapshot), "part": part.removeprefix("block_"), "n": len(points)}
-                frequency, magnitude = np.arange(1, len(found) + 1), found / found.mean()
-                rows.append(pd.DataFrame({**named, "frequency": frequency, "magnitude": magnitude}))
+    for who, points in _parts(run, _ends(run)):
+        found = fourier(points).magnitude
+        frequency, magnitude = np.arange(1, len(found) + 1), found / found.mean()
+        rows.append(pd.DataFrame({**who, "n": len(points), "frequency": frequency, "magnitude": magnitude}))
     return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
 def weight_table(run: Trajectory) -> pd.DataFrame:
     """The fusion's kernel at each snapshot, a weight a row: source, place along tokens and hidden axis (0: middle)."""
     rows = []
-    for snapshot in run.trained:
-        arrays = run.arrays(snapshot)
-        if "kernel" in arrays.names:
-            weights = arrays.whole("kernel")
-            for (source, token, hidden), weight in np.ndenumerate(weights):
-                place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
-                rows.append({**_who(snapshot), "source": _sources(weights)[source], **place, "weight": float(weight)})
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+    for who, weights in _kernels(run):
+        for (source, token, hidden), weight in np.ndenumerate(weights):
+            place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
+            rows.append({**who, "source": _sources(weights)[source], **place, "weight": float(weight)})
+    return _frame(rows)
 
 
 def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
@@ -154,20 +131,32 @@ def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
 def kernel_table(run: Trajectory) -> pd.DataFrame:
     """Where the energy of the fusion's kernel lies at each snapshot; empty without a kernel."""
     rows = []
+    for who, weights in _kernels(run):
+        energy = kernel_energy(weights)
+        for source, name in enumerate(_sources(weights)):
+            shares = {place: float(share[source]) for place, share in energy._asdict().items()}
+            rows.append({**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))})
+    return _frame(rows)
+
+
+def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """The fusion's kernel of each snapshot of training that has one."""
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
         if "kernel" in arrays.names:
-            weights = arrays.whole("kernel")
-            energy = kernel_energy(weights)
-            for source, name in enumerate(_sources(weights)):
-                rows.append(
-                    {
-                        **_who(snapshot),
-                        "source": name,
-                        **{place: float(share[source]) for place, share in energy._asdict().items()},
-                        "norm": float(np.linalg.norm(weights[source])),
-                    }
-                )
+            yield _who(snapshot), arrays.whole("kernel")
+
+
+def _parts(run: Trajectory, snapshots: Iterable[Snapshot]) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """The tokens of each part of the block that a snapshot has, `[T, d]`."""
+    for snapshot in snapshots:
+        arrays = run.arrays(snapshot)
+        for part in PARTS:
+            if part in arrays.names:
+                yield {**_who(snapshot), "part": part.removeprefix("block_")}, arrays.whole(part)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
@@ -185,7 +174,7 @@ def gradient_table(run: Trajectory) -> pd.DataFrame:
                     noise = spread / norm if norm > 0 else float("nan")
                     found = {"mean": norm, "variance": spread, "noise": noise, "n": int(n)}
                     rows.append({**_who(snapshot), "part": part, **found})
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+    return _frame(rows)
 
 
 def dimension_table(run: Trajectory) -> pd.DataFrame:
