@@ -71,3 +71,9 @@ def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
         ]
     )
     assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
+
+
+def test_one_arm_alone_differs_from_none() -> None:
+    found = differences(figures(additive=0.0), confidence=0.95, power=0.8)
+    assert len(found) == 0
+    assert set(differences(figures(additive=0.0, fft=1.0), confidence=0.95, power=0.8)) == set(found)

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from isoscope.figures.gradients import gradient_noise, power
 from isoscope.figures.style import WIDTH, to_svg
+from isoscope.stages.pictures import drawable
 
 STEPS = (0, 1, 10, 100)
 
@@ -108,3 +109,13 @@ def test_refusals() -> None:
         gradient_noise(table(arms=("additive",)).query("part == 'fusion'"))
     with pytest.raises(ValueError, match="columns expected in the table: noise"):
         gradient_noise(table().drop(columns="noise"))
+
+
+def test_noise_alone_is_no_picture_of_a_study() -> None:
+    made = table()
+    assert drawable("gradients", made)
+    alone = made.assign(noise=np.nan)
+    assert not drawable("gradients", alone)
+    assert drawable("kernel", alone)
+    with pytest.raises(ValueError, match="no part of the block has gradients"):
+        gradient_noise(alone)

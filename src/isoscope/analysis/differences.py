@@ -12,6 +12,11 @@ GEOMETRY = (
     *("avg_sim", "a_1", "a_1_centred", "effective_rank", "isoscore_unbiased", "two_nn_at_n"),
 )
 
+COLUMNS = [
+    *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "low", "high", "p", "detectable"),
+    "p_holm",
+]
+
 
 def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The figures that arms are compared by, each run's at its chosen epoch: arm, seed, figure, value.
@@ -55,7 +60,7 @@ def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd
     """Each arm's figures less the first arm's over the seeds both have: mean, paired-t interval, p, what is detectable.
 
     Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, low, high, p, p_holm, detectable. p is
-    corrected by Holm over the whole table. Fewer than three seeds give no interval.
+    corrected by Holm over the whole table. Fewer than three seeds give no interval, one arm alone gives no rows.
     """
     first = figures["arm"].iloc[0]
     wide = figures.pivot_table(index="figure", columns=["arm", "seed"], values="value", sort=False)
@@ -82,7 +87,7 @@ def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd
                     "detectable": effect * test.sd if test.sd else np.nan,
                 }
             )
-    found = pd.DataFrame(rows)
+    found = pd.DataFrame(rows, columns=COLUMNS)
     tested = found["p"].notna()
     found.loc[tested, "p_holm"] = holm(found.loc[tested, "p"].tolist())
     return found

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from isoscope.analysis.parquet import write_parquet
 from isoscope.corpora.probe import ProbeSet
 from isoscope.corpora.treebank import Treebank
 from isoscope.errors import InputError
@@ -149,15 +149,14 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             ),
         },
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        pq.write_table(pa.table(table), folder / name, compression="zstd")
+        write_parquet(pd.DataFrame(table), folder / name)
 
 
 def write_treebank(folder: Path, bank: Treebank) -> None:
     """Write what is known of a treebank's words."""
     columns = {"sentence": bank.sentence, "text": bank.text, "tag": bank.tag, "depth": bank.depth}
-    pq.write_table(pa.table(columns), folder / TREEBANK, compression="zstd")
+    write_parquet(pd.DataFrame(columns), folder / TREEBANK)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:

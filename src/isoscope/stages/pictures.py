@@ -100,7 +100,7 @@ def pictures(
         "learning": learning.learning_curves,
     }
     for table, draw in optional.items():
-        if table in tables and len(tables[table]):
+        if table in tables and drawable(table, tables[table]):
             yield table, draw(tables[table])
     if (staged["stage"].notna()).any():
         yield "probing-stages", probing.probing_curves(staged, tables["baselines"])
@@ -117,6 +117,11 @@ def pictures(
         yield "heads", attention.attention_heads(tables["attention"])
     if panels := list(_responses(one)):
         yield "kernel-response", spectrum.kernel_response(panels)
+
+
+def drawable(name: str, table: pd.DataFrame) -> bool:
+    """Whether a table holds what its picture shows: a gradient that is noise alone has no ratio, and so no curve."""
+    return len(table) > 0 and (name != "gradients" or bool(table["noise"].gt(0).any()))
 
 
 def _spread(run: Trajectory) -> list[str]:
