@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Two processes are the optimum on two cores and plenty on more; each holds torch (about 500 MB).
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

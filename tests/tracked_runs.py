@@ -1,9 +1,10 @@
 """Records as a run writes them, and all that MLflow shows of a run, to compare."""
 
 import json
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,17 @@ class Following:
         self.thread.join(600)
         self.seconds = time.monotonic() - began
         return self.unsent
+
+
+def start_together(children: Sequence[subprocess.Popen[str]]) -> None:
+    """Wait until each has said that it is ready, then let all go."""
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 600) -> None:

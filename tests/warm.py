@@ -148,6 +148,8 @@ def _answer(connection: socket.socket, python: str) -> NoReturn:
 
 def _run(request: dict[str, Any], files: list[int], python: str) -> NoReturn:
     """Be the command: its files, folder, environment, path and words."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # not as the tests were started, with nohup or in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor, file in enumerate(files):
         os.dup2(file, descriptor)
         os.close(file)

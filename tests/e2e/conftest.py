@@ -28,6 +28,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         if not ended.exists():
             project = make(folder)
             first = project.cold.isoscope("repro")
+            project.isoscope("mirror")  # what a loaded machine may have left
             project.commit("Results")
             ended.write_text(json.dumps(first))
     return Finished(Project(folder), Done(*json.loads(ended.read_text())))

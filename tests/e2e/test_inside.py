@@ -44,6 +44,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             project.isoscope("profile", "tiny")
             project.commit("With snapshots")
             first = project.isoscope("repro")
+            project.isoscope("mirror")  # what a loaded machine may have left
             project.commit("Results")
             ended.write_text(json.dumps(first))
     return Finished(Project(folder), Done(*json.loads(ended.read_text())))

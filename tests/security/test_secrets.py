@@ -109,6 +109,6 @@ def test_neither_record_nor_diff_ever_holds_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["secret" * 20_000, "a" * 100_000, "https://" + "x" * 100_000, "token=" * 20_000])
 def test_hostile_text_takes_no_time(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     scrub(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

@@ -14,7 +14,7 @@ from isoscope.tracking.mirror import Mirror, Sent, mirror, mirror_record
 from isoscope.tracking.mlflow import RefusedError, Server, UnreachableError, connect
 from isoscope.tracking.provenance import Git
 from isoscope.tracking.record import Tail, read
-from tracked_runs import DIGEST, log_epochs, shown, start, write_record
+from tracked_runs import DIGEST, log_epochs, shown, start, start_together, write_record
 
 
 @pytest.fixture
@@ -133,30 +133,33 @@ def test_killed_before_any_request_a_replay_completes_the_same(
 
 
 CHILD = """
-import os, sys, time
+import sys
 from pathlib import Path
-from isoscope.tracking.mirror import connect, mirror_record
+from isoscope.tracking import mirror, mlflow
 from isoscope.tracking.record import read
-root, at = Path(sys.argv[1]), float(sys.argv[2])
-time.sleep(max(0, at - time.time()))
-server = connect(None, root)
-for path in map(Path, sys.argv[3:]): print(mirror_record(server, read(path)).run_id)
+mirror.LOCK_SECONDS = 600
+mlflow._lock.__defaults__ = (600.0,)  # each waits for the others, also where the machine has little time for them
+print("ready", flush=True)
+sys.stdin.readline()
+server = mlflow.connect(None, Path(sys.argv[1]))
+for path in map(Path, sys.argv[2:]): print(mirror.mirror_record(server, read(path)).run_id)
 """
 
 
 def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
     shared = write_record(tmp_path, digest="aa" * 32, epochs=1)
     own = [write_record(tmp_path, digest=f"b{number}" * 32, epochs=1, seed=number) for number in range(4)]
-    start_at = str(time.time() + 4)
     children = [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), start_at, str(shared), str(path)],
+            [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), str(shared), str(path)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for path in own
     ]
+    start_together(children)
     said = [child.communicate(timeout=600) for child in children]
     assert [child.returncode for child in children] == [0] * 4, said
     ids = [text.split() for text, _ in said]
