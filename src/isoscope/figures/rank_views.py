@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from isoscope.figures.snapshots import (
     TWIN,
@@ -60,6 +60,11 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
                 if own.empty:
                     hatched(axes, "vectors shared")
                 axes.set(xscale="log", yscale="log", xlim=(0.9, most * 1.1), ylim=(SMALLEST, 1.4))
+                for axis in (axes.xaxis, axes.yaxis):
+                    axis.set_major_locator(LogLocator(10))
+                    axis.set_major_formatter(lambda value, _: f"{value:g}")
+                    axis.set_minor_formatter(NullFormatter())
+                axes.set_xticks([one for one in (1, 2, 5, 10, 20, 50) if one <= most])
             row[0].set_ylabel(f"{called}\nsingular value / largest", fontsize=7.5)
         _finish(figure, panels, table, arms, "Component", {f"layer {one}": place for place, one in enumerate(layers)})
     return figure
