@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,16 +26,25 @@ _ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
 os.environ.setdefault(LOGS, tempfile.mkdtemp(prefix="isoscope-attempts-"))
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["isoscope.stages.train", "isoscope.stages.prepare", "isoscope.stages.report", __name__]
-)
+_STAGES = ("train", "prepare", "report", "extract", "measure", "explore")
+_CONTEXT.set_forkserver_preload([*(f"isoscope.stages.{one}" for one in _STAGES), "isoscope.cli", __name__, "warmed"])
+PICTURES = 1
+"""Pictures that `explore` draws here: each is written in the same way, and drawing all of them takes minutes."""
+
+
+class Write(NamedTuple):
+    """A durable write by its point, its path below the project, and how many of the like come before it."""
+
+    point: str
+    path: str
+    nth: int
 
 
 class Fault(NamedTuple):
-    """What happens at the durable write number `at` (from 0); `lasting`: at every later one too."""
+    """What happens at the durable write `at`, by number (from 0) or name; `lasting`: at every later one too."""
 
     action: Action
-    at: int
+    at: int | Write
     lasting: bool = False
 
 
@@ -66,6 +76,11 @@ def attempt(folder: Path, *words: str, fault: Fault | None = None, seconds: floa
     seen = _log(folder, ".points").read_text("utf-8").splitlines()
     points = [(point, path) for point, _, path in (line.partition(" ") for line in seen)]
     return Ended(process.exitcode, _log(folder, ".err").read_text("utf-8"), points)
+
+
+def named(points: list[tuple[str, str]], folder: Path) -> Write:
+    """The last of these writes by name."""
+    return Write(points[-1][0], points[-1][1].removeprefix(f"{folder}/"), points.count(points[-1]) - 1)
 
 
 def _described(fault: Fault | None) -> str:
@@ -104,21 +119,26 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
     os.environ["ISOSCOPE_FOLLOWED"] = "1"  # MLflow has tests of its own
     os.environ["ISOSCOPE_OWN_TREE"] = "1"  # the sources imported here, not the project's copy of them
     descriptor = os.open(_log(folder, ".points"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    count = 0
+    seen: list[tuple[str, str]] = []
+    struck = False
 
     def hook(event: str, arguments: tuple[str, ...]) -> None:
-        nonlocal count
+        nonlocal struck
         if event != EVENT:
             return
         os.write(descriptor, f"{arguments[0]} {arguments[1]}\n".encode())
-        here, count = count, count + 1
-        if fault is not None and (here == fault.at or (fault.lasting and here > fault.at)):
+        seen.append((arguments[0], arguments[1]))
+        if fault is not None and (fault.at in (len(seen) - 1, named(seen, folder)) or (struck and fault.lasting)):
+            struck = True
             _strike(fault.action, arguments[1])
 
     sys.addaudithook(hook)
     sys.argv = ["isoscope", *words]
     from isoscope.cli import main
+    from isoscope.stages import explore
 
+    every = explore.pictures
+    explore.pictures = lambda *tables: islice(every(*tables), PICTURES)  # type: ignore[assignment]
     main()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import kit
 import pytest
 from kit import Action, Ended, Fault
+from looks import Look, ends_as, finished, look, struck
 
 from isoscope.sealing import fault as damage
 from isoscope.tracking.provenance import file_md5s
@@ -194,3 +195,75 @@ def test_a_profile_is_laid_or_not(prepared: Project, fresh: Fresh, action: Actio
         assert project.text("params.yaml") in (before, after)
         kit.attempt(project.folder, "profile", "--reset")
         assert project.text("params.yaml") == before
+
+
+SETTINGS = {
+    "fusion: [additive, conv2d]": "fusion: [conv2d]",
+    "    epochs: false\n": "    epochs: true\n",
+    "names: [anisotropy, isoscore, similarity, classes]": "names: [isoscore]",
+    "vectors: [first, words]": "vectors: [first]",
+    "folds: 5": "folds: 2",
+}
+PAGE = (
+    *("--text", "texts/order.jsonl", "--column", "text", "--out", "geometry", "--measure", "isoscore"),
+    *("--vectors", "first", "--subsample", "16", "--draws", "3", "--sentences", "40", "--words", "20"),
+)
+LOOKS = ("extract", "measure", "explore", "geometry")
+CHAIN = (("kill", False), ("full", False), ("full", True))
+
+
+@pytest.fixture(scope="module")
+def looks(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Look]:
+    """Each command that looks inside the models of a study of one arm, after those that it needs."""
+    folder = tmp_path_factory.mktemp("looks")
+    project = prepared.copy(folder / "trained")
+    for old, new in SETTINGS.items():
+        project.edit("params.yaml", old, new)
+    project.commit("A study of one arm, with snapshots")
+    assert kit.attempt(project.folder, *TRAIN).code == 0
+    best = next((project.output("conv2d") / "checkpoints").iterdir()).relative_to(project.folder)
+    found = {"geometry": look(project, folder / "geometry", "geometry", f"./{best}", *PAGE)}
+    for words in (("extract", "fusion", "conv2d"), ("measure", "fusion", "conv2d"), ("explore", "fusion")):
+        found[words[0]] = look(project, folder / words[0], *words)
+        project = found[words[0]].after
+    return found
+
+
+@pytest.mark.parametrize("command", LOOKS)
+def test_looking_inside_is_struck_at_a_durable_write(
+    looks: dict[str, Look], tmp_path: Path, exhaustive: bool, command: str
+) -> None:
+    """Killed, the disk full at this write, and full from it on, in this or another order; then left in peace."""
+    one, kept = looks[command], 0
+    every = [at for at, write in enumerate(one.writes) if write.point in ("states", "table")]
+    for at in range(len(one.writes)) if exhaustive else (every[len(every) // 3],):
+        project = one.before.copy(tmp_path / f"project-{at}")
+        for action, lasting in (*CHAIN[at % 3 :], *CHAIN[: at % 3]):
+            ended = struck(one, project, Fault(action, one.writes[at], lasting))  # type: ignore[arg-type]
+            assert (ended.code == -9) == (action == "kill") or ended.code == 0
+        kept += len(ends_as(one, project))
+        project.run("rm", "-rf", str(project.folder))
+    assert kept, "there was something that need not be done again"
+
+
+@pytest.mark.parametrize("command", ["extract", "measure"])
+def test_looking_inside_is_asked_to_stop(
+    looks: dict[str, Look], tmp_path: Path, exhaustive: bool, command: str
+) -> None:
+    one = looks[command]
+    every = [at for at, write in enumerate(one.writes) if write.point in ("states", "table")]
+    stopped = 0
+    for at in range(len(one.writes)) if exhaustive else (every[1],):
+        project = one.before.copy(tmp_path / f"project-{at}")
+        ended = struck(one, project, Fault("terminate", one.writes[at]))
+        assert ended.code in (143, 0, -15), "stopped well; ended first; or struck before the stage listens"
+        if ended.code == 143:
+            stopped += 1
+            (digest,) = one.after.records().keys() - one.before.records().keys()
+            assert project.records()[digest].status == "KILLED"
+            assert "the same command" in ended.err.splitlines()[-1]
+            kept = command == "extract" and at >= every[0]
+            assert not kept or finished(project), "the snapshot under way is kept"
+        ends_as(one, project)
+        project.run("rm", "-rf", str(project.folder))
+    assert stopped
