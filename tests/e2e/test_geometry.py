@@ -23,6 +23,7 @@ def size(cell):
 ROOT = Path(__file__).parents[2]
 OWN = ("--text", "reviews.csv", "--column", "review")
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--threads", "1")
+SOME = ("--measure", "anisotropy", "--measure", "similarity")
 
 
 def isoscope(folder: Path, *words: str, code: int = 0, before: str = "") -> subprocess.CompletedProcess[str]:
@@ -48,9 +49,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(*more: str) -> tuple[str, ...]:
+def command(*more: str, measures: tuple[str, ...] = SOME) -> tuple[str, ...]:
     text = ("--text", "reviews.csv", "--column", "review", "--labels", "label")
-    return ("geometry", "encoder", "decoder", *text, "--out", "page", *FEW, *more)
+    return ("geometry", "encoder", "decoder", *text, "--out", "page", *FEW, *measures, *more)
 
 
 def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_second_call_imports_no_transformers_and_computes_nothing(place: Path)
 def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     (place / "size.py").write_text(PLUGIN, "utf-8")
     made = set((place / "page/cache/tables").iterdir())
-    isoscope(place, *command("--plugin", "size.py"), before="sys.modules['transformers'] = None")
+    isoscope(place, *command("--plugin", "size.py", "--measure", "size"), before="sys.modules['transformers'] = None")
     new = set((place / "page/cache/tables").iterdir()) - made
     assert len(new) == 2, "one for each checkpoint"
     assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
@@ -142,7 +143,10 @@ def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str)
 
 
 def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> None:
-    isoscope(place, *command("--sentences", "12", "--out", "small", "--analysis", "measures"))
+    isoscope(
+        place,
+        *command("--sentences", "12", "--out", "small", "--analysis", "measures", measures=("--measure", "shape")),
+    )
     page = (place / "small/index.html").read_text("utf-8")
     assert "points in 16 dimensions" in page
     assert "no shape: points: 12, but this measure needs at least 25" in page

@@ -42,8 +42,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder, a decoder, and sentences in two columns with two kinds of classes."""
     folder = tmp_path_factory.mktemp("anywhere")
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    wide = [("wide", bert(2, hidden_size=32))]
     mamba = MambaModel(MambaConfig(vocab_size=200, **sizes))
-    for name, model in (("encoder", bert()), ("other", bert(1)), ("decoder", gpt2()), ("recurrent", mamba)):
+    for name, model in (("encoder", bert()), ("other", bert(1)), ("decoder", gpt2()), ("recurrent", mamba), *wide):
         model.save_pretrained(folder / name)
         pieces(folder / name)
     table = sentences().to_pandas()
@@ -207,10 +208,12 @@ def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path,
     made(place, tmp_path, name="recurrent decoder", analyses=asked)
     notes = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["notes"]
     assert {(one["checkpoint"], one["analysis"]) for one in notes} == {
-        ("recurrent", "attention"), ("recurrent", "embedding"), ("recurrent", "spectrum"),
+        ("recurrent", "attention"), ("recurrent", "embedding"),
     }  # fmt: skip
     said = (tmp_path / "index.html").read_text("utf-8")
     assert "recurrent: no attention: attention: MambaModel gives none" in said
+    assert "recurrent: no table of positions" in said
+    assert "decoder: no " not in said
     for name in ("attention", "cosines", "spectrum"):
         assert set(pd.read_parquet(tmp_path / f"{name}.parquet")["checkpoint"]) == {"decoder"}
     before = kept(tmp_path, "states")
@@ -222,13 +225,15 @@ def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path
     found = {}
     for alignment in ("procrustes", "sign"):
         out = tmp_path / alignment
-        made(place, out, name="encoder other decoder", analyses=("planes",), alignment=alignment)
-        found[alignment] = (pd.read_parquet(out / f"{name}.parquet") for name in ("planes", "frames"))
+        made(place, out, name="encoder other decoder wide", analyses=("planes",), vectors=(), alignment=alignment)
+        found[alignment] = [pd.read_parquet(out / f"{name}.parquet") for name in ("planes", "frames")]
     distances = {}
     for alignment, (points, frames) in found.items():
-        assert frames.groupby("checkpoint")["group"].unique().map(list).to_dict() == {
-            "encoder": [0], "other": [0], "decoder": [1],
-        }  # fmt: skip
+        together = frames.groupby("group")["checkpoint"].unique().map(sorted)
+        kinds = frames.groupby("group")["vectors"].first()
+        assert sorted(map(tuple, together[kinds == "first"])) == [("encoder", "other"), ("wide",)]
+        assert sorted(map(tuple, together[kinds == "mean"])) == [("decoder", "encoder", "other"), ("wide",)]
+        assert sorted(map(tuple, together[kinds == "last"])) == [("decoder",)]
         own = frames[(frames["vectors"] == "mean") & frames["checkpoint"].isin(["encoder", "other"])]
         angles = own.set_index(["checkpoint", "layer"])["angle_1"]
         assert angles["encoder"].max() < 1e-3 < 5 < angles["other"].min()
@@ -241,7 +246,7 @@ def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path
 
 
 def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_path: Path) -> None:
-    made(place, tmp_path, name="decoder", analyses=("probing",))
+    made(place, tmp_path, name="decoder", analyses=("probing",), vectors=())
     table = pd.read_parquet(tmp_path / "probing.parquet")
     assert set(table["vectors"]) == {"last", "mean", "words"}
     assert set(table.loc[table["vectors"] == "last", "task"]) == {"label", "first token", "length", "bigram shift"}

@@ -18,7 +18,17 @@ from isoscope.code import PACKAGE
 from isoscope.figures.scales import SCALES, Scale
 from isoscope.figures.style import WIDTH, to_png, to_svg
 from isoscope.report.geometry_block import embedding, spectrum, topology
-from isoscope.report.geometry_sections import GROUPS, Section, Tables, attention, measures, planes, probing, sizes
+from isoscope.report.geometry_sections import (
+    GROUPS,
+    KINDS,
+    Section,
+    Tables,
+    attention,
+    measures,
+    planes,
+    probing,
+    sizes,
+)
 from isoscope.report.numbers import score
 from isoscope.report.page import environment
 from isoscope.report.svg import inline
@@ -30,14 +40,14 @@ SECTIONS: dict[str, Callable[[Tables, Mapping[str, Any]], Iterator[Section]]] = 
     "probing": probing,
     "attention": attention,
     "token_cosines": embedding,
-    "spectrum": spectrum,
+    "singular_values": spectrum,
     "bars": topology,
 }
 """Parts of the page, in order, by the table that each is made of."""
 FIGURES = (
     *(group.split()[0].lower() for group in GROUPS),
     *("planes", "probing", "learning", "attention", "heads", "cosine_maps", "cosines", "dimensions", "evidence"),
-    *("magnitudes", "diagrams", "barcodes"),
+    *("singular", "magnitudes", "diagrams", "barcodes"),
 )
 NAMES = re.compile(rf"({'|'.join(FIGURES)})(-\w+)*\.(svg|png)")
 """What files of figures are called: any other in their folder is not of a page."""
@@ -96,6 +106,7 @@ def page(out: Path) -> Path:
             version=__version__,
             facts=facts,
             parts=parts,
+            kinds=KINDS,
             rows=_last_layer(tables["geometry"]) if "geometry" in tables else [],
             notes=_notes(tables, facts),
         )

@@ -10,6 +10,7 @@ from isoscope.figures.dimensions import hidden_dimensions
 from isoscope.figures.evidence import embedding_evidence
 from isoscope.figures.magnitudes import frequency_magnitudes
 from isoscope.figures.persistence import barcodes, persistence_diagrams
+from isoscope.figures.rank_views import singular_spectra
 from isoscope.figures.tokens import PARTS, cosine_maps, cosine_summary
 from isoscope.report.geometry_sections import KINDS, Numbers, Section, Sketch, Tables
 from isoscope.report.numbers import score
@@ -81,25 +82,42 @@ def _outliers(dimensions: pd.DataFrame) -> Numbers:
     return Numbers(said, columns, rows)
 
 
-def spectrum(tables: Tables, _: Mapping[str, Any]) -> Iterator[Section]:
-    """Fourier spectra along the hidden index."""
-    magnitudes, table = tables["magnitudes"], tables["spectrum"]
-    caption = "Magnitude by frequency along the hidden index, over a mean of 1, of each part of the embedding block."
-    draw = partial(frequency_magnitudes, magnitudes)
+def spectrum(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
+    """Singular values of sentences' vectors, and Fourier spectra of the embedding block along the hidden index."""
+    figures: list[Sketch] = []
+    numbers: list[Numbers] = []
+    positioned: set[str] = set()
+    lead = ""
+    for kind, own in tables["singular_values"].groupby("vectors", sort=False):
+        caption = f"Singular values of {KINDS[str(kind)]} over the largest one, by layer."
+        figures.append(Sketch(f"singular-{kind}", own, partial(singular_spectra, own, vectors=str(kind)), caption))
+    if "spectrum" in tables:
+        table, magnitudes = tables["spectrum"], tables["magnitudes"]
+        positioned = set(table.loc[table["part"] == "position", "checkpoint"])
+        lead = "A spectrum along the hidden index means something only where permuting the hidden axes changes it. "
+        caption = (
+            "Magnitude by frequency along the hidden index, over a mean of 1, of each part of the embedding block."
+        )
+        figures.append(Sketch("magnitudes", magnitudes, partial(frequency_magnitudes, magnitudes), caption))
+        numbers.append(_flatness(table))
+    if lacking := [name for name in facts["checkpoints"] if name not in positioned]:
+        lead += f"{', '.join(lacking)}: no table of positions (none, or rotary or relative ones), so nothing is fused."
+    yield Section("spectrum", "Spectrum", lead, figures, numbers)
+
+
+def _flatness(spectrum: pd.DataFrame) -> Numbers:
     rows = [
         [
             *(row["checkpoint"] if row["best"] else f"{row['checkpoint']}, random", PARTS[row["part"]]),
             *(row[name] for name in ("flatness", "flatness_permuted", "dead", "dead_permuted")),
             *(int(row["n"]), int(row["d"])),
         ]
-        for _, row in table.iterrows()
+        for _, row in spectrum.iterrows()
     ]
     columns = ("Checkpoint", "Part", "Flatness", "permuted", "Near-dead", "permuted", "n", "d")
-    lead = "A spectrum along the hidden index means something only where permuting the hidden axes changes it."
-    if lacking := sorted(set(table["checkpoint"]) - set(table.loc[table["part"] == "position", "checkpoint"])):
-        lead += f" {', '.join(lacking)}: no table of positions (rotary or relative ones), so there is nothing to fuse."
-    numbers = Numbers("Spectral flatness and share of near-dead frequencies.", columns, rows)
-    yield Section("spectrum", "Spectrum", lead, [Sketch("magnitudes", magnitudes, draw, caption)], [numbers])
+    return Numbers(
+        "Spectral flatness and share of near-dead frequencies, and both with hidden axes permuted.", columns, rows
+    )
 
 
 def topology(tables: Tables, _: Mapping[str, Any]) -> Iterator[Section]:

@@ -123,7 +123,7 @@ def planes(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
                 caption += f" Aligned ({alignment}) to {names[0]}. {_angles(shown, some, names[0])}"
             figures.append(Sketch(f"planes-{len(figures)}", pd.concat([points, shown]), draw, caption))
     lead = "A dot is a sentence."
-    if frames["group"].nunique() > 1:
+    if frames.groupby("vectors")["group"].nunique().max() > 1:
         lead += " Checkpoints of another width or depth cannot be aligned: each shape stands by itself."
     yield Section("planes", "Planes", lead, figures)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,29 +93,26 @@ def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> T
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():
-        kinds = sentence_vectors(run, settings)
-        groups.setdefault((kinds, run.arrays(run.best).shape(kinds[0])), {})[name] = run
+        for kind in sentence_vectors(run, settings):
+            groups.setdefault((kind, run.arrays(run.best).shape(kind)), {})[name] = run
     found: dict[str, list[pd.DataFrame]] = {"planes": [], "frames": []}
-    for number, ((kinds, _), group) in enumerate(groups.items()):
+    for number, ((kind, _), group) in enumerate(groups.items()):
         about = {
             "planes": [[name, run.folder.name] for name, run in group.items()],
             "code": code_version("geometry"),
-            "settings": [settings.alignment, kinds],
+            "settings": [settings.alignment, kind],
         }
-        for name, table in _kept(cache, about, partial(_planes, group, kinds, settings.alignment)).tables.items():
-            found[name].append(table.assign(group=number))
+        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment)).tables.items():
+            found[name].append(table.assign(vectors=kind, group=number))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
 
 
-def _planes(runs: Mapping[str, Trajectory], kinds: Sequence[str], alignment: Any) -> Tables:
+def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables:
     frames = {Snapshot(name, None, None, False, ""): run.arrays(run.best) for name, run in runs.items()}
     labels = next(iter(runs.values())).probe["label"].to_numpy()
-    found: dict[str, list[pd.DataFrame]] = {"planes": [], "frames": []}
-    for kind in kinds:
-        points, shown = aligned(frames, alignment, reference=next(iter(frames)), vectors=kind)
-        for name, table in (("planes", points.assign(label=labels[points["sentence"]])), ("frames", shown)):
-            found[name].append(table.rename(columns={"snapshot": "checkpoint"}).assign(vectors=kind))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    points, shown = aligned(frames, alignment, reference=next(iter(frames)), vectors=kind)
+    found = {"planes": points.assign(label=labels[points["sentence"]]), "frames": shown}
+    return {name: table.rename(columns={"snapshot": "checkpoint"}) for name, table in found.items()}
 
 
 def causal(run: Trajectory) -> bool:
