@@ -316,7 +316,7 @@ def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
 
 
-def left(processes: Iterable[psutil.Process], seconds: float = 60.0) -> list[list[str]]:
+def left(processes: Iterable[psutil.Process], seconds: float = 5.0) -> list[list[str]]:
     """The command lines of those that still work after so many seconds."""
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
     found = []

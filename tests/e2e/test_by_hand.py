@@ -149,7 +149,7 @@ def test_a_killed_pipeline_leaves_nothing_running_and_goes_on(project: Project) 
         wait_for(lambda: any(point.epoch == 2 for point in fresh().metrics))
         assert any("train fusion additive" in line for line in at_home(project))
         pipeline.kill()
-        wait_for(lambda: not at_home(project))
+        wait_for(lambda: not at_home(project), seconds=5)
     assert fresh().status == "KILLED"
     assert not project.output("additive").exists()
     assert project.isoscope("repro", "train-fusion@additive-0").ran == ["train-fusion@additive-0"]

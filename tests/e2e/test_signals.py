@@ -38,9 +38,7 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     first = project.start("repro")
     wait_for(lambda: points(project) > 5)
     everyone = family(first)
-    for (
-        one
-    ) in everyone:  # it waits for the second, which would else find it finished where the machine is slow just then
+    for one in everyone:  # else the second might find it finished, where the machine is slow just then
         one.suspend()
     second = project.isoscope("repro", code=255)
     dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())

@@ -137,8 +137,6 @@ import sys
 from pathlib import Path
 from isoscope.tracking import mirror, mlflow
 from isoscope.tracking.record import read
-mirror.LOCK_SECONDS = 600
-mlflow._lock.__defaults__ = (600.0,)  # each waits for the others, also where the machine has little time for them
 print("ready", flush=True)
 sys.stdin.readline()
 server = mlflow.connect(None, Path(sys.argv[1]))
