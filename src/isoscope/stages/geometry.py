@@ -55,7 +55,8 @@ def check_out(out: Path) -> None:
     if above != out.absolute():
         return
     begun = {path.relative_to(out).parts for path in (*out.glob("*"), *out.glob("cache/*"))}
-    if begun <= {("cache",), ("cache", "states"), ("cache", "tables")}:
+    # The page's manifest is its first file: a call that was stopped while writing it leaves no more than that.
+    if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), (".manifest.json.writing",)}:
         return
     if not PAGE.items() <= _manifest(out).items():
         raise InputError(f"--out {out}: holds something other than an earlier page; give a new folder")
