@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Two processes are the optimum on two cores and plenty on more; each holds torch (about 500 MB).
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -20,10 +20,10 @@ ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 	$(BIN)/isoscope ui
 
 test: .venv/.project  ## run the tests; the summary names what was skipped
-	$(PYTEST)
+	$(PYTEST) --dist loadfile --no-loadscope-reorder
 
 faults: .venv/.project  ## strike at every durable write and at a hundred random moments (about an hour)
-	$(PYTEST) tests/faults --exhaustive --timeout 7200
+	$(PYTEST) --dist worksteal tests/faults --exhaustive --timeout 7200
 
 check: lint types floors contracts  ## style, types, floors, contracts
 
