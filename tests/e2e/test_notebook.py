@@ -66,8 +66,13 @@ def test_what_cannot_be_measured_is_said(tokenizer: PreTrainedTokenizerFast) -> 
         geometry(bert(), TEXTS, tokenizer=tokenizer, labels=[0, 1])
 
 
+TOOLS = ("sentences", "attended", "folds", "alignment")
+
+
 def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
-    for function in (inspection.geometry, geometry):
-        given = inspect.signature(function).parameters
-        for name, value in DEFAULTS._asdict().items():
-            assert name == "sentences" or given[name].default == value
+    command, notebook = (inspect.signature(one).parameters for one in (inspection.geometry, geometry))
+    known = DEFAULTS._asdict()
+    assert {name: command[name].default for name in known} == known
+    # The notebook is handed its sentences, and its one table is that of the measures.
+    shared = {name: value for name, value in known.items() if name not in TOOLS}
+    assert {name: notebook[name].default for name in shared} == shared
