@@ -123,7 +123,7 @@ def geometry(
     batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = DEFAULTS.batch_size,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
-    threads: Annotated[int | None, typer.Option(help="CPU threads.", min=1)] = None,
+    threads: Annotated[int, typer.Option(help="CPU threads; more help large models alone.", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
     """What any checkpoint makes of any sentences: tables, figures and one page.
