@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     batch_size: int
     device: str
     precision: str
-    threads: int | None
+    threads: int
 
 
 class Checkpoint(NamedTuple):
@@ -83,11 +83,12 @@ def _extract(one: Checkpoint, texts: Texts, settings: Settings, key: str, folder
 
     from isoscope.analysis import hidden_states as passes
     from isoscope.models.encoder import TWIN_SEED, causal, load_encoder, positions, random_encoder
+    from isoscope.models.precision import warn_of_emulation
 
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: not available on this machine; use cpu")
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    torch.set_num_threads(settings.threads)
+    warn_of_emulation(settings.precision, device=settings.device, key="--precision")
     model = load_encoder(one.folder)
     tokenizer = tokens.load(one.folder, padded=False)
     rows = probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed)
