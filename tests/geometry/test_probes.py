@@ -71,26 +71,6 @@ def test_a_leak_by_group_is_used_only_where_groups_are_ignored() -> None:
     assert ridge_probe(points, labels, groups, seed=0).r2 < 0.1
 
 
-@pytest.mark.parametrize("n, d, k", [(200, 20, 2), (200, 20, 3), (60, 90, 2), (60, 90, 3)])
-@pytest.mark.parametrize("c", [0.01, 1.0])
-def test_regressions_are_scikit_learns(n: int, d: int, k: int, c: float) -> None:
-    points = cloud(n, d)
-    labels = classes(points, k)
-    scaled = (points - points.mean(0)) / points.std(0)
-    # Logits at the points' mean and one sd along each dimension: the intercept and the coefficients.
-    at = points.mean(0) + np.vstack([np.zeros(d), np.diag(points.std(0))])
-    train, units, energy = probes._axes(points, at, True)
-    fit = probes._regressions(train, energy, labels[:, None], k, np.ones((n, 1)), np.array([c]), 1e-15)
-    peer = LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(scaled, labels)
-    logits = probes._raw(units, *fit)[:, :, 0]
-    intercepts = peer.intercept_ - peer.intercept_.mean() * (k > 2)  # a constant added to all classes changes nothing
-    np.testing.assert_allclose(logits[:, 1:] - logits[:, :1], peer.coef_, atol=2e-5)
-    np.testing.assert_allclose(logits[:, 0] - logits[:, 0].mean() * (k > 2), intercepts, atol=2e-5)
-    np.testing.assert_allclose(
-        probes._chances(probes._raw(train, *fit))[..., 0].T, peer.predict_proba(scaled), atol=1e-5
-    )
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_accuracy_is_scikit_learns_on_the_same_folds(k: int) -> None:
     points = cloud(150, 30)
@@ -128,20 +108,23 @@ def test_groups_are_whole_and_strata_even() -> None:
 
 
 def test_no_fit_sees_a_held_out_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, seen, solve = cloud(100, 10), [], probes._regressions
+    points, seen, solve = cloud(100, 10), [], probes.logistic_regressions
 
-    def spy(design: Any, energy: Any, labels: Any, *rest: Any) -> Any:
-        seen.append((len(design), np.bincount(labels[:, 0])))
-        return solve(design, energy, labels, *rest)
+    def spy(design: Any, energy: Any, labels: Any, *rest: Any, **options: Any) -> Any:
+        seen.append((len(design), np.bincount(labels[0])))
+        return solve(design, energy, labels, *rest, **options)
 
-    monkeypatch.setattr(probes, "_regressions", spy)
+    monkeypatch.setattr(probes, "logistic_regressions", spy)
     labels, folds = np.random.default_rng(0).integers(0, 2, 100), outer(np.arange(100), 0)
     linear_probe(points, labels, np.arange(100), seed=0)
-    assert len(seen) == 10  # for each fold, all penalties and inner folds, and then the chosen penalty
-    for call, (points_seen, counts) in enumerate(seen):
-        inside = labels[folds != call // 2]
+    assert len(seen) == 20  # for each fold, all penalties on each two of three inner folds, then the chosen penalty
+    for fold in range(5):
+        *inner, (points_seen, counts) = seen[4 * fold : 4 * fold + 4]
+        inside = labels[folds != fold]
         assert points_seen == len(inside)
         np.testing.assert_array_equal(counts, np.bincount(inside))
+        assert sum(points_known for points_known, _ in inner) == 2 * len(inside)
+        np.testing.assert_array_equal(sum(known for _, known in inner), 2 * counts)
 
 
 def test_noise_is_penalised_more_than_a_signal() -> None:

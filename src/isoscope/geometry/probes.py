@@ -1,7 +1,7 @@
 """What a linear reader finds in a cloud on points held out by group, and what labels cost as a code given the points.
 
-All tasks, penalties and inner folds are solved at once in the principal axes of the training points: an L2 penalty does
-not see the rotation, and in these axes a diagonal bounds the curvature of the loss.
+All tasks and penalties are solved at once in the principal axes of the training points: an L2 penalty does not see the
+rotation, and in these axes the curvature of the loss is all but diagonal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud
+from isoscope.geometry.regressions import Fits, chances, logistic_regressions
 
 Array = npt.ArrayLike
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -20,8 +20,7 @@ PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 RIDGES = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)  # weights of ‖weights‖² beside the sum of squared errors
 FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the groups, where the blocks of an online code end
 INNER = 3  # folds inside a training part, by which its penalty is chosen
-ABSENT = -1e30  # logit of a class without training points
-LOOSE, TIGHT, STEPS = 1e-4, 1e-6, 2000  # where a fit ends (nats for each training point), and the most it may take
+LOOSE, TIGHT = 1e-3, 1e-5  # nats a point from its minimum from which a fit takes its last step: to choose, to tell
 
 
 class LinearProbe(NamedTuple):
@@ -86,17 +85,17 @@ def linear_probes(
     for fold in range(folds):
         test = outer % folds == fold
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
-        whole = kept[~test, None]
-        splits = (inner[~test, None] % INNER != np.arange(INNER)) & whole
+        taught, inside = kept[~test], inner[~test] % INNER
         for names, of, classes in _alike(labels):
-            copies = np.repeat(of[~test], len(penalties) * INNER, 1)
-            weights = np.tile(splits, len(names) * len(penalties))
-            strength = np.tile(np.repeat(penalties, INNER), len(names))
-            fit = _regressions(train, energy, copies, classes, weights, strength, LOOSE)
-            bits = (_label_bits(_raw(train, *fit), copies, weights.sum(0)) * (whole & ~weights)).sum(0)
-            best = np.asarray(penalties)[bits.reshape(len(names), len(penalties), INNER).sum(-1).argmin(1)]
-            fit = _regressions(train, energy, of[~test], classes, np.tile(whole, len(names)), best, TIGHT)
-            right = (_chances(_raw(held, *fit)).argmax(0) == of[test]).sum(0)
+            mine, strength, bits = of[:, ~test], np.tile(penalties, len(names)), np.zeros(len(names) * len(penalties))
+            for part in range(INNER):
+                known, sent = (np.flatnonzero(taught & one) for one in (inside != part, inside == part))
+                copies, asked = (np.repeat(mine[:, rows], len(penalties), 0) for rows in (known, sent))
+                fits = logistic_regressions(train[known], energy, copies, classes, strength, tolerance=LOOSE)
+                bits += _label_bits(train[sent], fits, asked, len(known)).sum(1)
+            best = np.asarray(penalties)[bits.reshape(len(names), len(penalties)).argmin(1)]
+            fits = logistic_regressions(train[taught], energy, mine[:, taught], classes, best, tolerance=TIGHT)
+            right = (chances(held, fits).argmax(1) == of[:, test]).sum(1)
             for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
                 found[name] += figures
     (n, d), chance = cloud.shape, {name: float(np.bincount(of).max()) / len(cloud) for name, of in labels.items()}
@@ -160,16 +159,17 @@ def online_code_lengths(
     for names, of, classes in _alike(labels):
         first = min(int(np.searchsorted(np.cumsum(np.bincount(block)), classes)), len(fractions) - 1)
         later = range(first + 1, len(fractions))
+        fits: Fits | None = None
         costs = np.zeros((len(later), len(names), len(PENALTIES) + 1))
         for at, number in enumerate(later):
             before, rows = block < number, block == number
-            copies, known = (np.repeat(of[here], len(PENALTIES), 1) for here in (rows, before))
-            strength, weights = np.tile(PENALTIES, len(names)), np.ones(known.shape)
-            fit = _regressions(design[before], energy, known, classes, weights, strength, TIGHT)
-            bits = _label_bits(_raw(design[rows], *fit), copies, weights.sum(0))
-            costs[at, :, :-1] = bits.sum(0).reshape(len(names), -1)
-            counts = np.stack([np.bincount(column, minlength=classes) for column in of[before].T]) + 0.5
-            share = np.take_along_axis(counts / counts.sum(1, keepdims=True), of[rows].T, 1)
+            copies, known = (np.repeat(of[:, here], len(PENALTIES), 0) for here in (rows, before))
+            strength = np.tile(PENALTIES, len(names))
+            fits = logistic_regressions(design[before], energy, known, classes, strength, tolerance=TIGHT, start=fits)
+            bits = _label_bits(design[rows], fits, copies, int(before.sum()))
+            costs[at, :, :-1] = bits.sum(1).reshape(len(names), -1)
+            counts = np.stack([np.bincount(task, minlength=classes) for task in of[:, before]]) + 0.5
+            share = np.take_along_axis(counts / counts.sum(1, keepdims=True), of[:, rows], 1)
             costs[at, :, -1] = -np.log2(share).sum(1)
         # The code of a Bayes mixture of all that was sent is the mixture of the experts' codes of all of it.
         bits = (block <= first).sum() * np.log2(classes) - np.logaddexp2.reduce(-costs.sum(0), 1)
@@ -208,11 +208,11 @@ def _classes(labels: Array, cloud: Floats, name: str) -> Ints:
 
 
 def _alike(labels: Mapping[str, Ints]) -> Iterator[tuple[list[str], Ints, int]]:
-    """Tasks of as many classes, with their labels `[n, tasks]` and the number of classes."""
+    """Tasks of as many classes, with their labels `[tasks, n]` and the number of classes."""
     classes = {name: int(of.max()) + 1 for name, of in labels.items()}
     for number in sorted(set(classes.values())):
         names = [name for name in labels if classes[name] == number]
-        yield names, np.stack([labels[name] for name in names], 1), number
+        yield names, np.stack([labels[name] for name in names]), number
 
 
 def _axes(train: Floats, test: Floats, standardise: bool) -> tuple[Floats, Floats, Floats]:
@@ -231,62 +231,11 @@ def _axes(train: Floats, test: Floats, standardise: bool) -> tuple[Floats, Float
     return train, test, np.append(energy, len(train))
 
 
-def _raw(design: Floats, coefficients: Floats, absent: Floats) -> Floats:
-    """Logits `[classes, points, fits]`; of two classes, those of the second alone."""
-    return np.asarray(design @ coefficients + absent[:, None])
-
-
-def _chances(raw: Floats) -> Floats:
-    """Probabilities `[classes, points, fits]`."""
-    if len(raw) == 1:
-        return np.concatenate([expit(-raw), expit(raw)])
-    chances = np.exp(raw - raw.max(0))
-    return np.asarray(chances / chances.sum(0))
-
-
-def _label_bits(raw: Floats, labels: Ints, trained: npt.NDArray[Any]) -> Floats:
-    """Bits of each label `[points, fits]`, smoothed by half a training point a class (Krichevsky, Trofimov 1981)."""
-    chances = _chances(raw)
-    chance = np.take_along_axis(chances, labels[None], 0)[0]
-    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + len(chances) / 2)))
-
-
-def _regressions(
-    design: Floats, energy: Floats, labels: Ints, classes: int, weights: Array, strength: Floats, tolerance: float
-) -> tuple[Floats, Floats]:
-    """Logistic regressions `[points, fits]` at their minima: coefficients, and what keeps out classes without points.
-
-    Nesterov's method with restarts and Böhning's bound (1992) as step lengths: no line search, two products a step.
-    """
-    target = (labels == np.arange(classes)[:, None, None]).astype(float)
-    used = np.asarray(weights, float)
-    counts = (used * target).sum(1)
-    absent, start = np.where(counts > 0, 0.0, ABSENT), np.log(counts + 0.5)
-    if classes == 2:
-        absent, start = absent[1:] - absent[:1], start[1:] - start[:1]
-    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)[:, None] / strength
-    bound = 1 / ((0.25 if classes == 2 else 0.5) * energy[:, None] + penalty)
-    found = np.zeros((len(absent), *penalty.shape))
-    found[:, -1] = start
-    at, ahead, momentum, left = found, found, np.ones(len(strength)), np.arange(len(strength))
-    for step in range(STEPS):
-        slope = (_chances(_raw(design, ahead, absent[:, left])) - target)[-len(absent) :] * used
-        gradient = design.T @ slope + penalty * ahead
-        after = ahead - bound * gradient
-        forward = after - at
-        faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        against = np.einsum("krp,krp->p", gradient, forward) > 0
-        going = np.einsum("krp,krp->p", gradient, ahead - after) > tolerance * used.sum(0)
-        ahead = after + np.where(against, 0.0, (momentum - 1) / faster) * forward
-        at, momentum = after, np.where(against, 1.0, faster)
-        if going.all() and step < STEPS - 1:
-            continue
-        found[..., left] = at
-        if not going.any():
-            break
-        left, momentum, at, ahead = left[going], momentum[going], at[..., going], ahead[..., going]
-        penalty, bound, target, used = (part[..., going] for part in (penalty, bound, target, used))
-    return found, absent
+def _label_bits(design: Floats, fits: Fits, labels: Ints, trained: int) -> Floats:
+    """Bits of each label `[fits, points]`, smoothed by half a training point a class (Krichevsky, Trofimov 1981)."""
+    found = chances(design, fits)
+    chance = np.take_along_axis(found, labels[:, None], 1)[:, 0]
+    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + found.shape[1] / 2)))
 
 
 def _ridge(axes: Floats, energy: Floats, rest: Floats, group: Ints) -> float:

@@ -1,0 +1,158 @@
+"""Logistic regressions of the same points on many labels and with many penalties, all at once.
+
+By truncated Newton steps: the step is solved for by preconditioned conjugate gradients, whose products are shared by
+all fits. First-order methods are no cheaper: a weak penalty leaves them percents away in the code length of labels.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, Ints
+
+ABSENT = -1e30  # logit of a class without training points
+STEPS, PRODUCTS, HALVINGS = 100, 1000, 30  # at most: of Newton, of one of them, of its length
+COARSE = 0.25  # of the gradient that a first step may leave; later ones leave less, by its square root
+
+
+class Fits(NamedTuple):
+    """Coefficients `[fits, classes, axes]`, and what is added to the logits `[fits, classes]` of classes without
+    points; of two classes those of the second alone.
+    """
+
+    coefficients: Floats
+    absent: Floats
+
+
+def logistic_regressions(
+    design: Floats,
+    energy: Floats,
+    labels: Ints,
+    classes: int,
+    strength: Floats,
+    *,
+    tolerance: float,
+    start: Fits | None = None,
+) -> Fits:
+    """Minima of C · Σ −ln p(label) + ‖weights‖²/2 for labels `[fits, points]` (0 …) and each fit's C in `strength`.
+
+    `design` `[points, axes]` ends with a column of ones, whose weights (intercepts) are free, and stands in axes that
+    are orthogonal, all but: `energy` are the sums of squares along them, of these points or of more. A fit ends after a
+    step from within `tolerance` nats a point of its minimum (half its Newton decrement). `start`: fits to begin from.
+    Raises `InputError` where `STEPS` steps do not lead there: C is too large.
+    """
+    target = (labels[:, None] == np.arange(classes)[:, None]).astype(float)
+    counts = target.sum(2)
+    absent, first = np.where(counts > 0, 0.0, ABSENT), np.log(counts + 0.5)
+    if classes == 2:
+        absent, first, target = absent[:, 1:] - absent[:, :1], first[:, 1:] - first[:, :1], target[:, 1:]
+    penalty = (np.append(np.ones(len(energy) - 1), 0.0) / np.asarray(strength)[:, None])[:, None]
+    at = np.zeros((*absent.shape, len(energy)))
+    at[..., -1] = first
+    if start is not None:
+        at[:] = start.coefficients
+    found, left, added = at.copy(), np.arange(len(at)), absent
+    raw = _logits(design, at, added)
+    loss = _losses(raw, target, at, penalty)
+    for _ in range(STEPS):
+        chance = _of_classes(raw)[:, -target.shape[1] :]
+        slope = _onto(chance - target, design) + penalty * at
+        scale = (chance * (1 - chance)).mean(2)[..., None] * energy + penalty
+        scale = np.maximum(scale, 1e-12 * energy)  # where every chance is 0 or 1
+        step = _newton_step(design, chance, slope, scale, penalty, max(1e-8 * tolerance, 1e-20) * len(design))
+        at, raw, loss, fell = _shortened(design, added, target, penalty, (at, raw, loss), step, slope)
+        found[left] = at
+        going = fell & (-_dot(slope, step) > 2 * tolerance * len(design))
+        if not going.any():
+            return Fits(found, absent)
+        left = left[going]
+        at, added, target, penalty, raw, loss = (part[going] for part in (at, added, target, penalty, raw, loss))
+    raise InputError(
+        f"logistic regression: C = {np.asarray(strength)[left].max():g} leads to no minimum; use a smaller one"
+    )
+
+
+def chances(design: Floats, fits: Fits) -> Floats:
+    """Probabilities `[fits, classes, points]`."""
+    return _of_classes(_logits(design, *fits))
+
+
+def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, penalty: Floats, least: float) -> Floats:
+    """−H⁻¹ slope for each fit, as nearly as its slope is worth; one below `least` is worth nothing."""
+    step, rest = np.zeros_like(slope), -slope
+    ahead = rest / scale
+    direction, size = ahead, _dot(rest, ahead)
+    enough = np.maximum(np.minimum(COARSE**2, size / len(design)) * size, least)
+    for _ in range(PRODUCTS):
+        if not (going := size > enough).any():
+            break
+        moved = chance * _logits(design, direction, 0.0)
+        moved -= chance * moved.sum(1, keepdims=True)
+        bent = _onto(moved, design) + penalty * direction
+        length = (np.where(going, size, 0.0) / np.maximum(_dot(direction, bent), 1e-300))[:, None, None]
+        step, rest = step + length * direction, rest - length * bent
+        ahead = rest / scale
+        before, size = size, np.where(going, _dot(rest, ahead), 0.0)
+        direction = ahead + (size / np.maximum(before, 1e-300))[:, None, None] * direction
+    return step
+
+
+def _shortened(
+    design: Floats,
+    absent: Floats,
+    target: Floats,
+    penalty: Floats,
+    before: tuple[Floats, Floats, Floats],
+    step: Floats,
+    slope: Floats,
+) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+    """Coefficients, logits and loss after a step halved until it pays (Armijo), and in which fits it does.
+
+    In the others there is nothing left but rounding.
+    """
+    at, raw, loss = before
+    length, gain = np.ones(len(at)), 1e-4 * _dot(step, slope)
+    for _ in range(HALVINGS):
+        here = at + length[:, None, None] * step
+        logits = _logits(design, here, absent)
+        value = _losses(logits, target, here, penalty)
+        worse = value > loss + length * gain
+        if not worse.any():
+            return here, logits, value, ~worse
+        length = np.where(worse, length / 2, length)
+    stay = worse[:, None, None]
+    return np.where(stay, at, here), np.where(stay, raw, logits), np.where(worse, loss, value), ~worse
+
+
+def _logits(design: Floats, coefficients: Floats, absent: Floats | float) -> Floats:
+    logits = coefficients.reshape(-1, design.shape[1]) @ design.T
+    return np.asarray(logits.reshape(*coefficients.shape[:2], -1) + np.asarray(absent)[..., None])
+
+
+def _onto(values: Floats, design: Floats) -> Floats:
+    """Values `[fits, classes, points]` onto the axes."""
+    return np.asarray((values.reshape(-1, len(design)) @ design).reshape(*values.shape[:2], -1))
+
+
+def _of_classes(raw: Floats) -> Floats:
+    if raw.shape[1] == 1:
+        return np.concatenate([expit(-raw), expit(raw)], 1)
+    found = np.exp(raw - raw.max(1, keepdims=True))
+    return np.asarray(found / found.sum(1, keepdims=True))
+
+
+def _losses(raw: Floats, target: Floats, at: Floats, penalty: Floats) -> Floats:
+    if raw.shape[1] == 1:
+        whole = np.logaddexp(0, raw[:, 0])
+    else:
+        most = raw.max(1)
+        whole = most + np.log(np.exp(raw - most[:, None]).sum(1))
+    own = np.where(target > 0, raw, 0.0).sum(1)
+    return np.asarray((whole - own).sum(1) + 0.5 * (penalty * at**2).sum((1, 2)))
+
+
+def _dot(one: Floats, other: Floats) -> Floats:
+    return np.asarray(np.einsum("pkr,pkr->p", one, other))
