@@ -6,6 +6,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import adjusted_mutual_info_score
 
 from isoscope.errors import InputError
+from isoscope.geometry import separation
 from isoscope.geometry.moments import between_share, spectrum
 from isoscope.geometry.separation import (
     PARTS,
@@ -285,3 +286,16 @@ def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:
     assert np.isnan(line).all()
     with pytest.raises(InputError, match="points: 24, but this measure needs at least 25"):
         arch_score(np.eye(24))
+
+
+def test_agreement_counted_from_a_table_is_scikit_learns() -> None:
+    """Also where a class or a cluster is left without points, and where one of either is all there is."""
+    random = np.random.default_rng(0)
+    shapes = [(2, 2), (40, 5), (5, 40), (300, 3), (1, 1), (1, 4), (4, 1)]
+    for classes, clusters in shapes:
+        for signal in (0.0, 0.5, 1.0):
+            of = random.integers(0, classes, 200)
+            found = np.where(random.random(200) < signal, of % clusters, random.integers(0, clusters, 200))
+            counts = np.zeros((classes + 1, clusters + 2), int)
+            np.add.at(counts, (of, found), 1)
+            assert separation._ami(counts) == pytest.approx(adjusted_mutual_info_score(of, found), abs=1e-12)
