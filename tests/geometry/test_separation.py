@@ -292,10 +292,10 @@ def test_agreement_counted_from_a_table_is_scikit_learns() -> None:
     """Also where a class or a cluster is left without points, and where one of either is all there is."""
     random = np.random.default_rng(0)
     shapes = [(2, 2), (40, 5), (5, 40), (300, 3), (1, 1), (1, 4), (4, 1)]
-    for classes, clusters in shapes:
+    for classes, parts in shapes:
         for signal in (0.0, 0.5, 1.0):
             of = random.integers(0, classes, 200)
-            found = np.where(random.random(200) < signal, of % clusters, random.integers(0, clusters, 200))
-            counts = np.zeros((classes + 1, clusters + 2), int)
+            found = np.where(random.random(200) < signal, of % parts, random.integers(0, parts, 200))
+            counts = np.zeros((classes + 1, parts + 2), int)
             np.add.at(counts, (of, found), 1)
             assert separation._ami(counts) == pytest.approx(adjusted_mutual_info_score(of, found), abs=1e-12)

@@ -151,7 +151,7 @@ def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: flo
 
 
 def _ami(counts: Ints) -> float:
-    """`adjusted_mutual_info_score` of a contingency table, without its checks of labels, which take most of its time."""
+    """`adjusted_mutual_info_score` of a contingency table, without its checks of labels: most of its time."""
     table = counts[counts.any(1)][:, counts.any(0)]
     if 1 in table.shape:
         return float(table.shape == (1, 1))
