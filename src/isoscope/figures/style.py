@@ -11,7 +11,6 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.patches import Patch, Rectangle
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
@@ -158,10 +157,13 @@ def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> byte
 
 
 def _lay_out(figure: Figure) -> None:
-    """Place everything once and for all: a layout made anew at each drawing would depend on how often it was drawn."""
-    if not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine | None):  # which is what "none" leaves
+    """Place everything once and for all: a layout made anew at each drawing would depend on how often it was drawn.
+
+    With any engine left, were it only "none", every file would cost one more drawing.
+    """
+    if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
 
 
 @contextmanager
