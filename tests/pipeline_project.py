@@ -255,8 +255,11 @@ def _at(top: Path, names: tuple[str, ...]) -> Callable[[str, list[str]], set[str
     return lambda folder, _: set(names) if Path(folder) == top else set()
 
 
+LEFT_OUT = ("tests/", "benchmarks/", "reports/", "dvc.lock")
+
+
 def make(folder: Path, *, inside: bool = False) -> Project:
-    """The checkout as its working tree is (new files too, tests left out), on the task and the profile `tiny`.
+    """The checkout as its working tree is (new files too, tests and results left out), on the task and profile `tiny`.
 
     `inside`: with the stages that look inside the models; most tests are about what stands around them.
     """
@@ -268,7 +271,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         check=True,
     )
     for name in filter(None, listed.stdout.split("\0")):
-        if not name.startswith(("tests/", "benchmarks/")) and (ROOT / name).is_file():
+        if not name.startswith(LEFT_OUT) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     for name, text in {
