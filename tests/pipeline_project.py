@@ -75,6 +75,7 @@ measures:
   subsample: 16
   draws: 3
   perplexity: 5
+  processes: 1
 report:
   title: Order of two words
 """

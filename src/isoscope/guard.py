@@ -1,6 +1,7 @@
 """Ending well: a signal is noticed between two steps, and no process outlives the one that started it."""
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ from types import FrameType
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _OWN_TREE = "ISOSCOPE_OWN_TREE"
+_PR_SET_PDEATHSIG = 1
 _GRACE = 3.0  # seconds between asking to stop and killing
 
 
@@ -106,6 +108,12 @@ def die_with(pid: int | None) -> None:
         _end()
 
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
+
+
+def end_with_parent(number: int) -> None:
+    """Have this process sent a signal when the one that started it ends, however that ends. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _end() -> None:

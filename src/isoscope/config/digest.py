@@ -11,7 +11,7 @@ from isoscope.config.tree import flatten
 NOT_IN_DIGEST = frozenset(
     {
         *("training.device", "training.threads", "training.checkpoint_every"),
-        *("extraction.device", "extraction.threads", "measures.threads"),
+        *("extraction.device", "extraction.threads", "measures.processes", "measures.threads"),
     }
 )
 

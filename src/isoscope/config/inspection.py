@@ -96,5 +96,7 @@ class Measures(Section):
     """Tokens of a cosine map."""
     seed: Seed
     """Of subsamples, splits, k-means and t-SNE."""
+    processes: Count | None
+    """CPU processes that a run's measures are spread over; null: one a core."""
     threads: Count | None
-    """CPU threads of linear algebra; null leaves the libraries' own choice."""
+    """CPU threads of linear algebra in each of them; null leaves the libraries' own choice."""

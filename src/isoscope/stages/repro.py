@@ -1,6 +1,5 @@
 """`isoscope repro`: DVC's pipeline with this installation on its path, mirrored into MLflow as it goes."""
 
-import ctypes
 import os
 import shutil
 import signal
@@ -8,16 +7,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
+from isoscope.guard import end_with_parent
 from isoscope.stages.mirror import following
 from isoscope.tracking.dvc_lock import free_dvc
-
-_PR_SET_PDEATHSIG = 1
 
 
 def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:
@@ -40,7 +39,12 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
         command = [dvc, "exp", "run", *settings, *words]
     free_dvc(project.folder)
     with following(project) as followed:
-        child = subprocess.Popen(command, cwd=project.folder, env=environment | followed, preexec_fn=_end_with_parent)
+        child = subprocess.Popen(
+            command,
+            cwd=project.folder,
+            env=environment | followed,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
+        )
         with _handed_on(child):
             code = child.wait()
     return code if code >= 0 else 128 - code
@@ -85,11 +89,6 @@ def _dvc_value(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(_dvc_value(one) for one in value) + "]"
     return str(value)
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager

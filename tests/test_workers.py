@@ -1,0 +1,104 @@
+"""Work over processes gives what one process gives, leaves none behind, and says when one was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isoscope.errors import InputError
+from isoscope.workers import workers
+
+
+def squared(number: int) -> tuple[int, int]:
+    return number**2, os.getpid()
+
+
+def refused(number: int) -> None:
+    raise InputError(f"number {number}: not wanted")
+
+
+def killed(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_results_come_in_order_from_other_processes_or_this_one(count: int) -> None:
+    with workers(count, key="processes") as spread:
+        found = list(spread(squared, range(50)))
+    assert [value for value, _ in found] == [number**2 for number in range(50)]
+    assert (os.getpid() in {pid for _, pid in found}) == (count == 1)
+    assert len({pid for _, pid in found}) <= count
+
+
+def test_what_is_loaded_here_is_there() -> None:
+    here = Path(__file__).name
+    sys.modules["only_here"] = sys.modules[__name__]
+    try:
+        with workers(2, key="processes") as spread:
+            assert list(spread(_loaded, ["only_here"])) == [here]
+    finally:
+        del sys.modules["only_here"]
+
+
+def _loaded(name: str) -> str:
+    return Path(str(sys.modules[name].__file__)).name
+
+
+def test_an_error_there_is_the_error_here() -> None:
+    with pytest.raises(InputError, match=r"^number 0: not wanted$"), workers(2, key="processes") as spread:
+        list(spread(refused, range(5)))
+
+
+def test_a_killed_process_is_named_by_the_number_to_lower() -> None:
+    message = r"^measures\.processes: one of 2 processes was killed"
+    with pytest.raises(InputError, match=message), workers(2, key="measures.processes") as spread:
+        list(spread(killed, range(5)))
+
+
+def test_signals_are_left_to_the_parent() -> None:
+    with workers(2, key="processes") as spread:
+        pids = {pid for _, pid in spread(squared, range(20))}
+        for pid in pids:
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+        assert [value for value, _ in spread(squared, range(5))] == [0, 1, 4, 9, 16]
+
+
+PARENT = """
+import os, time
+from isoscope.workers import workers
+
+def here(_):
+    return os.getpid()
+
+with workers(2, key="processes") as spread:
+    for pid in spread(here, range(2)):
+        print(pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's end")
+def test_no_process_outlives_a_killed_parent(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    command = (sys.executable, tmp_path / "parent.py")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(parent.stdout.readline()) for _ in range(2)]
+        assert all(map(_runs, pids))
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
