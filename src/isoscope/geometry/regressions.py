@@ -82,22 +82,29 @@ def chances(design: Floats, fits: Fits) -> Floats:
 
 def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, penalty: Floats, least: float) -> Floats:
     """−H⁻¹ slope for each fit, as nearly as its slope is worth; one below `least` is worth nothing."""
-    step, rest = np.zeros_like(slope), -slope
-    ahead = rest / scale
-    direction, size = ahead, _dot(rest, ahead)
+    found, left, rest = np.zeros_like(slope), np.arange(len(slope)), -slope
+    step, direction = np.zeros_like(rest), rest / scale
+    size = _dot(rest, direction)
     enough = np.maximum(np.minimum(COARSE**2, size / len(design)) * size, least)
     for _ in range(PRODUCTS):
-        if not (going := size > enough).any():
-            break
+        if not (going := size > enough).all():
+            found[left] = step
+            if not going.any():
+                break
+            left, size, enough = left[going], size[going], enough[going]
+            step, rest, direction, chance, scale, penalty = (
+                part[going] for part in (step, rest, direction, chance, scale, penalty)
+            )
         moved = chance * _logits(design, direction, 0.0)
         moved -= chance * moved.sum(1, keepdims=True)
         bent = _onto(moved, design) + penalty * direction
-        length = (np.where(going, size, 0.0) / np.maximum(_dot(direction, bent), 1e-300))[:, None, None]
+        length = (size / np.maximum(_dot(direction, bent), 1e-300))[:, None, None]
         step, rest = step + length * direction, rest - length * bent
         ahead = rest / scale
-        before, size = size, np.where(going, _dot(rest, ahead), 0.0)
-        direction = ahead + (size / np.maximum(before, 1e-300))[:, None, None] * direction
-    return step
+        before, size = size, _dot(rest, ahead)
+        direction = ahead + (size / before)[:, None, None] * direction
+    found[left] = step
+    return found
 
 
 def _shortened(
