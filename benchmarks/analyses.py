@@ -1,13 +1,14 @@
 """What each analysis costs: of one arm, 13 layers × 10 snapshots × 872 sentences, width 768, beside the random twin.
 
 One pass of an untrained BERT-base with a Conv2D fusion over generated sentences; each further snapshot is that one and
-a little more noise. Two threads of linear algebra. Prints Markdown.
+a little more noise. Settings of params.yaml, two processes of one thread. Prints Markdown.
 """
 
 import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,8 @@ from threadpoolctl import threadpool_limits
 from timing import table
 
 from isoscope.analysis import hidden_states as passes
-from isoscope.analysis.catalogue import ANALYSES, Asked, analysed
-from isoscope.analysis.dynamics import feature_dynamics
-from isoscope.analysis.geometry import Cells, places
+from isoscope.analysis.geometry import places
 from isoscope.analysis.measures import BUILT_IN
-from isoscope.analysis.probing import baselines_table, probing_table
 from isoscope.analysis.trajectory import (
     RANDOM,
     Snapshot,
@@ -31,13 +29,16 @@ from isoscope.analysis.trajectory import (
     write_snapshots,
     write_treebank,
 )
+from isoscope.config.inspection import Measures
+from isoscope.config.tree import read_yaml
 from isoscope.corpora import embedded, tokens, treebank
 from isoscope.corpora.probe import probe_set
 from isoscope.models.build import from_scratch
+from isoscope.stages.measure_parts import Looked, cell, part, parts_of
+from isoscope.workers import workers
 
 N, SNAPSHOTS, LAYERS, WIDTH, WORDS = 872, 10, 12, 768, 1000
-EVERY = 5
-"""Snapshots whose probes are solved: so the profiles for real data have it."""
+ROOT = Path(__file__).parents[1]
 NOISE = 0.03  # sd of what a snapshot differs by from the one before it, of the standard deviation of its array
 
 
@@ -48,9 +49,10 @@ def make(folder: Path, *, n: int) -> Trajectory:
     pieces = tokens.train_wordpiece(sentences["sentence"].to_pylist(), folder, vocab_size=2000, lowercase=True)
     chosen = probe_set(pieces, sentences, np.arange(n), max_length=64, words=WORDS, block=40, attended=40, seed=0)
     pq.write_table(corpus.trees, folder / "trees.parquet")
+    pq.write_table(corpus.splits["train"], folder / "train.parquet")
     bank = treebank.read(folder / "trees.parquet", pieces, sentences=100, max_length=64, seed=0)
     model = from_scratch(
-        fusion={"kind": "conv2d"},
+        fusion=read_yaml(ROOT, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"],
         vocab_size=pieces.vocab_size,
         hidden_size=WIDTH,
         layers=LAYERS,
@@ -86,45 +88,42 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
     return values + np.float32(NOISE * values.std()) * random.standard_normal(values.shape, np.float32)
 
 
-def parts(run: Trajectory) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every analysis of a run as `isoscope measure` makes them."""
-    cells = Cells(run, subsample=64, draws=20, confidence=0.95, seed=0)
-    where = list(places(run, ("first", "words")))
+def analyses(run: Trajectory, looked: Looked) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """Name, function and what to map it over: every analysis as `isoscope measure` makes it."""
+    where = list(places(run, looked.measures.vectors))
     for name in BUILT_IN:
-        yield (
-            f"measure {name}, {len(where)} clouds",
-            lambda name=name: [cells.measured(*place, [name]) for place in where],
-        )
-    yield "planes", lambda: feature_dynamics(run, "joint")
-    probed = {*(one.name for one in run.trained[::EVERY]), run.best.name, RANDOM}
-    yield (
-        f"probes of {len(probed)} snapshots",
-        lambda: probing_table(run, vectors=("first",), everywhere=("label",), snapshots=probed, seed=0),
-    )
-    yield "probes without an encoder", lambda: baselines_table(run, seed=0)
-    asked = Asked(vectors=("first",), seed=0, folds=5, confidence=0.95, neighbours=5, diagram=120)
-    for name in ANALYSES:
-        if name != "probing":
-            yield name, lambda name=name: analysed(name, run, asked)
+        one = looked._replace(measures=looked.measures.model_copy(update={"names": (name,)}))
+        yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
+    named: dict[str, list[tuple[str, str | None]]] = {}
+    for one_part in parts_of(run, looked.measures):
+        named.setdefault(one_part[0], []).append(one_part)
+    for name, several in named.items():
+        title = f"probes of {len(several)} snapshots" if name == "probing" else name
+        yield title, partial(part, looked), several
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=N)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    rows, whole = [], [0.0, 0.0]
-    with tempfile.TemporaryDirectory() as place, threadpool_limits(arguments.threads):
+    measures = Measures.model_validate(read_yaml(ROOT, Path("params.yaml"))["measures"])
+    with (
+        tempfile.TemporaryDirectory() as place,
+        threadpool_limits(1),
+        workers(arguments.processes, key="--processes") as spread,
+    ):
         run = make(Path(place), n=arguments.sentences)
-        for name, work in parts(run):
-            began, spent = time.perf_counter(), time.process_time()
-            work()
-            took = time.perf_counter() - began, time.process_time() - spent
-            whole = [sum(pair) for pair in zip(whole, took, strict=True)]
-            rows.append((name, *(f"{seconds:.1f}" for seconds in took)))
+        rows, whole = [], 0.0
+        for name, work, over in analyses(run, Looked(Path(place), "", Path(place), measures)):
+            began = time.perf_counter()
+            found = list(spread(work, over))
+            took = time.perf_counter() - began
+            whole += took
+            rows.append((name, f"{took:.1f}", "" if any(found) else "has nothing to show"))
             print(*rows[-1], flush=True)
-    rows.append(("all", *(f"{seconds:.0f}" for seconds in whole)))
-    print(table("Analyses of one arm", ("analysis", "seconds", "of CPU"), rows))
+    rows.append(("all", f"{whole:.0f}", ""))
+    print(table(f"Analyses of one arm on {arguments.processes} cores", ("analysis", "seconds", ""), rows))
 
 
 if __name__ == "__main__":
