@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError
 from isoscope.workers import workers
 
 
@@ -17,18 +17,44 @@ def squared(number: int) -> tuple[int, int]:
     return number**2, os.getpid()
 
 
+def slow_first(number: int) -> int:
+    time.sleep(0.3 if number == 0 else 0)
+    return number
+
+
 def refused(number: int) -> None:
     raise InputError(f"number {number}: not wanted")
 
 
-def killed(_: int) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+class OddError(Exception):
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one)
+
+
+def broken(_: int) -> None:
+    raise OddError("cannot be", "sent")
+
+
+def killed_or_large(number: int) -> bytes:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bytes(1_000_000)
+
+
+def asleep(_: int) -> None:
+    time.sleep(600)
+
+
+def nothing() -> None:
+    """Goes on."""
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_results_come_in_order_from_other_processes_or_this_one(count: int) -> None:
     with workers(count, key="processes") as spread:
-        found = list(spread(squared, range(50)))
+        found = list(spread(squared, range(50), nothing))
+        assert list(spread(slow_first, range(9), nothing)) == list(range(9))
+        assert list(spread(squared, [], nothing)) == []
     assert [value for value, _ in found] == [number**2 for number in range(50)]
     assert (os.getpid() in {pid for _, pid in found}) == (count == 1)
     assert len({pid for _, pid in found}) <= count
@@ -39,7 +65,7 @@ def test_what_is_loaded_here_is_there() -> None:
     sys.modules["only_here"] = sys.modules[__name__]
     try:
         with workers(2, key="processes") as spread:
-            assert list(spread(_loaded, ["only_here"])) == [here]
+            assert list(spread(_loaded, ["only_here"], nothing)) == [here]
     finally:
         del sys.modules["only_here"]
 
@@ -48,24 +74,45 @@ def _loaded(name: str) -> str:
     return Path(str(sys.modules[name].__file__)).name
 
 
-def test_an_error_there_is_the_error_here() -> None:
-    with pytest.raises(InputError, match=r"^number 0: not wanted$"), workers(2, key="processes") as spread:
-        list(spread(refused, range(5)))
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_there_is_the_error_here(count: int) -> None:
+    with pytest.raises(InputError, match=r"^number 0: not wanted$"), workers(count, key="processes") as spread:
+        list(spread(refused, range(1), nothing))
+
+
+def test_an_error_that_cannot_be_sent_comes_with_where_it_was() -> None:
+    message = r"in broken\n[\s\S]*OddError: cannot be"
+    with pytest.raises(RuntimeError, match=message), workers(2, key="processes") as spread:
+        list(spread(broken, range(2), nothing))
 
 
 def test_a_killed_process_is_named_by_the_number_to_lower() -> None:
-    message = r"^measures\.processes: one of 2 processes was killed"
-    with pytest.raises(InputError, match=message), workers(2, key="measures.processes") as spread:
-        list(spread(killed, range(5)))
+    """The others, with large results under way, keep nobody waiting."""
+    began = time.monotonic()
+    message = r"^measures\.processes: one of 3 processes was killed"
+    with pytest.raises(RunError, match=message), workers(3, key="measures.processes") as spread:
+        list(spread(killed_or_large, range(20), nothing))
+    assert time.monotonic() - began < 60
+
+
+def test_a_stop_does_not_wait_for_what_is_under_way() -> None:
+    began = time.monotonic()
+
+    def watch() -> None:
+        if time.monotonic() - began > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), workers(2, key="processes") as spread:
+        list(spread(asleep, range(4), watch))
+    assert time.monotonic() - began < 60
 
 
 def test_signals_are_left_to_the_parent() -> None:
     with workers(2, key="processes") as spread:
-        pids = {pid for _, pid in spread(squared, range(20))}
-        for pid in pids:
+        for pid in {pid for _, pid in spread(squared, range(20), nothing)}:
             os.kill(pid, signal.SIGINT)
             os.kill(pid, signal.SIGTERM)
-        assert [value for value, _ in spread(squared, range(5))] == [0, 1, 4, 9, 16]
+        assert [value for value, _ in spread(squared, range(5), nothing)] == [0, 1, 4, 9, 16]
 
 
 PARENT = """
@@ -73,10 +120,11 @@ import os, time
 from isoscope.workers import workers
 
 def here(_):
+    time.sleep(0.2)
     return os.getpid()
 
 with workers(2, key="processes") as spread:
-    for pid in spread(here, range(2)):
+    for pid in spread(here, range(2), lambda: None):
         print(pid, flush=True)
     time.sleep(600)
 """

@@ -1,44 +1,107 @@
 """Pure work over the processes of one machine, its results in the order it was handed out."""
 
+import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError
 from isoscope.guard import end_with_parent
+
+Spread = Callable[[Callable[[Any], Any], Iterable[Any], Callable[[], None]], Iterator[Any]]
+"""A `map` of a function over work; what is called between two results may end it all by raising."""
+LOOK = 0.2  # seconds between two calls of that while nothing comes
 
 
 @contextmanager
-def workers(count: int | None, *, key: str) -> Iterator[Callable[..., Iterator[Any]]]:
+def workers(count: int | None, *, key: str) -> Iterator[Spread]:
     """A `map` over `count` processes (None: one a core); one is this process itself.
 
     They are forked here, with all that is imported and every plugin, before anything is open or owned; they leave
-    signals to this process and do not outlive it. At the end work under way is waited for, the rest is let go. Raises
-    `InputError` where one of them ends by itself; `key` is the number to lower then.
+    signals to this process, write nothing, and are killed at the end, however it comes (on Linux also by SIGKILL).
+    Raises what the work raises, and `RunError` where a process is killed; `key` is the number to lower then.
     """
     if (count := count or _cores()) == 1:
-        yield map
+        yield _here
         return
-    with ProcessPoolExecutor(count, mp_context=get_context("fork"), initializer=_begin) as pool:
-        try:
-            pool.submit(os.getpid).result()  # forks all of them
-            yield pool.map
-        except BrokenProcessPool:
-            raise InputError(f"{key}: one of {count} processes was killed, as for want of memory; use fewer") from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+    started = []
+    try:
+        for _ in range(count):
+            started.append(_started())
+        yield lambda function, work, watch: _spread([pipe for _, pipe in started], key, function, work, watch)
+    finally:
+        for process, pipe in started:
+            process.kill()
+            process.join()
+            pipe.close()
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin() -> None:
+def _here(function: Callable[[Any], Any], work: Iterable[Any], watch: Callable[[], None]) -> Iterator[Any]:
+    for item in work:
+        watch()
+        yield function(item)
+
+
+def _started() -> tuple[Any, Connection]:
+    """A process and the pipe to it: one each, so that none can take another's lock into its grave."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+    process.start()
+    theirs.close()  # before the next is forked: a pipe whose process is gone must end
+    return process, ours
+
+
+def _serve(pipe: Connection, parent: int) -> None:
     end_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it ended before it could be watched
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    while True:
+        function, item = pipe.recv()
+        try:
+            pipe.send((None, function(item)))
+        except InputError as error:
+            pipe.send((InputError, str(error)))
+        except Exception:  # as text: not every exception can be sent
+            pipe.send((RuntimeError, traceback.format_exc()))
+
+
+def _spread(
+    pipes: list[Connection], key: str, function: Callable[[Any], Any], work: Iterable[Any], watch: Callable[[], None]
+) -> Iterator[Any]:
+    left, idle = enumerate(work), list(pipes)
+    busy: dict[Connection, int] = {}
+    done: dict[int, Any] = {}
+    due = 0
+    while True:
+        watch()
+        while idle and (item := next(left, None)) is not None:
+            busy[idle[-1]] = item[0]
+            idle.pop().send((function, item[1]))
+        if due in done:
+            yield done.pop(due)
+            due += 1
+            continue
+        if not busy:
+            return
+        for pipe in wait(list(busy), LOOK):
+            assert isinstance(pipe, Connection)
+            try:
+                error, found = pipe.recv()
+            except (EOFError, OSError):
+                message = f"{key}: one of {len(pipes)} processes was killed, as for want of memory; use fewer"
+                raise RunError(message) from None
+            if error is not None:
+                raise error(found)
+            done[busy.pop(pipe)] = found
+            idle.append(pipe)

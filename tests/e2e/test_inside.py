@@ -15,7 +15,7 @@ from browser import opened
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.stages.extract import sources_of
 from isoscope.tracking.provenance import file_md5s
-from pipeline_project import ARMS, INSIDE, Done, Finished, Project, make
+from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 
 PLUGIN = """\
 import numpy as np
@@ -25,6 +25,20 @@ from isoscope.plugins import measure
 @measure("norms")
 def norms(cell):
     return {"mean_norm": float(np.linalg.norm(cell.points, axis=1).mean())}
+"""
+
+SLOW = """\
+import os
+import time
+from pathlib import Path
+from isoscope.plugins import measure
+
+
+@measure("slow")
+def slow(cell):
+    Path(f"slow-{os.getpid()}").touch()
+    time.sleep(600)
+    return {"slow": 0.0}
 """
 
 
@@ -166,6 +180,37 @@ def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Proje
     again = runs / "output"
     assert file_md5s(again) == before
     assert (again / "states" / first.name).stat().st_mtime_ns == made, "what was done is not done again"
+
+
+def test_several_processes_measure_what_one_does(project: Project) -> None:
+    found = []
+    for processes in (1, 3):
+        settings = ("-S", "measures.seed=5", "-S", f"measures.processes={processes}")
+        done = project.isoscope("measure", "fusion", "conv2d", *settings, "--json")
+        output = Path(json.loads(done.out)["folders"][0])
+        record = project.records()[output.parent.name]
+        found.append((file_md5s(output), [(point.name, point.step, point.value) for point in record.metrics]))
+        shutil.rmtree(output.parent)
+        (project.folder / ".isoscope/records" / f"{output.parent.name}.jsonl").unlink()
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_measuring_in_several_processes_ends_at_once(project: Project, number: signal.Signals) -> None:
+    (project.folder / "plugins/slow.py").write_text(SLOW, "utf-8")
+    settings = ("-S", "measures.names=[slow]", "-S", "measures.processes=2", "--plugin", "plugins/slow.py")
+    process = project.start("measure", "fusion", "additive", *settings)
+    wait_for(lambda: len(list(project.folder.glob("slow-*"))) == 2)
+    everyone = family(process)
+    assert {int(path.name.removeprefix("slow-")) for path in project.folder.glob("slow-*")} < {
+        one.pid for one in everyone
+    }
+    process.send_signal(number)
+    _, said = process.communicate()
+    assert left(everyone) == []
+    assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
+    assert "Traceback" not in said
 
 
 def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:

@@ -1,9 +1,8 @@
 """Stage `measure-<study>@<arm>`: tables of what is seen in the hidden states of an arm's runs."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -22,10 +21,7 @@ from isoscope.guard import StoppedError, StopSignal
 from isoscope.stages.measure_parts import Looked, cell, part, parts_of
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
-from isoscope.workers import workers
-
-Spread = Callable[..., Iterator[Any]]
-"""A `map`, over processes or not."""
+from isoscope.workers import Spread, workers
 
 
 def measure(
@@ -105,10 +101,10 @@ def _go_on(stop: StopSignal, title: str) -> None:
 def _tables(looked: Looked, run: Run, stop: StopSignal, spread: Spread) -> Iterator[tuple[str, pd.DataFrame]]:
     """Tables by name; every figure of `geometry` becomes a metric on the way."""
     title, states, rows = run.identity.title, Trajectory(looked.states), []
+    go_on = partial(_go_on, stop, title)
     where = list(places(states, looked.measures.vectors))
-    cells = tqdm(spread(partial(cell, looked), where), f"{title}: measures", len(where), disable=None)
+    cells = tqdm(spread(partial(cell, looked), where, go_on), f"{title}: measures", len(where), disable=None)
     for (snapshot, vectors, layer), found in zip(where, cells, strict=True):
-        _go_on(stop, title)
         rows += found
         if snapshot.step is not None:
             for row in found:
@@ -117,10 +113,9 @@ def _tables(looked: Looked, run: Run, stop: StopSignal, spread: Spread) -> Itera
                     run.record.metric(name, row["value"], step=snapshot.step, epoch=snapshot.epoch)
     yield "geometry", frame(rows)
     parts = parts_of(states, looked.measures)
-    made = tqdm(spread(partial(part, looked), parts), f"{title}: analyses", len(parts), disable=None)
+    made = tqdm(spread(partial(part, looked), parts, go_on), f"{title}: analyses", len(parts), disable=None)
     probing: dict[str | None, pd.DataFrame] = {}
     for (name, probed), tables in zip(parts, made, strict=True):
-        _go_on(stop, title)
         if name == "probing":
             probing[probed] = tables[name]
         else:
