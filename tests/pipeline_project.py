@@ -66,6 +66,7 @@ training:
     epochs: false
   log_every: 5
 extraction:
+  every: 1
   share: 1.0
   words: 60
   block: 12
