@@ -89,7 +89,7 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
 
 
 def analyses(run: Trajectory, looked: Looked) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
-    """Name, function and what to map it over: every analysis as `isoscope measure` makes it."""
+    """Name, function and what to map it over: the parts of `isoscope measure`, each measure by itself."""
     where = list(places(run, looked.measures.vectors))
     for name in BUILT_IN:
         one = looked._replace(measures=looked.measures.model_copy(update={"names": (name,)}))

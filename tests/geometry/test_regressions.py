@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from isoscope.errors import InputError
+from isoscope.geometry import regressions
 from isoscope.geometry.regressions import chances, logistic_regressions
 
 
@@ -63,8 +65,10 @@ def test_a_fit_is_a_minimum_wherever_it_began_and_whatever_the_penalty(k: int) -
     assert np.abs(slope(design, early, labels, strength) / size).max() > 1e-4
 
 
-def test_a_fit_misses_its_minimum_by_no_more_than_it_may() -> None:
-    design, energy = points(300, 40)
+@pytest.mark.parametrize("n, d", [(300, 40), (60, 90)])
+def test_a_fit_misses_its_minimum_by_no_more_than_it_may(n: int, d: int) -> None:
+    """Also where the classes lie apart, and a weak penalty leaves all but no slope."""
+    design, energy = points(n, d)
     labels = np.repeat(classes(design, 4)[None], 6, 0)
     strength = np.logspace(-4, 1, 6)
 
@@ -75,7 +79,7 @@ def test_a_fit_misses_its_minimum_by_no_more_than_it_may() -> None:
 
     least = loss(1e-16)
     for tolerance in (1e-3, 1e-4, 1e-6):
-        missed = (loss(tolerance) - least) / 300
+        missed = (loss(tolerance) - least) / n
         assert (missed > -1e-12).all()
         assert (missed < tolerance).all()
 
@@ -99,3 +103,24 @@ def test_a_class_without_points_has_no_chance_and_moves_nothing() -> None:
     found = chances(design, with_gap)
     assert (found[:, 2] == 0).all()
     np.testing.assert_allclose(found[:, [0, 1, 3]], chances(design, without), atol=1e-8)
+
+
+def test_a_fit_begins_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    design, energy = points(150, 30)
+    steps: list[int] = []
+    step = regressions._newton_step
+    monkeypatch.setattr(regressions, "_newton_step", lambda *given: steps.append(1) or step(*given))
+    labels, strength = classes(design, 3)[None], np.ones(1)
+    fits = logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-6)
+    from_nothing = len(steps)
+    logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-6, start=fits)
+    assert from_nothing >= 4
+    assert len(steps) == from_nothing + 1
+
+
+@pytest.mark.parametrize("strength, steps", [(1e5, 2), (float("nan"), 100)])
+def test_a_fit_that_finds_no_minimum_is_refused(monkeypatch: pytest.MonkeyPatch, strength: float, steps: int) -> None:
+    design, energy = points(60, 90)
+    monkeypatch.setattr(regressions, "STEPS", steps)
+    with pytest.raises(InputError, match=r"C = (100000|nan) leads to no minimum; use a smaller one"):
+        logistic_regressions(design, energy, classes(design, 3)[None], 3, np.array([strength]), tolerance=1e-12)

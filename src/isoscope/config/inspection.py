@@ -99,4 +99,4 @@ class Measures(Section):
     processes: Count | None
     """CPU processes that a run's measures are spread over; null: one a core."""
     threads: Count | None
-    """CPU threads of linear algebra in each of them; null leaves the libraries' own choice."""
+    """CPU threads of linear algebra in each of them; null, the libraries' own choice, suits one process alone."""

@@ -15,6 +15,7 @@ from isoscope.geometry.moments import Floats, Ints
 
 ABSENT = -1e30  # logit of a class without training points
 STEPS, PRODUCTS, HALVINGS = 100, 1000, 30  # at most: of Newton, of one of them, of its length
+ROUNDING = 1e-10  # nats a point that no step may find
 COARSE = 0.25  # of the gradient that a first step may leave; later ones leave less, by its square root
 
 
@@ -41,7 +42,8 @@ def logistic_regressions(
 
     `design` `[points, axes]` ends with a column of ones, whose weights (intercepts) are free, and stands in axes that
     are orthogonal, all but: `energy` are the sums of squares along them, of these points or of more. A fit ends after a
-    step from within `tolerance` nats a point of its minimum (half its Newton decrement). `start`: fits to begin from.
+    step from within `tolerance` nats a point of its minimum, as half the decrement along that step has it. `start`:
+    fits to begin from.
     Raises `InputError` where `STEPS` steps do not lead there: C is too large.
     """
     target = (labels[:, None] == np.arange(classes)[:, None]).astype(float)
@@ -65,7 +67,10 @@ def logistic_regressions(
         step = _newton_step(design, chance, slope, scale, penalty, max(1e-8 * tolerance, 1e-20) * len(design))
         at, raw, loss, fell = _shortened(design, added, target, penalty, (at, raw, loss), step, slope)
         found[left] = at
-        going = fell & (-_dot(slope, step) > 2 * tolerance * len(design))
+        missing = -_dot(slope, step) / (2 * len(design))
+        if not (fell | (missing <= max(tolerance, ROUNDING))).all():
+            break
+        going = fell & (missing > tolerance)
         if not going.any():
             return Fits(found, absent)
         left = left[going]
@@ -126,7 +131,7 @@ def _shortened(
         here = at + length[:, None, None] * step
         logits = _logits(design, here, absent)
         value = _losses(logits, target, here, penalty)
-        worse = value > loss + length * gain
+        worse = ~(value <= loss + length * gain)  # so that a loss that is no number is worse
         if not worse.any():
             return here, logits, value, ~worse
         length = np.where(worse, length / 2, length)
