@@ -131,7 +131,8 @@ def stages(
     table = series(geometry, metrics)
     if len(table) < 2 * SHORTEST:
         return []
-    values = table[list(SERIES)].to_numpy(dtype=float)
+    # One order in memory whatever columns stand beside them: sums depend on it in their last bit.
+    values = np.ascontiguousarray(table[list(SERIES)].to_numpy(dtype=float))
     edges = [0, *boundaries(table, seed=seed, draws=draws), len(table)]
     parts = [slice(start, end) for start, end in pairwise(edges)]
     means = np.array([values[part].mean(0) for part in parts])
