@@ -107,7 +107,7 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name, content, options, said",
     [
-        ("all.csv", "review,stars\na,1\n", {}, "no column 'sentence' or 'text'; there are: review, stars"),
+        ("all.csv", "review,stars\na,1\n", {}, "there are: review, stars (--column names the text's"),
         ("all.csv", "text,stars\na,1\n", {"labels": "star"}, "no column 'sentence' or 'text' and 'star'; there are"),
         ("all.csv", "text,stars\na,1\n", {"column": "texts"}, "no column 'texts'; there are: text, stars"),
         ("all.jsonl", "", {}, "no column 'sentence' or 'text'; there are: none"),

@@ -53,7 +53,9 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     if found is None:
         there = ", ".join(raw.table.column_names) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
         wanted = " and ".join([repr(column) if column else "'sentence' or 'text'", *([repr(labels)] if labels else [])])
-        raise InputError(f"{path}: no column {wanted}; there are: {there}")
+        raise InputError(
+            f"{path}: no column {wanted}; there are: {there} (--column names the text's, --labels the classes')"
+        )
     sentences = [(text or "").strip() for text in _strings(raw, found)]
     kept = [row for row, text in enumerate(sentences) if text]
     table = {"sentence": [sentences[row] for row in kept]}
