@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, cast
 
 from isoscope.errors import InputError, RunError
 from isoscope.guard import end_with_parent
@@ -85,23 +85,22 @@ def _spread(
     due = 0
     while True:
         watch()
-        while idle and (item := next(left, None)) is not None:
-            busy[idle[-1]] = item[0]
-            idle.pop().send((function, item[1]))
-        if due in done:
-            yield done.pop(due)
-            due += 1
-            continue
-        if not busy:
-            return
-        for pipe in wait(list(busy), LOOK):
-            assert isinstance(pipe, Connection)
-            try:
-                error, found = pipe.recv()
-            except (EOFError, OSError):
-                message = f"{key}: one of {len(pipes)} processes was killed, as for want of memory; use fewer"
-                raise RunError(message) from None
+        try:
+            while idle and (item := next(left, None)) is not None:
+                idle[-1].send((function, item[1]))
+                busy[idle.pop()] = item[0]
+            if not busy and due not in done:
+                return
+            ready = cast("list[Connection]", wait(list(busy), 0 if due in done else LOOK))
+            came = [(pipe, *pipe.recv()) for pipe in ready]
+        except (EOFError, OSError):  # of a pipe that ended
+            message = f"{key}: one of {len(pipes)} processes was killed, as for want of memory; use fewer"
+            raise RunError(message) from None
+        for pipe, error, found in came:
             if error is not None:
                 raise error(found)
             done[busy.pop(pipe)] = found
             idle.append(pipe)
+        if due in done:
+            yield done.pop(due)
+            due += 1
