@@ -98,7 +98,10 @@ def test_a_killed_process_is_named_by_the_number_to_lower() -> None:
 def test_one_that_was_killed_with_nothing_to_do_is_named_too() -> None:
     message = r"^measures\.processes: one of 2 processes was killed"
     with workers(2, key="measures.processes") as spread:
-        os.kill(next(pid for _, pid in list(spread(squared, range(20), nothing))), signal.SIGKILL)
+        pid = next(pid for _, pid in list(spread(squared, range(20), nothing)))
+        os.kill(pid, signal.SIGKILL)
+        while _runs(pid):
+            time.sleep(0.01)
         with pytest.raises(RunError, match=message):
             list(spread(squared, range(20), nothing))
 
