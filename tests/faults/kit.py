@@ -4,10 +4,12 @@ The product announces each durable write to Python's audit hooks (`isoscope.seal
 counts them and, at the chosen one, kills the process, asks it to stop, or makes the write fail as a disk would.
 """
 
+import atexit
 import errno
 import hashlib
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,7 +25,9 @@ from isoscope.sealing import EVENT
 Action = Literal["kill", "terminate", "full", "broken"]
 LOGS = "ISOSCOPE_TEST_LOGS"
 _ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
-os.environ.setdefault(LOGS, tempfile.mkdtemp(prefix="isoscope-attempts-"))
+if LOGS not in os.environ:  # the first process of this test run makes the folder, and takes it away
+    os.environ[LOGS] = tempfile.mkdtemp(prefix="isoscope-attempts-")
+    atexit.register(shutil.rmtree, os.environ[LOGS])
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _STAGES = ("train", "prepare", "report", "extract", "measure", "explore")
