@@ -58,7 +58,14 @@ def finished(project: Project) -> Stood:
     """The snapshots' hidden states that are done, of a run under way or at its end, and the cache of a page."""
     places = ("geometry/cache/states/*/states", ".isoscope/runs/*/work/states", ".isoscope/runs/*/output/states")
     stands = [file for place in places for file in project.folder.glob(f"{place}/[!.]*.safetensors")]
-    return {file.name: (file.stat().st_ino, file.stat().st_mtime_ns) for file in stands if ".writing" not in str(file)}
+    whole = [file for file in stands if ".writing" not in str(file)]
+    return {_owned(file): (file.stat().st_ino, file.stat().st_mtime_ns) for file in whole}
+
+
+def _owned(file: Path) -> str:
+    """A file's name and whose it is: of the page's cache the key, of a run its digest, wherever its work stands."""
+    owner = file.parents[1] if "cache" in file.parts else file.parents[2]
+    return f"{owner.name}/{file.name}"
 
 
 def ends_as(one: Look, project: Project) -> Stood:
