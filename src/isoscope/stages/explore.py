@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from isoscope.errors import InputError
 from isoscope.figures.style import to_png, to_svg
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.sealing import replacing, write_text
-from isoscope.stages.pictures import Key, first_seeds, pictures
+from isoscope.stages.pictures import Draw, Key, first_seeds, pictures
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.workers import workers
 
 Labels = npt.NDArray[np.int64]
 TOGETHER = 1200
@@ -57,7 +59,12 @@ def explore(
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing) or 'no seeds'}; run: isoscope repro")
     run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
-    with StopSignal() as stop, tracked(run, stop), threadpool_limits(measures.threads):
+    with (
+        threadpool_limits(measures.threads),
+        workers(measures.processes, key="measures.processes") as spread,
+        StopSignal() as stop,
+        tracked(run, stop),
+    ):
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
         trajectories = {key: Trajectory(folder) for key, folder in states.items()}
         tables = {
@@ -86,18 +93,28 @@ def explore(
             write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
             (fresh / "png").mkdir()  # for papers; DVC shows the SVG
-            for one, figure in pictures(
-                tables, trajectories, labels, names, _staged(tables["probing"], found), measures.square
-            ):
-                if stop.received is not None:
-                    raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command begins it anew")
-                write_text(shown / f"{one}.svg", to_svg(figure, source), "table")
-                (fresh / "png" / f"{one}.png").write_bytes(to_png(figure, metadata=source))
+            staged = _staged(tables["probing"], found)
+            asked = pictures(tables, trajectories, labels, names, staged, measures.square)
+            for one, svg, png in spread(partial(_drawn, source), asked, partial(_go_on, stop, run.identity.title)):
+                write_text(shown / f"{one}.svg", svg, "table")
+                (fresh / "png" / f"{one}.png").write_bytes(png)
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
         for path in sorted(drawn.glob("*.svg")):
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
     return target
+
+
+def _go_on(stop: StopSignal, title: str) -> None:
+    if stop.received is not None:
+        raise StoppedError(stop.received, f"{title}: stopped; the same command begins it anew")
+
+
+def _drawn(source: Mapping[str, str], picture: tuple[str, Draw]) -> tuple[str, str, bytes]:
+    """A picture's name, SVG and PNG."""
+    name, draw = picture
+    figure = draw()
+    return name, to_svg(figure, source), to_png(figure, metadata=source)
 
 
 def _identity(

@@ -1,6 +1,7 @@
 """Every picture of what a study's arms look like inside, by name."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ Key = tuple[str, int]
 """Arm and seed of a run."""
 CURVES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
 MAPS = {"first": ("avg_sim", "a_1_centred", "linear_separability", "silhouette"), "words": ("avg_sim", "self_sim")}
+Draw = Callable[[], Figure]
 COLUMNS = 6
 """Snapshots in a picture of feature dynamics."""
 
@@ -49,16 +51,16 @@ def pictures(
     names: list[str],
     staged: pd.DataFrame,
     square: int,
-) -> Iterator[tuple[str, Figure]]:
-    """Name and figure of each; `square`: tokens of a cosine map."""
+) -> Iterator[tuple[str, Draw]]:
+    """Name of each and what draws it, in whatever process; `square`: tokens of a cosine map."""
     geometry = tables["geometry"]
     for vectors, figures in MAPS.items():
         for figure in figures:
             if ((geometry["vectors"] == vectors) & (geometry["figure"] == figure)).any():
-                yield f"layers-{figure}-{vectors}", layers.layer_by_snapshot(geometry, figure, vectors=vectors)
+                yield f"layers-{figure}-{vectors}", partial(layers.layer_by_snapshot, geometry, figure, vectors=vectors)
     of_first = geometry.loc[geometry["vectors"] == "first", "figure"]
     if there := [one for one in CURVES if (of_first == one).any()]:
-        yield "curves", trajectories.geometry_curves(geometry, there)
+        yield "curves", partial(trajectories.geometry_curves, geometry, there)
     one = dict(reversed(first_seeds(runs).items()))
     for arm, run in one.items():
         seed = next(seed for other, seed in runs if other == arm)
@@ -67,7 +69,8 @@ def pictures(
         )
         yield (
             f"dynamics-{arm}",
-            dynamics.feature_dynamics(
+            partial(
+                dynamics.feature_dynamics,
                 points,
                 shown,
                 labels,
@@ -80,11 +83,11 @@ def pictures(
         )
     for moment in ("first", "chosen"):
         points = tables["map"][tables["map"]["moment"] == moment]
-        yield f"map-{moment}", embedding_space.scatter(points, method="t-SNE")
-        yield f"pca-{moment}", embedding_space.scatter(points, method="PCA")
-        yield f"cosines-{moment}", tokens.cosine_maps(_cosines(one, square, first=moment == "first"))
+        yield f"map-{moment}", partial(embedding_space.scatter, points, method="t-SNE")
+        yield f"pca-{moment}", partial(embedding_space.scatter, points, method="PCA")
+        yield f"cosines-{moment}", partial(tokens.cosine_maps, _cosines(one, square, first=moment == "first"))
     if "decoding" in tables and "neighbours" in tables:
-        yield "evidence", evidence.embedding_evidence(tables["neighbours"], tables["decoding"])
+        yield "evidence", partial(evidence.embedding_evidence, tables["neighbours"], tables["decoding"])
     optional: dict[str, Callable[[pd.DataFrame], Figure]] = {
         "cosines": tokens.cosine_summary,
         "attention": attention.attention_curves,
@@ -101,22 +104,22 @@ def pictures(
     }
     for table, draw in optional.items():
         if table in tables and drawable(table, tables[table]):
-            yield table, draw(tables[table])
+            yield table, partial(draw, tables[table])
     if (staged["stage"].notna()).any():
-        yield "probing-stages", probing.probing_curves(staged, tables["baselines"])
+        yield "probing-stages", partial(probing.probing_curves, staged, tables["baselines"])
     for task in ("label", "word position", "word order", "bigram shift", "part of speech"):
         if (tables["probing"]["task"] == task).any():
             vectors = "words" if task.startswith("word") else "treebank" if task == "part of speech" else "first"
             yield (
                 f"probing-{task.replace(' ', '_')}",
-                probing.probing_curves(tables["probing"], tables["baselines"], task=task, vectors=vectors),
+                partial(probing.probing_curves, tables["probing"], tables["baselines"], task=task, vectors=vectors),
             )
     if "bars" in tables and len(tables["bars"]):
-        yield "barcodes", persistence.barcodes(tables["bars"])
+        yield "barcodes", partial(persistence.barcodes, tables["bars"])
     if "attention" in tables:
-        yield "heads", attention.attention_heads(tables["attention"])
+        yield "heads", partial(attention.attention_heads, tables["attention"])
     if panels := list(_responses(one)):
-        yield "kernel-response", spectrum.kernel_response(panels)
+        yield "kernel-response", partial(spectrum.kernel_response, panels)
 
 
 def drawable(name: str, table: pd.DataFrame) -> bool:
