@@ -1,0 +1,137 @@
+"""Which bars of a barcode are features and which are noise: published rules, and the controls they are held against.
+
+Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64: one formula serves both.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = Any
+"""A numpy array or a tensor: what is done here they do alike."""
+Rule = Callable[[Array], Array]
+"""From bars `[…, m]` to how many of the longest are features, `[…]`."""
+_EQUAL = 1e-12
+"""Totals that differ by less of themselves differ by rounding."""
+_SERIES = 1e-4
+
+
+def c_ratio(bars: Array) -> Array:
+    """How many bars the C-ratio rule keeps, `[…]`: the longest, and those after it until neutralising one adds length.
+
+    Of the bars `B = (ℓ₂, …, ℓ_N, ℓ₁)` the first i are replaced by `ℓ′ = exp(Σ r ln r / Σ r)` over the rest r, the
+    length that makes the entropy largest; i is the first for which the total grows, N − 3 where it never does. If
+    `Q = ⌈α n (α − 1 − ln α) / (α − 1)²⌉`, with α = ℓ_N / ℓ₁ and n = |B|, is less, the rule is asked again with
+    `(B₁, …, B_i, ℓ_N, ℓ₁)`. Kept are 1 + i. Equal bars have no Q; fewer than four are all kept, since the rule needs
+    four. Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as its public implementations have it.
+    """
+    xp = _library(bars)
+    all_of_them = (bars > 0).sum(-1)
+    if bars.shape[-1] < 4:
+        return all_of_them
+    enough = all_of_them >= 4
+    bars = xp.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
+    count = (bars > 0).sum(-1)
+    inner = count - 2  # of B, those that stand in the same place at every level
+    # Near-equal bars are asked about again and again: all answers at once, then down their chain by doubling.
+    after = _asked_again(bars, count, xp.zeros_like(bars, dtype=count.dtype) + _places(bars))
+    for _ in range(int(bars.shape[-1]).bit_length()):
+        after = _at(after, after)
+    inner = _at(after, inner[..., None])[..., 0]
+    return xp.where(enough, 1 + _grows(bars, count, inner[..., None])[..., 0], all_of_them)
+
+
+def _asked_again(bars: Array, count: Array, inner: Array) -> Array:
+    """With how many `inner` bars the rule is asked again, `[…, k]`: itself where it is not."""
+    xp = _library(bars)
+    first, last = bars[..., :1], _last(bars, count)
+    alpha = last / first
+    x = alpha - 1
+    apart = xp.abs(x) > _SERIES
+    safe = xp.where(apart, x, 1.0)
+    slope = xp.where(apart, (safe - xp.log1p(safe)) / safe**2, 0.5 - x / 3 + x**2 / 4)
+    most = xp.ceil(alpha * slope * (inner + 2))
+    found = _grows(bars, count, inner)
+    return xp.where((most < found) & (x < 0), found, inner)
+
+
+def _grows(bars: Array, count: Array, inner: Array) -> Array:
+    """The first i at which neutralising i of the `inner` bars `[…, k]` adds length, `inner − 1` where none does."""
+    xp = _library(bars)
+    first, last = bars[..., :1], _last(bars, count)
+    lengths, products = _sums(bars), _sums(_x_log_x(bars))
+    ends = first + last, _x_log_x(first) + _x_log_x(last)
+    rest, weighed = (
+        (_at(sums, inner) + end)[..., None] - sums[..., None, :]
+        for sums, end in zip((lengths, products), ends, strict=True)
+    )
+    place = _places(bars)
+    inside = place < inner[..., None]
+    rest = xp.where(inside, rest, 1.0)
+    total = rest + place * xp.exp(xp.where(inside, weighed, 0.0) / rest)
+    grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[..., 1:]
+    where = xp.where(grows, 1, 0)
+    return xp.where(where.sum(-1) > 0, where.argmax(-1) + 1, (inner - 1).clip(0))
+
+
+def relative_entropy(bars: Array) -> Array:
+    """How many bars the relative-entropy rule keeps, `[…]`.
+
+    `E_i` is the entropy with the i longest neutralised; bar i is a feature while
+    `(E_i − E_{i−1}) / (ln N − E_0) > i / N`. None of equal bars. Source: Atienza, Gonzalez-Diaz and Rucco 2016
+    (arXiv:1605.02885).
+    """
+    xp = _library(bars)
+    count = (bars > 0).sum(-1)[..., None]
+    rest, weighed = _from(bars), _from(_x_log_x(bars))
+    inside = rest > 0
+    place = _places(bars)
+    log_neutral = weighed / xp.where(inside, rest, 1.0)
+    total = rest + place * xp.exp(log_neutral)
+    entropy = xp.log(xp.where(inside, total, 1.0)) - log_neutral
+    size = xp.where(count > 0, count, 1) * 1.0
+    missing = xp.log(size) - entropy[..., :1]
+    gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
+    features = gains & inside[..., 1:] & (missing > _EQUAL)
+    return xp.where(features, 1, 0).cumprod(-1).sum(-1)
+
+
+def _library(bars: Array) -> ModuleType:
+    return torch if isinstance(bars, torch.Tensor) else np
+
+
+def _places(bars: Array) -> Array:
+    """0, 1, … along the last axis."""
+    size = bars.shape[-1]
+    return torch.arange(size, device=bars.device) if isinstance(bars, torch.Tensor) else np.arange(size)
+
+
+def _x_log_x(values: Array) -> Array:
+    xp = _library(values)
+    return values * xp.log(xp.where(values > 0, values, 1.0))
+
+
+def _last(bars: Array, count: Array) -> Array:
+    """The shortest bar that is longer than 0."""
+    return _at(bars, (count - 1).clip(0)[..., None])
+
+
+def _at(values: Array, places: Array) -> Array:
+    if isinstance(values, torch.Tensor):
+        return values.gather(-1, places)
+    return np.take_along_axis(values, places, -1)
+
+
+def _sums(values: Array) -> Array:
+    """Sums over the places 1 … i of the last axis."""
+    return values.cumsum(-1) - values[..., :1]
+
+
+def _from(values: Array) -> Array:
+    """Sums over the places from i of the last axis."""
+    if isinstance(values, torch.Tensor):
+        return values.flip(-1).cumsum(-1).flip(-1)
+    return values[..., ::-1].cumsum(-1)[..., ::-1]

@@ -1,0 +1,31 @@
+"""The clouds that a penalty looks at: a batch whole, or one per class."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Clouds(NamedTuple):
+    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each, `[C, n]`."""
+
+    points: Tensor
+    mask: Tensor
+
+
+def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None) -> Clouds:
+    """`points` `[n, d]` as one cloud, or as one per label 0 … `classes` − 1 (None: as many as `labels` has).
+
+    Raises `ValueError` for points that are no matrix, and for labels that are missing or another number.
+    """
+    if points.ndim != 2:
+        raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
+    if not per_class:
+        return Clouds(points[None], torch.ones((1, len(points)), dtype=torch.bool, device=points.device))
+    if labels is None:
+        raise ValueError("labels: needed to tell classes apart (per_class=False takes all points together)")
+    if labels.shape != points.shape[:1]:
+        raise ValueError(f"labels: {list(labels.shape)} for {len(points)} points")
+    count = classes if classes is not None else int(labels.max()) + 1 if len(labels) else 0
+    mask = labels == torch.arange(count, device=labels.device)[:, None]
+    return Clouds(points.expand(count, *points.shape), mask)

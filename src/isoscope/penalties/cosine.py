@@ -1,0 +1,34 @@
+"""The cosine regulariser: directions of a batch pushed apart."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class CosineTerms(NamedTuple):
+    """The penalty and the mean cosine it is of."""
+
+    penalty: Tensor
+    """Scalar to add to a loss."""
+    mean_cosine: Tensor
+    """Mean over all pairs of different points; 0 for fewer than two."""
+
+
+class CosineRegularization(nn.Module):
+    """`weight · (1/n²) Σ_{i≠j} ŵ_iᵀŵ_j`, ŵ = w / ‖w‖: in O(nd), since the sum is `‖Σ ŵ‖² − n`.
+
+    A vector of length 0 has no direction and adds nothing. Source: Gao et al. 2019 (arXiv:1907.12009), there on the
+    output embeddings and with weight 1; here on any points.
+    """
+
+    def __init__(self, weight: float = 1.0) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, points: Tensor, labels: Tensor | None = None) -> CosineTerms:
+        """The penalty of `points` `[n, d]`; `labels` are not looked at."""
+        unit = F.normalize(points.double() if points.dtype.itemsize > 2 else points.float().double(), dim=1)
+        n = len(points)
+        pairs = unit.sum(0).square().sum() - unit.square().sum()
+        return CosineTerms(self.weight * pairs / max(n, 1) ** 2, (pairs / max(n * (n - 1), 1)).detach())

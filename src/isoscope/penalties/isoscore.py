@@ -1,0 +1,48 @@
+"""IsoScore* as a penalty (I-STAR): variances of a batch made more alike, or less with a negative weight."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class IsoScoreTerms(NamedTuple):
+    """The penalty and the IsoScore* it is of."""
+
+    penalty: Tensor
+    """Scalar to add to a loss."""
+    isoscore: Tensor
+    """ι*, 0 for a line, 1 for equal variances; 0 for a cloud without variance."""
+
+
+class IsoScoreStar(nn.Module):
+    """`weight · (1 − ι*)`, ι* = (PR − 1) / (d − 1), PR = (tr Σ)² / tr Σ² of `Σ = (1 − ζ) Σ_batch + ζ Σ_0`.
+
+    Σ_0, `reference` `[d, d]`, is the covariance of many more points than a batch has; without one Σ is the batch's.
+    Neither it nor Σ is decomposed: tr Σ² is a sum over the batch's Gram matrix and over xᵀΣ_0x, O(n² d + n d²).
+    Source: Rudman and Eickhoff 2024 (arXiv:2305.19358), whose weight is negative and whose ζ is 0.2.
+    """
+
+    def __init__(self, weight: float = 1.0, *, zeta: float = 0.2) -> None:
+        super().__init__()
+        self.weight, self.zeta = weight, zeta
+        self.reference: Tensor | None = None
+
+    def forward(self, points: Tensor, labels: Tensor | None = None) -> IsoScoreTerms:
+        """The penalty of `points` `[n, d]`; `labels` are not looked at."""
+        cloud = points.double()
+        n, d = cloud.shape
+        if n < 2 or d < 2:
+            nothing = (cloud * 0.0).sum()
+            return IsoScoreTerms(nothing, nothing.detach())
+        cloud = (cloud - cloud.mean(0)) / (n - 1) ** 0.5
+        first, second = cloud.square().sum(), (cloud @ cloud.T).square().sum()
+        if self.reference is not None:
+            known, zeta = self.reference.double(), self.zeta
+            cross = ((cloud @ known) * cloud).sum()
+            second = (1 - zeta) ** 2 * second + 2 * zeta * (1 - zeta) * cross + zeta**2 * known.square().sum()
+            first = (1 - zeta) * first + zeta * known.trace()
+        some = ~(second <= 0)  # NaN is not hidden
+        ratio = torch.where(some, first.square() / torch.where(some, second, 1.0), 1.0)
+        isoscore = (ratio - 1.0) / (d - 1)
+        return IsoScoreTerms(self.weight * (1.0 - isoscore), isoscore.detach())

@@ -1,0 +1,79 @@
+"""The persistent-entropy penalty: bars of each class pulled towards equal length."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from isoscope.geometry.barcodes import Selection, entropies, h0_barcodes, normalised, select
+from isoscope.penalties.clouds import clouds
+
+
+class PersistentEntropyTerms(NamedTuple):
+    """The penalty, nats, and per class (one for all where classes are not told apart) what it was made of, `[C]`."""
+
+    penalty: Tensor
+    """Scalar to add to a loss: `weight · (−Σ H + in_cluster · Σ mean dropped bar)`."""
+    entropy: Tensor
+    """H of the kept bars, nats; 0 where none is."""
+    normalised: Tensor
+    """H / ln k."""
+    kept: Tensor
+    """k: kept bars."""
+    bars: Tensor
+    """Bars longer than 0."""
+    points: Tensor
+    """Points of the class in this batch."""
+
+
+class PersistentEntropy(nn.Module):
+    """`−weight · Σ_c H(kept H0 bars of class c)`: the smaller, the more alike the bars' lengths.
+
+    H is the persistent entropy (natural log) of the Vietoris–Rips bars that `selection` keeps, so no length matters,
+    only shares; a class of fewer than two distinct points adds 0. `k`: how many bars `top-k`, `shortest-k` and
+    `random-k` keep (None: as many as `c-ratio` would). `in_cluster`: weight of the mean length of the bars longer than
+    0 that were not kept, which shortens them. `classes`: how many labels there are; None counts them, which on a GPU
+    waits for it. Costs O(n² d) time and O(n²) memory per class.
+    Source: "Shrink the longest", 2025 (arXiv:2501.05502), whose weight is 1.
+    """
+
+    def __init__(
+        self,
+        selection: Selection = "c-ratio",
+        *,
+        k: int | None = None,
+        per_class: bool = True,
+        weight: float = 1.0,
+        in_cluster: float = 0.0,
+        classes: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.selection, self.k, self.per_class = selection, k, per_class
+        self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
+
+    def forward(
+        self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> PersistentEntropyTerms:
+        """The penalty of `points` `[n, d]` with `labels` `[n]`; `generator` draws the bars of `random-k`.
+
+        Raises `ValueError` for other shapes, and for missing labels where classes are told apart.
+        """
+        split, mask = clouds(points, labels if self.per_class else None, per_class=self.per_class, classes=self.classes)
+        bars = h0_barcodes(split, mask)
+        kept = select(bars.lengths, self.selection, k=self.k, generator=generator)
+        entropy = entropies(bars.lengths, kept)
+        penalty = -entropy.sum()
+        longer = bars.lengths > 0
+        if self.in_cluster:
+            dropped = longer & ~kept
+            means = torch.where(dropped, bars.lengths, 0.0).sum(-1) / dropped.sum(-1).clamp(min=1)
+            penalty = penalty + self.in_cluster * means.sum()
+        count = kept.sum(-1)
+        return PersistentEntropyTerms(
+            penalty=self.weight * penalty,
+            entropy=entropy.detach(),
+            normalised=normalised(entropy.detach(), count),
+            kept=count,
+            bars=longer.sum(-1),
+            points=mask.sum(-1),
+        )

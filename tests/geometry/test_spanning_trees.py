@@ -1,0 +1,71 @@
+"""Spanning trees: by compiled code and by Borůvka's algorithm, against single linkage."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.cluster.hierarchy import single
+from scipy.spatial.distance import pdist
+
+from isoscope.geometry.spanning_trees import Trees, batched, compiled, minimum_spanning_trees
+
+
+def distances(points: torch.Tensor) -> torch.Tensor:
+    return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def lengths(points: torch.Tensor, trees: Trees, cloud: int) -> np.ndarray:
+    edges = trees.edges[cloud][trees.real[cloud]]
+    pairs = points[cloud][edges]
+    return (pairs[:, 0] - pairs[:, 1]).norm(dim=1).numpy()
+
+
+def components(edges: np.ndarray, n: int) -> int:
+    of = list(range(n))
+    for u, v in edges:
+        of = [of[v] if one == of[u] else one for one in of]
+    return len(set(of))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "grid", "clustered"])
+def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(kind: str) -> None:
+    random = np.random.default_rng({"gaussian": 0, "grid": 1, "clustered": 2}[kind])
+    for _ in range(120):
+        n, d = int(random.integers(1, 40)), int(random.integers(1, 6))
+        cloud = random.standard_normal((3, n, d))
+        if kind == "grid":  # ties and duplicates
+            cloud = cloud.round()
+        if kind == "clustered":
+            cloud = 1e-3 * cloud + 10.0 * random.integers(0, 2, (3, n, 1))
+        points, mask = torch.from_numpy(cloud), torch.from_numpy(random.random((3, n)) < 0.85)
+        for trees in (compiled(points, mask), batched(distances(points), mask)):
+            for at in range(3):
+                there = mask[at].numpy()
+                alone = cloud[at][there]
+                wanted = single(pdist(alone))[:, 2] if len(alone) > 1 else np.zeros(0)
+                found = lengths(points, trees, at)
+                np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+                assert trees.real[at].sum() == max(there.sum() - 1, 0)
+                edges = trees.edges[at][trees.real[at]].numpy()
+                assert there[edges].all()
+                assert components(edges, n) == n - len(edges), "no circle"
+                assert not trees.edges[at][~trees.real[at]].any()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_the_smallest_clouds_have_trees(n: int) -> None:
+    points, mask = torch.arange(float(2 * n)).reshape(1, n, 2), torch.ones((1, n), dtype=torch.bool)
+    for trees in (minimum_spanning_trees(points, mask), batched(distances(points), mask)):
+        assert trees.edges.shape == (1, max(n - 1, 0), 2)
+        assert sorted(trees.edges[0].tolist()) == [[at, at + 1] for at in range(n - 1)]
+
+
+def test_a_narrow_cone_keeps_its_tree_where_products_lose_it() -> None:
+    random = np.random.default_rng(0)
+    points = torch.from_numpy((10 + 1e-3 * random.standard_normal((1, 64, 768))).astype(np.float32))
+    mask = torch.ones((1, 64), dtype=torch.bool)
+    wanted = single(pdist(points[0].double().numpy()))[:, 2]
+    for trees in (minimum_spanning_trees(points, mask), batched(distances(points), mask)):
+        np.testing.assert_allclose(lengths(points.double(), trees, 0), wanted, rtol=1e-5)
+    lossy = torch.cdist(points, points, compute_mode="use_mm_for_euclid_dist")
+    lost = lengths(points.double(), batched(lossy, mask), 0)
+    assert np.abs(lost / wanted - 1).max() > 1e-3, "this cloud is a narrow one"

@@ -1,0 +1,98 @@
+"""The persistent-entropy penalty: per class, whole, its controls and its in-cluster term."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from isoscope.geometry.persistence import h0_bars, persistent_entropy
+from isoscope.penalties import PersistentEntropy
+
+
+def batch(n: int = 40, d: int = 8, classes: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+    random = np.random.default_rng(0)
+    labels = torch.from_numpy(random.integers(0, classes, n))
+    return torch.from_numpy(random.standard_normal((n, d))).requires_grad_(), labels
+
+
+def test_it_is_the_negative_sum_of_the_classes_entropies() -> None:
+    points, labels = batch()
+    terms = PersistentEntropy("all", weight=0.5)(points, labels)
+    wanted = [persistent_entropy(h0_bars(points.detach()[labels == c])) for c in range(2)]
+    np.testing.assert_allclose(terms.entropy, wanted, rtol=1e-9)
+    assert terms.penalty.item() == pytest.approx(-0.5 * sum(wanted), rel=1e-9)
+    assert terms.points.tolist() == [(labels == c).sum().item() for c in range(2)]
+    assert terms.bars.tolist() == terms.kept.tolist() == [n - 1 for n in terms.points.tolist()]
+    np.testing.assert_allclose(terms.normalised, [h / math.log(k) for h, k in zip(wanted, terms.kept, strict=True)])
+    assert not terms.entropy.requires_grad
+
+
+def test_the_whole_cloud_is_one_class_of_all() -> None:
+    points, labels = batch()
+    whole = PersistentEntropy("c-ratio", per_class=False)(points, labels)
+    assert whole.penalty == PersistentEntropy("c-ratio")(points, torch.zeros_like(labels)).penalty
+    assert whole.points.tolist() == [40]
+
+
+def test_a_step_against_it_makes_bars_more_alike() -> None:
+    points, labels = batch()
+    penalty = PersistentEntropy("all")
+    before = penalty(points, labels)
+    (gradient,) = torch.autograd.grad(before.penalty, points)
+    assert (penalty(points - 0.1 * gradient, labels).entropy > before.entropy).all()
+
+
+def test_the_in_cluster_term_shortens_the_bars_that_were_not_kept() -> None:
+    points, labels = batch()
+    lengths = []
+    for weight in (0.0, 3.0):
+        moved = points.detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(
+            PersistentEntropy("top-k", k=2, in_cluster=weight)(moved, labels).penalty, moved
+        )
+        after = (moved - 0.02 * gradient).detach()
+        lengths.append([np.sort(h0_bars(after[labels == c]))[:-2].mean() for c in range(2)])
+    assert (np.array(lengths[1]) < np.array(lengths[0])).all()
+    dropped = sum(np.sort(h0_bars(points.detach()[labels == c]))[:-2].mean() for c in range(2))
+    plain, term = (PersistentEntropy("top-k", k=2, in_cluster=w)(points, labels).penalty.item() for w in (0.0, 3.0))
+    assert term - plain == pytest.approx(3.0 * dropped)
+
+
+def test_rare_and_absent_classes_add_nothing() -> None:
+    points, _ = batch(n=6)
+    labels = torch.tensor([0, 0, 0, 0, 2, 0])
+    terms = PersistentEntropy("c-ratio", classes=4)(points, labels)
+    assert terms.points.tolist() == [5, 0, 1, 0]
+    assert terms.kept.tolist()[1:] == [0, 0, 0]
+    assert terms.entropy.tolist()[1:] == [0.0, 0.0, 0.0]
+    terms.penalty.backward()
+    assert points.grad is not None
+    assert not points.grad[4].any()
+
+
+def test_an_empty_batch_has_no_penalty() -> None:
+    terms = PersistentEntropy()(torch.zeros(0, 4, requires_grad=True), torch.zeros(0, dtype=torch.int64))
+    assert terms.penalty.item() == 0.0
+
+
+def test_random_bars_are_drawn_by_the_generator() -> None:
+    points, labels = batch()
+    penalty = PersistentEntropy("random-k", k=4)
+    one, same, other = (
+        penalty(points, labels, torch.Generator().manual_seed(seed)).penalty.item() for seed in (0, 0, 1)
+    )
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    "points, labels, message",
+    [
+        (torch.zeros(3), None, r"points: expected \[points, dimensions\], got \[3\]"),
+        (torch.zeros(3, 2), None, "labels: needed to tell classes apart"),
+        (torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64), r"labels: \[2\] for 3 points"),
+    ],
+)
+def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PersistentEntropy()(points, labels)
