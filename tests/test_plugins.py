@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from isoscope import plugins
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError
+from isoscope.training.penalised import penalised
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs/examples"
@@ -16,9 +18,10 @@ PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 @pytest.fixture(autouse=True)
 def _forget():
     """Registries as they were: a plugin of one test is none of the next."""
-    before = dict(plugins.FUSIONS), dict(plugins.DATASETS)
+    registries = plugins.FUSIONS, plugins.DATASETS, plugins.PENALTIES
+    before = [dict(one) for one in registries]
     yield
-    for registry, kept in zip((plugins.FUSIONS, plugins.DATASETS), before, strict=True):
+    for registry, kept in zip(registries, before, strict=True):
         registry.clear()
         registry.update(kept)
 
@@ -37,7 +40,7 @@ def load(project: Path, *overrides: str, plugin: Path = EXAMPLES / "product.py")
     return Configuration(project, ["studies.fusion.axes.fusion=[additive, product]", *overrides], [plugin])
 
 
-@pytest.mark.parametrize("name", ["product", "parity"])
+@pytest.mark.parametrize("name", ["product", "parity", "spread"])
 def test_the_examples_are_as_short_as_promised_and_stand_in_the_docs(name: str) -> None:
     text = (EXAMPLES / f"{name}.py").read_text()
     assert len([line for line in text.splitlines() if line.strip()]) <= 20
@@ -116,3 +119,34 @@ def test_loading_leaves_no_cache_beside_the_file(project: Path, tmp_path: Path) 
     own.write_text((EXAMPLES / "product.py").read_text())
     load(project, plugin=own)
     assert list((tmp_path / "own").iterdir()) == [own]
+
+
+SPREAD = """penalty:
+  kind: spread
+  target: {target}
+  weight: 2.0
+  warmup: 0.0
+  points: {{layer: -1, vectors: first, most: null}}
+"""
+
+
+def with_spread(project: Path, target: float) -> Configuration:
+    (project / "variants/penalty").mkdir(exist_ok=True)
+    (project / "variants/penalty/spread.yaml").write_text(SPREAD.format(target=target))
+    axes = "studies.fusion.axes={fusion: [additive], penalty: [spread]}"
+    return Configuration(project, [axes], [EXAMPLES / "spread.py"])
+
+
+def test_a_penalty_of_ones_own_is_typed_hashed_and_at_work(project: Path) -> None:
+    cell = with_spread(project, 0.5).cell("fusion", "additive-spread").cell
+    assert cell.penalty.target == 0.5
+    assert Configuration.plugin_digests(cell).keys() == {"spread.py"}
+    found = penalised(cell.penalty, classes=2, seed=0)
+    assert found is not None
+    points = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    looked = found.look(points, torch.zeros(20, dtype=torch.int64), step=0, total=1)
+    assert looked.figures["penalty"] == pytest.approx(float((points.std(0).mean() - 0.5) ** 2))
+    moved = points - 0.1 * looked.gradient
+    assert abs(moved.std(0).mean() - 0.5) < abs(points.std(0).mean() - 0.5)
+    with pytest.raises(InputError, match=r"spread.yaml: penalty.target: expected greater than 0"):
+        with_spread(project, -1.0).cell("fusion", "additive-spread")

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from accelerate import Accelerator
+from pydantic import TypeAdapter
 
+from isoscope.config.load import cell_type
 from isoscope.config.training import Training
 from isoscope.corpora import tokens
 from isoscope.models import build
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
+from isoscope.training.penalised import penalised
 
 WORDS = ("good", "bad", "film", "plot", "very", "not", "and", "slow", "fine", "dull")
 SETTINGS: dict[str, Any] = {
@@ -36,6 +39,8 @@ SETTINGS: dict[str, Any] = {
     "threads": 1,
     "keep": "best",
     "snapshots": {"steps": "none", "epochs": False},
+    "evaluations": 1,
+    "watch": None,
     "log_every": 1,
     "checkpoint_every": 3,
 }
@@ -71,9 +76,11 @@ def make_loop(
     rows: int = 44,
     dropout: float = 0.1,
     stop: Any = lambda: False,
+    penalty: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
+    asked = TypeAdapter(cell_type().model_fields["penalty"].annotation).validate_python(penalty or {"kind": "none"})
     tokenizer = tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
     train, validation = (tokens.encode(tokenizer, texts(n, s), max_length=12) for n, s in ((rows, 1), (30, 2)))
     model = build.from_scratch(
@@ -103,6 +110,7 @@ def make_loop(
         seed=seed,
         pad_id=tokenizer.pad_id,
         accelerator=Accelerator(cpu=True),
+        penalised=penalised(asked, classes=2, seed=seed),
         work=work,
         states=folder / "states",
         keeper=Keeper(work, keep=typed.keep, tokenizer=folder / "tokenizer", max_length=12),

@@ -1,4 +1,4 @@
-"""Fusions, data sets and measures of one's own: one file outside the package, typed by its signature.
+"""Fusions, penalties, data sets and measures of one's own: one file outside the package, typed by its signature.
 
     from pydantic import PositiveFloat
     from isoscope.plugins import fusion
@@ -23,6 +23,7 @@ from pydantic import create_model
 
 from isoscope.code import stripped
 from isoscope.config.base import Section
+from isoscope.config.penalty import Weighted
 from isoscope.errors import InputError
 
 
@@ -38,9 +39,12 @@ class Plugin(NamedTuple):
 FUSIONS: dict[str, Plugin] = {}
 DATASETS: dict[str, Plugin] = {}
 MEASURES: dict[str, Plugin] = {}
+PENALTIES: dict[str, Plugin] = {}
 
 
-def _register(registry: dict[str, Plugin], name: str, given: frozenset[str]) -> Callable[..., Callable[..., Any]]:
+def _register(
+    registry: dict[str, Plugin], name: str, given: frozenset[str], base: type[Section] = Section
+) -> Callable[..., Callable[..., Any]]:
     def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
         fields: dict[str, Any] = {"kind": (_literal(name), ...)}
         for parameter in inspect.signature(factory, eval_str=True).parameters.values():
@@ -53,7 +57,7 @@ def _register(registry: dict[str, Plugin], name: str, given: frozenset[str]) -> 
                 raise InputError(f"plugin {name!r}: parameter {parameter.name!r} needs a type, as in 'scale: float'")
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (parameter.annotation, default)
-        options = create_model(f"{name.title()}Options", __base__=Section, __doc__=factory.__doc__, **fields)
+        options = create_model(f"{name.title()}Options", __base__=base, __doc__=factory.__doc__, **fields)
         registry[name] = Plugin(name, factory, options, Path(inspect.getfile(factory)))
         return factory
 
@@ -92,15 +96,25 @@ def measure(name: str) -> Callable[..., Callable[..., Any]]:
     return _register(MEASURES, name, frozenset({"cell"}))
 
 
+def penalty(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `(**options) -> callable` as the penalty `name`; `weight`, `warmup` and `points` are added.
+
+    The callable takes points (n, d) and their labels (n), and returns a scalar tensor, or a named tuple whose first
+    field is one and whose other fields, scalars or one number per class, become metrics of the run.
+    """
+    return _register(PENALTIES, name, frozenset(), Weighted)
+
+
 def load(path: Path) -> None:
-    """Run a plugin file, so that its fusions and data sets are known.
+    """Run a plugin file, so that what it adds is known.
 
     Raises `InputError` where the file is missing or fails.
     """
     path = path.resolve()
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file")
-    if any(plugin.file == path for plugin in (*FUSIONS.values(), *DATASETS.values(), *MEASURES.values())):
+    registries = (FUSIONS, DATASETS, MEASURES, PENALTIES)
+    if any(plugin.file == path for registry in registries for plugin in registry.values()):
         return
     spec = importlib.util.spec_from_file_location(f"isoscope_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:

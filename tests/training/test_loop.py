@@ -191,7 +191,9 @@ def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
     losses = {epoch: value for name, value, _, epoch in loop.log.points if name == "validation/loss" and epoch}
     assert len(losses) < 40
     assert fitted.epoch == min(losses, key=losses.get) == len(losses) - 2
-    assert loop.evaluate(loop.validation).sums.figures()["loss"] == pytest.approx(losses[fitted.epoch], rel=1e-6)
+    assert loop.scorer.evaluate(loop.scorer.validation).sums.figures()["loss"] == pytest.approx(
+        losses[fitted.epoch], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])

@@ -74,8 +74,8 @@ def train(
         heal(project)
     with importing():
         from isoscope import paths
-        from isoscope.stages.train import Cell
         from isoscope.stages.train import train as stage
+        from isoscope.stages.training_job import Cell
 
     settings = configuration.study(study)
     if output is None and not (configuration.overrides or plugin) and seed in settings.seeds:
@@ -83,7 +83,8 @@ def train(
     cell = Cell(
         study, arm, resolved.axes, seed, settings.task, resolved.tree, configuration.plugin_digests(resolved.cell)
     )
-    folder = stage(resolved.cell.model, resolved.cell.training, cell=cell, project=project, output=output)
+    sections = resolved.cell.model, resolved.cell.penalty, resolved.cell.training
+    folder = stage(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not launched.rank():
         say({"folder": str(folder)}, as_json, f"trained {study} {arm} seed {seed}: {shown}")
@@ -112,13 +113,13 @@ def accept(
     heal(project)
     with importing():
         from isoscope.stages.accept import accept as stage
-        from isoscope.stages.train import Cell, job
+        from isoscope.stages.training_job import Cell, job
 
     jobs = []
     for name, arm, seed, one in cells:
         digests = configuration.plugin_digests(one.cell)
         cell = Cell(name, arm, one.axes, seed, configuration.study(name).task, one.tree, digests)
-        jobs.append(job(one.cell.model, one.cell.training, cell=cell, project=project))
+        jobs.append(job(one.cell.model, one.cell.penalty, one.cell.training, cell=cell, project=project))
     found = stage(jobs, project=project)
     lines = [
         f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found

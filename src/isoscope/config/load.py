@@ -11,6 +11,7 @@ from isoscope import paths, plugins
 from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.config.explain import explain, nearest
 from isoscope.config.model import FFT, Additive, Conv2d, Model
+from isoscope.config.penalty import PENALTIES
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
@@ -143,9 +144,12 @@ class Configuration:
 
     @staticmethod
     def plugin_digests(cell: Cell) -> dict[str, str]:
-        """File → sha256 of its code, of the plugin whose fusion a cell uses (a data set is in the hash of its data)."""
-        plugin = plugins.FUSIONS.get(cell.model.fusion.kind)
-        return {plugin.file.name: plugins.digest(plugin.file)} if plugin else {}
+        """File → sha256 of its code, of the plugins whose fusion and penalty a cell uses.
+
+        A data set is in the hash of its data.
+        """
+        used = plugins.FUSIONS.get(cell.model.fusion.kind), plugins.PENALTIES.get(cell.penalty.kind)
+        return {plugin.file.name: plugins.digest(plugin.file) for plugin in used if plugin}
 
     def check(self) -> int:
         """Resolve every task and every arm of every study; returns how many there are."""
@@ -186,6 +190,7 @@ def data_type() -> type[Data]:
 
 
 def cell_type() -> type[Cell]:
-    """A cell with the fusions and data sets that plugins add."""
+    """A cell with the fusions, penalties and data sets that plugins add."""
     model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
-    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...))
+    penalty = _union(PENALTIES, plugins.PENALTIES)
+    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...), penalty=(penalty, ...))

@@ -8,6 +8,7 @@ from isoscope.config.base import Below, Fraction, Name, Section, Seed
 from isoscope.config.data import Data
 from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
+from isoscope.config.penalty import Built
 from isoscope.config.training import Training
 
 
@@ -65,4 +66,5 @@ class Cell(Section):
 
     data: Data
     model: Model
+    penalty: Annotated[Built, Field(discriminator="kind")]
     training: Training

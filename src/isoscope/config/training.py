@@ -38,6 +38,17 @@ class Snapshots(Section):
     """Whether one is kept after every epoch."""
 
 
+class Watch(Section):
+    """Anisotropy of representations while a model is trained."""
+
+    layer: Annotated[int, Field(ge=-1)]
+    """Layer of hidden states, 0 after the embedding block; -1 for the last."""
+    vectors: Literal["first", "mean"]
+    """first: [CLS]; mean: over a sentence's tokens."""
+    sample: Annotated[int, Field(ge=4)]
+    """Validation sentences, the same at every evaluation and in every run, that figures at a fixed n are of."""
+
+
 class Training(Section):
     """How a model is optimised, watched and kept."""
 
@@ -81,6 +92,10 @@ class Training(Section):
     keep: Literal["all", "best", "last"]
     """Which epochs' checkpoints are kept."""
     snapshots: Snapshots
+    evaluations: Count
+    """Times the validation split is scored in an epoch, evenly spaced, the last time at its end."""
+    watch: Watch | None
+    """Anisotropy at every logged step, of the batch, and at every evaluation, of a fixed sample; null for neither."""
     log_every: Count
     """Steps between two logged points of loss, gradient norm and learning rate."""
     checkpoint_every: Count

@@ -37,6 +37,11 @@ def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
     return np.sort(np.concatenate(kept))
 
 
+def drawn_rows(count: int, most: int, *key: int) -> Indices:
+    """At most `most` of `count` rows, ascending, drawn for `key`."""
+    return np.sort(_shuffled(count, *key, 0, 3)[:most])
+
+
 def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, bucket: int) -> list[Indices]:
     """Row numbers of each batch of an epoch; every example occurs once, the one partial batch is kept.
 

@@ -11,7 +11,8 @@ import torch
 from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
 from isoscope.sealing import fault
-from isoscope.stages.train import Job, rehearse
+from isoscope.stages.train import rehearse
+from isoscope.stages.training_job import Job
 from isoscope.tracking import accepted
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.record import Record, read

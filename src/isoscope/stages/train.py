@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,80 +15,41 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 
 from isoscope import launched, paths
-from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
+from isoscope.config.base import Section
+from isoscope.config.model import Model
 from isoscope.config.training import Training
-from isoscope.config.tree import Tree
 from isoscope.corpora import tokens
 from isoscope.corpora.batches import draw_fraction
-from isoscope.corpora.checkpoints import fetch_checkpoint
 from isoscope.corpora.corpus import SPLITS
-from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models import build
 from isoscope.models.precision import warn_of_emulation
+from isoscope.stages.training_job import Cell, Inputs, Job, job
 from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.tracking.run import Run, tracked
 from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
+from isoscope.training.penalised import penalised
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
-class Cell(NamedTuple):
-    """Which cell of which study is trained, and the plain tree of its parameters."""
-
-    study: str
-    arm: str
-    axes: dict[str, str]
-    seed: int
-    task: str
-    tree: Tree
-    plugins: dict[str, str]
-
-
-class Inputs(NamedTuple):
-    """Folders a run reads: the prepared task, the tokenizer, and a checkpoint unless it starts from scratch."""
-
-    data: Path
-    tokenizer: Path
-    checkpoint: Path | None
-
-
-class Job(NamedTuple):
-    """A cell's run, and all it is made from."""
-
-    run: Run
-    model: Model
-    training: Training
-    inputs: Inputs
-    cell: Cell
-    labels: list[str]
-
-
-def job(model: Model, training: Training, *, cell: Cell, project: paths.Project) -> Job:
-    """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
-    data = project.folder / paths.processed(cell.task)
-    if not (data / "manifest.json").is_file():
-        raise InputError(f"{data}: task {cell.task!r} is not prepared; run: isoscope prepare {cell.task}")
-    labels = json.loads((data / "manifest.json").read_text("utf-8"))["labels"]
-    inputs = _inputs(model, data)
-    return Job(Run(project, _identity(cell, inputs)), model, training, inputs, cell, labels)
-
-
-def train(model: Model, training: Training, *, cell: Cell, project: paths.Project, output: Path | None) -> Path:
+def train(
+    model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project, output: Path | None
+) -> Path:
     """Train one cell, or go on with it, or find it finished; returns the folder that holds the result.
 
     The result is published to `output` (the pipeline's own place unless a path is given; None publishes nothing).
     Of several processes the first one owns the run and the others only compute.
     Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that is no number.
     """
-    work = job(model, training, cell=cell, project=project)
+    work = job(model, penalty, training, cell=cell, project=project)
     run = work.run
     with StopSignal() as stop:
         if launched.rank() > 0:
@@ -116,37 +77,6 @@ def rehearse(work: Job, updates: int) -> trace.Trace:
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop, _ = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
-
-
-def _inputs(model: Model, data: Path) -> Inputs:
-    match model.encoder:
-        case Pretrained() as start:
-            folder = fetch_checkpoint(start.checkpoint, revision=start.revision)
-            return Inputs(data, folder, folder)
-        case Scratch(tokenizer=CheckpointTokenizer() as named):
-            return Inputs(data, fetch_checkpoint(named.checkpoint, revision=named.revision), None)
-        case _:
-            return Inputs(data, data / "tokenizer", None)
-
-
-def _identity(cell: Cell, inputs: Inputs) -> Identity:
-    hashes = {"data": dvc_md5(inputs.data)}
-    by_path = {paths.processed(cell.task).as_posix(): hashes["data"]}
-    if inputs.tokenizer.parent != inputs.data:
-        hashes["checkpoint"] = checkpoint_digest(inputs.tokenizer)
-        by_path["/".join(inputs.tokenizer.parts[-2:])] = hashes["checkpoint"]
-    return Identity(
-        stage="train",
-        study=cell.study,
-        arm=cell.arm,
-        seed=cell.seed,
-        task=cell.task,
-        axes=cell.axes,
-        params={section: cell.tree[section] for section in ("model", "training")},
-        inputs=hashes,
-        input_paths=by_path,
-        plugins=cell.plugins,
-    )
 
 
 def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
@@ -184,6 +114,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
     finally:
         display.close()
     _score(loop, splits["test"], fitted.epoch, run.work)
+    assert loop.points is not None
     loop.points.flush()
     _list_checkpoints(run, loop, output)
     run.complete()
@@ -200,7 +131,7 @@ def _assist(work: Job, stop: StopSignal) -> None:
         loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
-    loop.evaluate(splits["test"])
+    loop.scorer.evaluate(splits["test"])
 
 
 def _loop(
@@ -222,6 +153,7 @@ def _loop(
         seed=seed,
         pad_id=tokenizer.pad_id,
         accelerator=accelerator,
+        penalised=penalised(work.penalty, classes=len(work.labels), seed=seed),
         work=output,
         states=folder / "states",
         keeper=Keeper(output, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
@@ -270,7 +202,7 @@ def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], s
 
 def _score(loop: Loop, test: Encoded, epoch: int, work: Path) -> None:
     """Touch the test split once: figures of the chosen epoch, and a prediction per row."""
-    result = loop.evaluate(test)
+    result = loop.scorer.evaluate(test)
     for name, value in result.sums.figures().items():
         loop.point(f"test/{name}", value, epoch)
     loop.point("training/best_epoch", float(epoch), None)

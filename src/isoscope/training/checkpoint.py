@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from isoscope.sealing import fault, write_whole
 
 Tensors = dict[str, torch.Tensor]
-Names = dict[torch.Tensor, str]
+Names = dict[torch.nn.Parameter, str]
 
 
 class State(NamedTuple):
@@ -74,7 +74,7 @@ def _newest_first(states: Path) -> Iterator[Path]:
     yield from sorted(states.glob("step-*"), reverse=True)
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.nn.Parameter, str]) -> Tensors:
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Names) -> Tensors:
     """An optimizer's state as flat tensors `<parameter>/<entry>`."""
     return {
         f"{names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]

@@ -10,6 +10,7 @@ from isoscope.corpora.batches import Batch, collate, evaluation_batches
 from isoscope.corpora.tokens import Encoded
 from isoscope.metrics.classification import SCORES, confusion_matrix
 from isoscope.training.ranks import Ranks
+from isoscope.training.representations import points_of
 
 
 class Sums(NamedTuple):
@@ -51,14 +52,31 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, torch.Tensor]:
 
 
 class Evaluation(NamedTuple):
-    """Sums over a split and its logits in the split's own order, float32 (rows, classes)."""
+    """Sums over a split and, in the split's own order, its logits (rows, classes) and its points (rows, width), if
+    asked for; float32.
+    """
 
     sums: Sums
     logits: np.ndarray
+    points: np.ndarray | None
+
+
+class Place(NamedTuple):
+    """Where a point per sentence is taken from: the layer (-1: the last) and the kind of vector (see `points_of`)."""
+
+    layer: int
+    vectors: str
 
 
 def evaluate(
-    model: Any, split: Encoded, *, batch_size: int, pad_id: int, device: torch.device, ranks: Ranks
+    model: Any,
+    split: Encoded,
+    *,
+    batch_size: int,
+    pad_id: int,
+    device: torch.device,
+    ranks: Ranks,
+    place: Place | None = None,
 ) -> Evaluation:
     """Run a classifier over a whole split without dropout; nothing is dropped or seen twice.
 
@@ -67,6 +85,7 @@ def evaluate(
     classes = int(model.config.num_labels)
     lengths = split.lengths
     logits = np.zeros((len(lengths), classes), np.float32)
+    points = None if place is None else np.zeros((len(lengths), int(model.config.hidden_size)), np.float32)
     total = Sums.zero(classes)
     was_training = model.training
     model.eval()
@@ -74,11 +93,16 @@ def evaluate(
         for rows in evaluation_batches(lengths, batch_size=batch_size)[ranks.rank :: ranks.size]:
             inputs = to_device(collate(split, rows, pad_id=pad_id), device)
             labels = inputs.pop("labels")
-            scores = model(**inputs).logits.float()
+            output = model(**inputs, output_hidden_states=place is not None)
+            scores = output.logits.float()
+            if place is not None and points is not None:
+                found = points_of(output.hidden_states, inputs["attention_mask"], **place._asdict())
+                points[rows] = found.cpu().numpy()
             loss = F.cross_entropy(scores, labels, reduction="sum")
             total += sums(loss, scores, labels, classes)
             logits[rows] = scores.cpu().numpy()
     model.train(was_training)
     if ranks.size > 1:  # each has its own rows and zeros elsewhere
         logits = ranks.sum(logits.astype(np.float64)).astype(np.float32)
-    return Evaluation(joined(ranks, total)[0], logits)
+        points = None if points is None else ranks.sum(points.astype(np.float64)).astype(np.float32)
+    return Evaluation(joined(ranks, total)[0], logits, points)

@@ -1,0 +1,89 @@
+"""What training a cell takes: its run, its sections, and the folders it reads."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope import paths
+from isoscope.config.base import Section
+from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
+from isoscope.config.training import Training
+from isoscope.config.tree import Tree
+from isoscope.corpora.checkpoints import fetch_checkpoint
+from isoscope.corpora.hub import checkpoint_digest
+from isoscope.errors import InputError
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.run import Identity, Run
+
+
+class Cell(NamedTuple):
+    """Which cell of which study is trained, and the plain tree of its parameters."""
+
+    study: str
+    arm: str
+    axes: dict[str, str]
+    seed: int
+    task: str
+    tree: Tree
+    plugins: dict[str, str]
+
+
+class Inputs(NamedTuple):
+    """Folders a run reads: the prepared task, the tokenizer, and a checkpoint unless it starts from scratch."""
+
+    data: Path
+    tokenizer: Path
+    checkpoint: Path | None
+
+
+class Job(NamedTuple):
+    """A cell's run, and all it is made from."""
+
+    run: Run
+    model: Model
+    penalty: Section
+    training: Training
+    inputs: Inputs
+    cell: Cell
+    labels: list[str]
+
+
+def job(model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project) -> Job:
+    """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
+    data = project.folder / paths.processed(cell.task)
+    if not (data / "manifest.json").is_file():
+        raise InputError(f"{data}: task {cell.task!r} is not prepared; run: isoscope prepare {cell.task}")
+    labels = json.loads((data / "manifest.json").read_text("utf-8"))["labels"]
+    inputs = _inputs(model, data)
+    return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, labels)
+
+
+def _inputs(model: Model, data: Path) -> Inputs:
+    match model.encoder:
+        case Pretrained() as start:
+            folder = fetch_checkpoint(start.checkpoint, revision=start.revision)
+            return Inputs(data, folder, folder)
+        case Scratch(tokenizer=CheckpointTokenizer() as named):
+            return Inputs(data, fetch_checkpoint(named.checkpoint, revision=named.revision), None)
+        case _:
+            return Inputs(data, data / "tokenizer", None)
+
+
+def _identity(cell: Cell, inputs: Inputs) -> Identity:
+    hashes = {"data": dvc_md5(inputs.data)}
+    by_path = {paths.processed(cell.task).as_posix(): hashes["data"]}
+    if inputs.tokenizer.parent != inputs.data:
+        hashes["checkpoint"] = checkpoint_digest(inputs.tokenizer)
+        by_path["/".join(inputs.tokenizer.parts[-2:])] = hashes["checkpoint"]
+    return Identity(
+        stage="train",
+        study=cell.study,
+        arm=cell.arm,
+        seed=cell.seed,
+        task=cell.task,
+        axes=cell.axes,
+        params={section: cell.tree[section] for section in ("model", "penalty", "training")},
+        inputs=hashes,
+        input_paths=by_path,
+        plugins=cell.plugins,
+    )

@@ -1,0 +1,124 @@
+"""A penalty at work in a training run: its weight over the updates, the points it sees, the gradient it sends back."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isoscope import penalties, plugins
+from isoscope.config.base import Section
+from isoscope.config.penalty import (
+    CosinePenalty,
+    IsoScorePenalty,
+    PersistentEntropyPenalty,
+    SpectrumPenalty,
+    Weighted,
+)
+
+_DRAW = 0x9E4A
+_OWN = {"kind", "weight", "warmup", "points"}
+
+
+class Looked(NamedTuple):
+    """The gradient of weight × penalty by each point `[n, d]` (None where the weight is 0), and figures by name."""
+
+    gradient: Tensor | None
+    figures: dict[str, float]
+
+
+class Penalised:
+    """A penalty with its weight, looked at over the points of an effective batch.
+
+    What is random in it (which points, which bars, which labels) is a function of (seed, update).
+    """
+
+    def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
+        self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
+        self.seed = seed
+        self.shuffled = isinstance(settings, PersistentEntropyPenalty) and settings.clouds == "shuffled"
+        self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None
+        self.module = _module(settings, classes)
+        self._takes_generator = isinstance(self.module, penalties.PersistentEntropy)
+
+    def weight_at(self, step: int, total: int) -> float:
+        """The weight of update `step` (from 0) of `total`."""
+        rising = self.warmup * total
+        return self.weight * min(1.0, step / rising) if rising > 0 else self.weight
+
+    def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> Looked:
+        """The penalty of the effective batch's `points` `[n, d]`, without their graph, at update `step`."""
+        weight = self.weight_at(step, total)
+        generator = torch.Generator().manual_seed(_drawn(self.seed, step))
+        chosen = torch.arange(len(points))
+        if self.points.most is not None and len(points) > self.points.most:
+            chosen = torch.randperm(len(points), generator=generator)[: self.points.most].sort().values
+        if self.shuffled:
+            labels = labels[torch.randperm(len(labels), generator=generator).to(labels.device)]
+        chosen = chosen.to(points.device)
+        leaf = points.detach()[chosen].requires_grad_()
+        given: dict[str, Any] = {"generator": generator} if self._takes_generator else {}
+        terms = self.module(leaf, labels[chosen], **given)
+        penalty = terms[0] if isinstance(terms, tuple) else terms
+        figures = {"penalty": float(penalty.detach()), "penalty_weight": weight}
+        if isinstance(terms, tuple):
+            figures |= _figures(terms)
+        gradient = None
+        if weight != 0:
+            (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
+            found = torch.zeros_like(leaf) if found is None else found
+            gradient = torch.zeros_like(points).index_copy(0, chosen, found)
+            figures["penalty_gradient_norm"] = float(gradient.norm())
+        return Looked(gradient, figures)
+
+    def refer_to(self, points: Tensor) -> None:
+        """Take the covariance of these training points `[n, d]` as the reference."""
+        self.module.reference = torch.cov(points.double().T)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a resumed run needs of it."""
+        reference = getattr(self.module, "reference", None) if self.reference else None
+        return {} if reference is None else {"reference": reference}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Put the state of `state` back."""
+        if "reference" in state:
+            self.module.reference = state["reference"]
+
+
+def penalised(settings: Section, *, classes: int, seed: int) -> Penalised | None:
+    """The penalty that the section `penalty` asks for; None where it asks for none."""
+    return Penalised(settings, classes=classes, seed=seed) if isinstance(settings, Weighted) else None
+
+
+def _module(settings: Weighted, classes: int) -> Any:
+    match settings:
+        case PersistentEntropyPenalty():
+            per_class = settings.clouds != "batch"
+            options = settings.model_dump(exclude=_OWN | {"clouds"})
+            return penalties.PersistentEntropy(per_class=per_class, classes=classes, **options)
+        case CosinePenalty():
+            return penalties.CosineRegularization()
+        case SpectrumPenalty():
+            return penalties.SpectrumControl(**settings.model_dump(exclude=_OWN))
+        case IsoScorePenalty():
+            return penalties.IsoScoreStar(zeta=settings.zeta)
+        case _:
+            kind = settings.kind  # type: ignore[attr-defined]
+            return plugins.PENALTIES[kind].factory(**settings.model_dump(exclude=_OWN))
+
+
+def _drawn(seed: int, step: int) -> int:
+    return int(np.random.SeedSequence((seed, _DRAW, step)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _figures(terms: Any) -> dict[str, float]:
+    """The other fields of a penalty's named tuple: a number by its name, one per class as `name/class_0` …."""
+    found: dict[str, float] = {}
+    for name, value in list(terms._asdict().items())[1:]:
+        numbers = torch.as_tensor(value).detach().double().cpu()
+        if numbers.dim() == 0:
+            found[name] = float(numbers)
+        else:
+            found |= {f"{name}/class_{index}": float(one) for index, one in enumerate(numbers.flatten())}
+    return found

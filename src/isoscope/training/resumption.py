@@ -1,0 +1,80 @@
+"""A run's state between processes' lives: what all of them need to go on, saved by the first, restored in each."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from isoscope.training.checkpoint import (
+    Names,
+    State,
+    load_state,
+    optimizer_tensors,
+    read_state,
+    restore_optimizer,
+    save_state,
+)
+from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
+from isoscope.training.penalised import Penalised
+from isoscope.training.progress import Points, Progress
+from isoscope.training.ranks import Ranks
+
+_PENALTY = "penalty/"
+
+
+class Resumption:
+    """Saves and restores weights, optimiser, penalty, generators and counters under `states`."""
+
+    def __init__(
+        self,
+        states: Path,
+        *,
+        model: Any,
+        optimizer: torch.optim.Optimizer,
+        names: Names,
+        penalised: Penalised | None,
+        ranks: Ranks,
+        determinism: Mode,
+        seed: int,
+    ) -> None:
+        self.states, self.model, self.optimizer, self.names = states, model, optimizer, names
+        self.penalised, self.ranks, self.determinism, self.seed = penalised, ranks, determinism, seed
+
+    def save(self, progress: Progress, points: Points | None) -> None:
+        """Save the state; all processes call it, the first one, which has the `points`, writes."""
+        rng = {
+            f"{rank}/{name}": value
+            for rank, one in enumerate(self.ranks.gather(rng_state()))
+            for name, value in one.items()
+        }
+        if points is None:
+            return
+        points.flush()
+        progress.points = points.count
+        model = dict(self.model.state_dict())  # buffers too: a fusion of one's own may have some
+        if self.penalised is not None:
+            model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
+        optimizer = optimizer_tensors(self.optimizer, self.names)
+        save_state(self.states, progress.step, State(model, optimizer, rng, progress.as_dict()))
+
+    def restore(self) -> Progress | None:
+        """Restore the newest state that the first process finds good, in every process; None where there is none."""
+        state = load_state(self.states) if self.ranks.main else None
+        step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
+        state = read_state(self.states, step) if step and state is None else state
+        if state is None:
+            return None
+        weights = {name: value for name, value in state.model.items() if not name.startswith(_PENALTY)}
+        self.model.load_state_dict(weights)
+        if self.penalised is not None:
+            kept = {name: state.model[name] for name in state.model.keys() - weights.keys()}
+            self.penalised.restore({name.removeprefix(_PENALTY): value for name, value in kept.items()})
+        restore_optimizer(self.optimizer, self.names, state.optimizer)
+        progress = Progress(**state.progress)
+        prefix = f"{self.ranks.rank}/"
+        mine = {name.removeprefix(prefix): value for name, value in state.rng.items() if name.startswith(prefix)}
+        if mine:
+            restore_rng(mine)
+        else:  # saved by fewer processes
+            seed_dropout(self.determinism, self.seed, rank=self.ranks.rank, step=progress.step)
+        return progress

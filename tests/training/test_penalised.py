@@ -1,0 +1,173 @@
+"""Training with a penalty: its laws against training without one, and the whole effective batch in one piece."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from isoscope.geometry.persistence import h0_bars, persistent_entropy
+from isoscope.training.loop import DivergedError, InterruptedRunError
+from training_runs import make_loop
+
+POINTS = {"layer": -1, "vectors": "first", "most": None}
+BASE = {"weight": 0.5, "warmup": 0.0, "points": POINTS}
+ENTROPY = {
+    "kind": "persistent_entropy",
+    "clouds": "class",
+    "selection": "all",
+    "k": None,
+    "in_cluster": 0.0,
+    **BASE,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "all": ENTROPY,
+    "selected": ENTROPY | {"selection": "c-ratio", "in_cluster": 0.1},
+    "random": ENTROPY | {"selection": "random-k"},
+    "shuffled": ENTROPY | {"clouds": "shuffled"},
+    "tokens": ENTROPY | {"clouds": "batch", "points": {"layer": 1, "vectors": "tokens", "most": 20}},
+    "mean": ENTROPY | {"points": {"layer": 0, "vectors": "mean", "most": None}},
+    "cosine": {"kind": "cosine", **BASE},
+    "spectrum": {"kind": "spectrum", "prior": "exponential", "rate": 0.05, "power": 1.0, **BASE},
+    "isoscore": {"kind": "isoscore", "zeta": 0.2, "reference": 40, **BASE},
+}
+WATCH = {"layer": -1, "vectors": "first", "sample": 12}
+
+
+def weights(loop: Any) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in loop.raw_model.named_parameters()}
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def fitted(folder: Path, **settings: Any) -> Any:
+    loop = make_loop(folder, **settings)
+    loop.fit()
+    return loop
+
+
+def points(loop: Any, name: str) -> list[float]:
+    return [value for found, value, *_ in loop.log.points if found == name]
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("kind", ["all", "random", "tokens", "isoscore"])
+def test_weight_0_is_bitwise_no_penalty(tmp_path: Path, kind: str, accumulation: int) -> None:
+    without = fitted(tmp_path / "without", accumulation=accumulation)
+    penalty = KINDS[kind] | {"weight": 0.0}
+    idle = fitted(tmp_path / "idle", penalty=penalty, watch=WATCH, accumulation=accumulation)
+    assert equal(weights(without), weights(idle))
+    at_work = fitted(tmp_path / "work", penalty=KINDS[kind], accumulation=accumulation)
+    assert not equal(weights(without), weights(at_work))
+    assert points(idle, "step/penalty"), "looked at all the same"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_micro_batches_have_the_gradients_of_the_large_batch(tmp_path: Path, kind: str) -> None:
+    found = []
+    for accumulation in (1, 4):
+        loop = make_loop(tmp_path / str(accumulation), accumulation=accumulation, dropout=0.0, penalty=KINDS[kind])
+        loop.raw_model.double()  # the points of untrained weights nearly coincide: in fp32 their bars are rounded
+        loop._refer(1)
+        loop.model.train()
+        _, figures = loop.objective.backward(np.arange(15), step=3, total=10, watched=False)
+        gradients = {name: value.grad for name, value in loop.raw_model.named_parameters()}
+        found.append((gradients, figures))
+    (whole, large), (parts, small) = found
+    for name, gradient in whole.items():
+        difference = (parts[name] - gradient).abs().max().item()
+        assert difference <= 1e-5 * max(float(gradient.abs().max()), 1e-3), name
+    assert small == pytest.approx(large, rel=1e-4)
+    loop = make_loop(tmp_path / "without", dropout=0.0)
+    loop.raw_model.double()
+    loop.objective.backward(np.arange(15), step=3, total=10, watched=False)
+    plain = loop.raw_model.bert.embeddings.word_embeddings.weight.grad
+    assert not torch.equal(plain, whole["bert.embeddings.word_embeddings.weight"])
+
+
+def test_dropout_is_the_same_in_both_passes(tmp_path: Path) -> None:
+    """A batch cut in two, of which the second pass alone draws: points that change between passes would be seen."""
+    loop = make_loop(tmp_path, penalty=ENTROPY, accumulation=2, dropout=0.3)
+    seen: list[torch.Tensor] = []
+    forward = loop.objective._forward
+
+    def kept(*arguments: Any) -> Any:
+        found = forward(*arguments)
+        seen.append(found[1]["penalty"].detach().clone())
+        return found
+
+    loop.objective._forward = kept
+    loop.objective.backward(np.arange(8), step=0, total=10, watched=False)
+    first, second, again, again_second = seen
+    assert torch.equal(first, again)
+    assert torch.equal(second, again_second)
+
+
+def test_what_is_logged_is_the_barcode_of_the_batch(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, penalty=ENTROPY, dropout=0.0, watch=WATCH)
+    rows = np.arange(10)
+    _, figures = loop.objective.backward(rows, step=0, total=10, watched=True)
+    found = loop.scorer.points(loop.train.take(rows), loop.objective._places["penalty"]).numpy()
+    labels = loop.train.labels[rows]
+    wanted = [persistent_entropy(h0_bars(found[labels == c])) for c in range(2)]
+    assert figures["penalty"] == pytest.approx(-sum(wanted), rel=1e-4)
+    for c in range(2):
+        assert figures[f"entropy/class_{c}"] == pytest.approx(wanted[c], rel=1e-4)
+        assert figures[f"points/class_{c}"] == (labels == c).sum()
+        assert figures[f"kept/class_{c}"] == (labels == c).sum() - 1
+        assert 0 < figures[f"normalised/class_{c}"] <= 1
+    assert figures["n"] == 10
+    squared = np.linalg.svd(found, compute_uv=False) ** 2
+    assert figures["a_1"] == pytest.approx(squared[0] / squared.sum(), rel=1e-4)
+
+
+def test_the_weight_rises_from_0(tmp_path: Path) -> None:
+    loop = fitted(tmp_path, penalty=ENTROPY | {"warmup": 0.5})
+    found = points(loop, "step/penalty_weight")
+    assert found == pytest.approx([0.5 * min(1.0, step / 6) for step in range(12)])
+    assert len(points(loop, "step/penalty_gradient_norm")) == 11, "none where the weight is 0"
+
+
+@pytest.mark.parametrize("kind", ["isoscore", "random", "tokens", "shuffled"])
+def test_stopped_and_resumed_gives_the_same_weights(tmp_path: Path, kind: str) -> None:
+    settings = {"penalty": KINDS[kind], "watch": WATCH, "evaluations": 2}
+    whole = fitted(tmp_path / "whole", **settings)
+    calls = iter(range(1, 100))
+    with pytest.raises(InterruptedRunError):
+        make_loop(tmp_path / "parts", stop=lambda: next(calls) == 8, **settings).fit()
+    rest = make_loop(tmp_path / "parts", **settings)
+    assert rest.resumed_at == 8
+    rest.fit()
+    assert equal(weights(whole), weights(rest))
+    assert (tmp_path / "whole/work/metrics.jsonl").read_bytes() == (tmp_path / "parts/work/metrics.jsonl").read_bytes()
+
+
+def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
+    loop = fitted(tmp_path, evaluations=3, watch=WATCH)
+    at = [(step, epoch) for name, _, step, epoch in loop.log.points if name == "validation/accuracy"]
+    assert at == [(0, 0), (2, None), (4, None), (6, 1), (8, None), (10, None), (12, 2)]
+    for name in ("a_1", "a_3_centred", "a_1_within", "between_share", "n"):
+        assert len(points(loop, f"validation/{name}")) == 7
+    assert set(points(loop, "validation/n")) == {12.0}
+    assert set(points(loop, "step/n")) == {8.0, 4.0}
+
+
+def test_what_is_watched_changes_no_bit(tmp_path: Path) -> None:
+    assert equal(weights(fitted(tmp_path / "plain")), weights(fitted(tmp_path / "watched", watch=WATCH, evaluations=3)))
+
+
+def test_a_layer_beyond_the_last_is_refused(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, penalty=ENTROPY | {"points": POINTS | {"layer": 3}})
+    with pytest.raises(Exception, match=r"layer 3: the encoder has layers 0 to 2 \(-1 for the last\)"):
+        loop.fit()
+
+
+def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, penalty=ENTROPY)
+    loop.penalised.module = lambda points, labels: points.sum() * float("nan")
+    loop.penalised._takes_generator = False
+    with pytest.raises(DivergedError, match="penalty is nan at step 1"):
+        loop.fit()
