@@ -17,6 +17,8 @@ Rule = Callable[[Array], Array]
 _EQUAL = 1e-12
 """Totals that differ by less of themselves differ by rounding."""
 _SERIES = 1e-4
+_BLOCK = 64
+"""Rows of a table that are made at a time: they stay in a core's cache."""
 
 
 def c_ratio(bars: Array) -> Array:
@@ -36,45 +38,66 @@ def c_ratio(bars: Array) -> Array:
     bars = xp.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
     count = (bars > 0).sum(-1)
     inner = count - 2  # of B, those that stand in the same place at every level
-    # Near-equal bars are asked about again and again: all answers at once, then down their chain by doubling.
-    after = _asked_again(bars, count, xp.zeros_like(bars, dtype=count.dtype) + _places(bars))
-    for _ in range(int(bars.shape[-1]).bit_length()):
-        after = _at(after, after)
-    inner = _at(after, inner[..., None])[..., 0]
-    return xp.where(enough, 1 + _grows(bars, count, inner[..., None])[..., 0], all_of_them)
+    # Near-equal bars are asked about again and again: all answers at once, then down their chain.
+    stops = _stops(bars, count)
+    again = (_most(bars, count) < stops) & (_last(bars, count) < bars[..., :1])
+    after = xp.where(again, stops, _places(bars))
+    return xp.where(enough, 1 + _at(stops, _ends(after, inner)[..., None])[..., 0], all_of_them)
 
 
-def _asked_again(bars: Array, count: Array, inner: Array) -> Array:
-    """With how many `inner` bars the rule is asked again, `[…, k]`: itself where it is not."""
+def _ends(after: Array, begin: Array) -> Array:
+    """Where one stays who goes from `begin` `[…]` to `after[begin]`, and on."""
+    if isinstance(after, torch.Tensor):  # by doubling: no step waits for the one before
+        for _ in range(after.shape[-1].bit_length()):
+            after = after.gather(-1, after)
+        return after.gather(-1, begin[..., None])[..., 0]
+    found = []
+    for row, at in zip(after.reshape(-1, after.shape[-1]).tolist(), begin.ravel().tolist(), strict=True):
+        while row[at] != at:
+            at = row[at]
+        found.append(at)
+    return np.array(found, dtype=begin.dtype).reshape(begin.shape)
+
+
+def _most(bars: Array, count: Array) -> Array:
+    """Q of each number of inner bars 0, 1, …."""
     xp = _library(bars)
-    first, last = bars[..., :1], _last(bars, count)
-    alpha = last / first
+    alpha = _last(bars, count) / bars[..., :1]
     x = alpha - 1
     apart = xp.abs(x) > _SERIES
     safe = xp.where(apart, x, 1.0)
     slope = xp.where(apart, (safe - xp.log1p(safe)) / safe**2, 0.5 - x / 3 + x**2 / 4)
-    most = xp.ceil(alpha * slope * (inner + 2))
-    found = _grows(bars, count, inner)
-    return xp.where((most < found) & (x < 0), found, inner)
+    return xp.ceil(alpha * slope * (_places(bars) + 2))
 
 
-def _grows(bars: Array, count: Array, inner: Array) -> Array:
-    """The first i at which neutralising i of the `inner` bars `[…, k]` adds length, `inner − 1` where none does."""
+def _stops(bars: Array, count: Array) -> Array:
+    """Of each number of inner bars 0, 1, … the first i at which neutralising i of them adds length, or one less."""
     xp = _library(bars)
     first, last = bars[..., :1], _last(bars, count)
-    lengths, products = _sums(bars), _sums(_x_log_x(bars))
-    ends = first + last, _x_log_x(first) + _x_log_x(last)
-    rest, weighed = (
-        (_at(sums, inner) + end)[..., None] - sums[..., None, :]
-        for sums, end in zip((lengths, products), ends, strict=True)
-    )
-    place = _places(bars)
-    inside = place < inner[..., None]
-    rest = xp.where(inside, rest, 1.0)
-    total = rest + place * xp.exp(xp.where(inside, weighed, 0.0) / rest)
-    grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[..., 1:]
-    where = xp.where(grows, 1, 0)
-    return xp.where(where.sum(-1) > 0, where.argmax(-1) + 1, (inner - 1).clip(0))
+    products = _x_log_x(bars)
+    lengths = bars.cumsum(-1) - first
+    products, ends = products.cumsum(-1) - products[..., :1], products[..., :1] + _x_log_x(last)
+    size = bars.shape[-1]
+    step = size if xp is torch else _BLOCK
+    found = [
+        _block(xp, lengths, lengths + first + last, products, products + ends, begin, min(begin + step, size))
+        for begin in range(0, size, step)
+    ]
+    return xp.concatenate(found, -1)
+
+
+def _block(
+    xp: ModuleType, lengths: Array, whole: Array, products: Array, weighed: Array, begin: int, end: int
+) -> Array:
+    """Those of `begin` to `end` − 1 inner bars, from sums over bars and over ℓ ln ℓ, without and with both ends."""
+    place = _places(lengths)
+    asked, tried = place[begin:end], place[:end]
+    inside = tried < asked[:, None]
+    rest = xp.where(inside, whole[..., begin:end, None] - lengths[..., None, :end], 1.0)
+    logs = xp.where(inside, weighed[..., begin:end, None] - products[..., None, :end], 0.0)
+    total = rest + tried * xp.exp(logs / rest)
+    grows = xp.where((total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[:, 1:], 1, 0)
+    return xp.where(grows.sum(-1) > 0, grows.argmax(-1) + 1, (asked - 1).clip(0))
 
 
 def relative_entropy(bars: Array) -> Array:
@@ -123,11 +146,6 @@ def _at(values: Array, places: Array) -> Array:
     if isinstance(values, torch.Tensor):
         return values.gather(-1, places)
     return np.take_along_axis(values, places, -1)
-
-
-def _sums(values: Array) -> Array:
-    """Sums over the places 1 … i of the last axis."""
-    return values.cumsum(-1) - values[..., :1]
 
 
 def _from(values: Array) -> Array:

@@ -1,9 +1,10 @@
 """Barcodes H0 of clouds of tensors, and their entropy, with gradients: what `persistence` measures, for a loss."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from isoscope.geometry import bar_selection
 from isoscope.geometry.spanning_trees import minimum_spanning_trees
@@ -20,41 +21,70 @@ class Barcodes(NamedTuple):
 
 def h0_barcodes(points: Tensor, mask: Tensor | None = None) -> Barcodes:
     """H0 bars of the Vietoris–Rips filtrations of `points` `[B, n, d]`, as functions of the points that `mask`
-    `[B, n]` names.
+    `[B, n]` names (None: all).
 
     A bar's length is that of an edge of the minimum spanning tree, `‖x_u − x_v‖`. Which points an edge joins is taken
-    as given, so gradients flow through lengths alone; a bar of two points that coincide has none. A cloud with NaN or
-    infinity has bars of NaN, and no gradient. In the points' own precision, from half precision in float32.
+    as given, so gradients flow through lengths alone; a bar of two points that coincide has none. A cloud with NaN,
+    infinity or distances that overflow has bars of NaN, and no gradient. In the points' own precision, of half
+    precision in float32.
     """
-    points = points.float() if points.dtype in (torch.float16, torch.bfloat16) else points
-    if mask is None:
-        mask = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device)
-    finite = (points.isfinite().all(2) | ~mask).all(1)
-    used = mask & finite[:, None]
-    points = torch.where(used[..., None], points, 0.0)
-    edges, real = minimum_spanning_trees(points, used)
-    ends = edges.flatten(1)[..., None].expand(-1, -1, points.shape[2])
-    pairs = points.gather(1, ends).unflatten(1, (edges.shape[1], 2))
-    squared = (pairs[:, :, 0] - pairs[:, :, 1]).square().sum(2).double()
-    apart = squared > 0
-    lengths = torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
-    sizes = torch.arange(edges.shape[1], device=points.device) < (mask.sum(1, keepdim=True) - 1)
-    real = torch.where(finite[:, None], real, sizes)
-    return Barcodes(torch.where(finite[:, None] | ~sizes, lengths, torch.nan), real)
+    points = points.float() if points.dtype.itemsize < 4 else points
+    edges, real, finite = minimum_spanning_trees(points, mask)
+    return Barcodes(_Lengths.apply(points, edges, real & finite[:, None], real), real)
+
+
+class _Lengths(torch.autograd.Function):
+    """`‖x_u − x_v‖` of pairs of points, with `± (x_u − x_v) / ‖x_u − x_v‖` as its slope, 0 where that is no number."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, edges: Tensor, known: Tensor, real: Tensor) -> Tensor:
+        clouds, n, d = points.shape
+        flat = edges + n * torch.arange(clouds, device=points.device)[:, None, None]
+        rows = points.reshape(clouds * n, d)
+        apart = rows.index_select(0, flat[..., 0].flatten()) - rows.index_select(0, flat[..., 1].flatten())
+        lengths = apart.square().sum(1).reshape(real.shape).double().sqrt()
+        ctx.save_for_backward(apart, lengths, flat, known)
+        ctx.shape = points.shape
+        return torch.where(known, lengths, torch.where(real, torch.nan, 0.0))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        apart, lengths, flat, known = ctx.saved_tensors
+        moves = known & (lengths > 0)
+        along = torch.where(moves, slope / lengths, 0.0).to(apart.dtype)
+        each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * apart, 0.0)
+        found = apart.new_zeros((ctx.shape[0] * ctx.shape[1], ctx.shape[2]))
+        found.index_add_(0, flat[..., 0].flatten(), each).index_add_(0, flat[..., 1].flatten(), each, alpha=-1)
+        return found.reshape(ctx.shape), None, None, None
 
 
 def entropies(lengths: Tensor, kept: Tensor) -> Tensor:
     """Persistent entropy `−Σ p ln p` of the kept bars of each barcode, p = bar / sum of kept bars, `[B]`, in [0, ln k].
 
-    Natural log; from `ln S − Σ ℓ ln ℓ / S`, whose gradient is `−(ln p + H) / S`: bars longer than `S / e^H` shrink,
-    the others grow. 0, without a gradient, where nothing longer than 0 is kept.
+    Natural log; from `ln S − Σ ℓ ln ℓ / S`. Its slope is `−(ln p + H) / S`: bars longer than `S / e^H` shrink, the
+    others grow. 0, without a slope, where nothing longer than 0 is kept.
     """
-    used = kept & ~(lengths <= 0)
-    bars = torch.where(used, lengths, 1.0)
-    total = torch.where(used, lengths, 0.0).sum(-1)
-    some = used.any(-1)
-    total = torch.where(some, total, 1.0)
-    return torch.where(some, total.log() - (bars * bars.log()).sum(-1) / total, 0.0)
+    found: Tensor = _Entropies.apply(lengths, kept)
+    return found
+
+
+class _Entropies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lengths: Tensor, kept: Tensor) -> Tensor:
+        used = kept & ~(lengths <= 0)  # NaN is not hidden
+        logs = torch.where(used, lengths, 1.0).log()
+        some = used.any(-1, keepdim=True)
+        total = torch.where(some, torch.where(used, lengths, 0.0).sum(-1, keepdim=True), 1.0)
+        entropy = total.log() - (torch.where(used, lengths, 0.0) * logs).sum(-1, keepdim=True) / total
+        ctx.save_for_backward(logs, total, entropy, used)
+        return torch.where(some, entropy, 0.0)[..., 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+        logs, total, entropy, used = ctx.saved_tensors
+        return torch.where(used, slope[..., None] * (total.log() - logs - entropy) / total, 0.0), None
 
 
 def normalised(entropy: Tensor, kept: Tensor) -> Tensor:

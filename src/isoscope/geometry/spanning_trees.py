@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.cluster.hierarchy import cophenet, single
+from scipy.cluster.hierarchy import single
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
@@ -17,15 +17,16 @@ class Trees(NamedTuple):
     """A tree of each of B clouds of at most n points, its edges by rising length.
 
     `edges` `[B, n − 1, 2]`: the two points of each, int64; `real` `[B, n − 1]`: False beyond a cloud's last edge, where
-    an edge joins the point 0 to itself.
+    an edge joins the point 0 to itself; `finite` `[B]`: whether a cloud's distances are numbers (else its tree is any).
     """
 
     edges: Tensor
     real: Tensor
+    finite: Tensor
 
 
-def minimum_spanning_trees(points: Tensor, mask: Tensor) -> Trees:
-    """The trees of `points` `[B, n, d]`, finite, over those that `mask` `[B, n]` names; Euclidean.
+def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
+    """The trees of `points` `[B, n, d]` over those that `mask` `[B, n]` names (None: all); Euclidean.
 
     Distances are sums of squared differences, never a difference of products, so they keep their digits in a narrow
     cone. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
@@ -33,40 +34,43 @@ def minimum_spanning_trees(points: Tensor, mask: Tensor) -> Trees:
     points = points.detach()
     if points.device.type == "cpu":
         return compiled(points, mask)
+    mask = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
     return batched(torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist"), mask)
 
 
-def compiled(points: Tensor, mask: Tensor) -> Trees:
+def compiled(points: Tensor, mask: Tensor | None) -> Trees:
     """One cloud after the other, each by compiled code in O(n² d)."""
-    n = points.shape[1]
-    edges = torch.zeros((len(points), max(n - 1, 0), 2), dtype=torch.int64)
-    real = torch.zeros(edges.shape[:2], dtype=torch.bool)
-    for cloud, there, into, filled in zip(points, mask, edges, real, strict=True):
-        whole = bool(there.all())
-        of = None if whole else there.nonzero()[:, 0]
-        found = _tree(cloud if of is None else cloud[of])
-        into[: len(found)] = found if of is None else of[found]
-        filled[: len(found)] = True
-    return Trees(edges, real)
+    clouds, n, _ = points.shape
+    edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
+    real = np.zeros(edges.shape[:2], dtype=bool)
+    finite = np.ones(clouds, dtype=bool)
+    for at, cloud in enumerate(points):
+        of = None if mask is None or bool(mask[at].all()) else mask[at].nonzero()[:, 0]
+        found, finite[at] = _tree(cloud if of is None else cloud[of])
+        edges[at, : len(found)] = found if of is None else of.numpy()[found]
+        real[at, : len(found)] = True
+    return Trees(torch.from_numpy(edges), torch.from_numpy(real), torch.from_numpy(finite))
 
 
-def _tree(cloud: Tensor) -> Tensor:
-    """Edges `[n − 1, 2]` of one cloud's tree.
-
-    A pair is an edge of some minimum spanning tree where its distance is the height at which single linkage joins it.
-    """
-    if len(cloud) < 2:
-        return torch.zeros((0, 2), dtype=torch.int64)
+def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], bool]:
+    """Edges `[n − 1, 2]` of one cloud's tree, and whether its distances are numbers."""
+    n = len(cloud)
+    if n < 2:
+        return np.zeros((0, 2), dtype=np.int64), True
     distances = F.pdist(cloud).numpy().astype(np.float64)
-    heights = cophenet(single(distances))
-    joining = np.flatnonzero(distances <= heights)
+    finite = bool(np.isfinite(distances).all())
+    distances = distances if finite else np.zeros_like(distances)
+    heights = single(distances)[:, 2]
+    short = np.flatnonzero(distances <= heights[-1])
+    # The edges of a tree are as long as the joins of single linkage: whatever else is as long is a tie.
+    joining = short[heights[np.searchsorted(heights, distances[short])] == distances[short]]
     joining = joining[np.argsort(distances[joining], kind="stable")]
-    ends = _pairs(len(cloud))[:, joining]
-    if len(joining) >= len(cloud):  # ties: more pairs than a tree has edges
+    ends = _pairs(n)[:, joining]
+    if len(joining) >= n:
         ranks = np.arange(1.0, len(joining) + 1)  # not lengths: one of 0 would be no edge
-        forest = csr_array((ranks, (ends[0], ends[1])), shape=(len(cloud), len(cloud)))
+        forest = csr_array((ranks, (ends[0], ends[1])), shape=(n, n))
         ends = ends[:, np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
-    return torch.from_numpy(np.ascontiguousarray(ends.T))
+    return ends.T, finite
 
 
 @lru_cache(maxsize=64)
@@ -84,10 +88,13 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     clouds, n, _ = distances.shape
     device = distances.device
     if n < 2:
-        return Trees(*(torch.zeros((clouds, 0, *more), dtype=kind, device=device) for more, kind in _EMPTY))
+        edges, real = torch.zeros((clouds, 0, 2), dtype=torch.int64, device=device), mask[:, :0]
+        return Trees(edges, real, torch.ones(clouds, dtype=torch.bool, device=device))
     rows, columns = torch.triu_indices(n, n, 1, device=device)
     there = mask[:, rows] & mask[:, columns]
-    order = distances[:, rows, columns].masked_fill(~there, torch.inf).argsort(dim=1, stable=True)
+    pairs = distances[:, rows, columns].masked_fill(~there, torch.inf)
+    finite = (pairs.isfinite() | ~there).all(1)
+    order = torch.where(finite[:, None], pairs, torch.where(there, 0.0, torch.inf)).argsort(dim=1, stable=True)
     first, second = rows[order], columns[order]  # points of the pair of each rank
     count = order.shape[1]
     none = torch.full((clouds, n, n), count, device=device)
@@ -117,7 +124,4 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     edges = torch.zeros((clouds, n, 2), dtype=torch.int64, device=device)
     edges.scatter_(1, place[..., None].expand(-1, -1, 2), torch.stack([first, second], dim=2))
     real = torch.arange(n - 1, device=device) < chosen.sum(1, keepdim=True)
-    return Trees(edges[:, :-1] * real[..., None], real)
-
-
-_EMPTY = (((2,), torch.int64), ((), torch.bool))
+    return Trees(edges[:, :-1] * real[..., None], real, finite)

@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class Clouds(NamedTuple):
-    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each, `[C, n]`."""
+    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each, `[C, n]` (None: all)."""
 
     points: Tensor
-    mask: Tensor
+    mask: Tensor | None
 
 
 def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None) -> Clouds:
@@ -21,7 +21,7 @@ def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: i
     if points.ndim != 2:
         raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
     if not per_class:
-        return Clouds(points[None], torch.ones((1, len(points)), dtype=torch.bool, device=points.device))
+        return Clouds(points[None], None)
     if labels is None:
         raise ValueError("labels: needed to tell classes apart (per_class=False takes all points together)")
     if labels.shape != points.shape[:1]:

@@ -75,5 +75,5 @@ class PersistentEntropy(nn.Module):
             normalised=normalised(entropy.detach(), count),
             kept=count,
             bars=longer.sum(-1),
-            points=mask.sum(-1),
+            points=torch.full_like(count, len(points)) if mask is None else mask.sum(-1),
         )
