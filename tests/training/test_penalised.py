@@ -32,7 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "spectrum": {"kind": "spectrum", "prior": "exponential", "rate": 0.05, "power": 1.0, **BASE},
     "isoscore": {"kind": "isoscore", "zeta": 0.2, "reference": 40, **BASE},
 }
-WATCH = {"layer": -1, "vectors": "first", "sample": 12}
+WATCH = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
 
 
 def weights(loop: Any) -> dict[str, torch.Tensor]:
@@ -149,7 +149,7 @@ def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
     loop = fitted(tmp_path, evaluations=3, watch=WATCH)
     at = [(step, epoch) for name, _, step, epoch in loop.log.points if name == "validation/accuracy"]
     assert at == [(0, 0), (2, None), (4, None), (6, 1), (8, None), (10, None), (12, 2)]
-    for name in ("a_1", "a_3_centred", "a_1_within", "between_share", "n"):
+    for name in ("a_1", "a_3_centred", "a_1_within", "between_share", "bar_mean", "normal_cosine", "n"):
         assert len(points(loop, f"validation/{name}")) == 7
     assert set(points(loop, "validation/n")) == {12.0}
     assert set(points(loop, "step/n")) == {8.0, 4.0}

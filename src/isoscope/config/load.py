@@ -102,20 +102,24 @@ class Configuration:
         found = {"-".join(axes.values()): axes for axes in self.arms(study)}
         if arm not in found:
             raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, found)}")
-        return self._resolve({"task": self.study(study).task, **found[arm]}, self._cell_type, found[arm])
+        chosen = self.study(study)
+        below = [("task", chosen.task), *(("settings", one) for one in chosen.settings)]
+        return self._resolve([*below, *found[arm].items()], self._cell_type, found[arm])
 
     def data(self, task: str) -> Data:
         """The section `data` of one task."""
         if task not in self.root.tasks:
             raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, self.root.tasks)}")
         only_data = create_model("DataCell", __base__=BaseModel, data=(data_type(), ...))
-        tree, origin = self._merged({"task": task}, ("data",))
+        tree, origin = self._merged([("task", task)], ("data",))
         return validate(only_data, {"data": tree.get("data", {})}, origin).data
 
-    def _merged(self, choices: dict[str, str], sections: tuple[str, ...] = CELL_SECTIONS) -> tuple[Tree, Origin]:
+    def _merged(
+        self, choices: Iterable[tuple[str, str]], sections: tuple[str, ...] = CELL_SECTIONS
+    ) -> tuple[Tree, Origin]:
         tree = {name: copy.deepcopy(self.raw[name]) for name in sections if name in self.raw}
         origin = Origin(tree, str(paths.PARAMS))
-        for axis, value in choices.items():
+        for axis, value in choices:
             file = paths.overlay(axis, value)
             overlay = read_yaml(self.folder, file)
             for override in self._cell_overrides:
@@ -134,7 +138,7 @@ class Configuration:
                 origin.lay(override.as_tree(), OVERRIDE)
         return tree, origin
 
-    def _resolve(self, choices: dict[str, str], kind: type[Cell], axes: dict[str, str]) -> Resolved:
+    def _resolve(self, choices: Iterable[tuple[str, str]], kind: type[Cell], axes: dict[str, str]) -> Resolved:
         tree, origin = self._merged(choices)
         return Resolved(validate(kind, tree, origin), tree, axes)
 

@@ -17,6 +17,8 @@ class Study(Section):
 
     task: Name
     """Task, an overlay `variants/task/<task>.yaml`."""
+    settings: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    """Overlays `variants/settings/<name>.yaml` laid over params.yaml before the axes' own: what all arms share."""
     axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]], Field(min_length=1)]
     """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference."""
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]

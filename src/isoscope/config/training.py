@@ -47,6 +47,8 @@ class Watch(Section):
     """first: [CLS]; mean: over a sentence's tokens."""
     sample: Annotated[int, Field(ge=4)]
     """Validation sentences, the same at every evaluation and in every run, that figures at a fixed n are of."""
+    clusters: Annotated[int, Field(ge=2)]
+    """Clusters that k-means finds among them; anisotropy within clusters is of their points about their means."""
 
 
 class Training(Section):

@@ -1,12 +1,15 @@
-"""Anisotropy of a cloud as figures of a run: shares of its largest directions, and what class separation explains."""
+"""Anisotropy of a cloud as figures of a run, beside what might explain it: class separation, clusters, bars."""
 
 import numpy as np
 import numpy.typing as npt
 
 from isoscope.geometry.isotropy import shares
-from isoscope.geometry.moments import between_share, centre, spectrum, within_classes
+from isoscope.geometry.moments import Floats, Ints, between_share, centre, spectrum, within_classes
+from isoscope.geometry.persistence import h0_bars, persistent_entropy
 
 COMPONENTS = 3
+SHUFFLES = 20
+"""Draws of shuffled labels that the cosine of real ones is held against."""
 
 
 def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
@@ -19,20 +22,70 @@ def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
     }
 
 
-def sample_figures(points: npt.ArrayLike, labels: npt.ArrayLike) -> dict[str, float]:
-    """Those of a batch, and: `a_1_within` … of the cloud with its classes' means taken off, `a_1_between` … of those
-    means, and `between_share`, the share of the variance that lies between them.
+def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dict[str, float]:
+    """Those of a batch, and of the same cloud:
+
+    `a_1_within` … with its classes' means taken off, `between_share` of the variance between them, `a_1_clustered` …
+    with the means of `clusters` k-means clusters taken off; `normal_cosine`, see `normal_cosine`, beside its mean over
+    shuffled labels, `normal_cosine_shuffled`; of the H0 bars within classes their mean and longest, `bar_mean`,
+    `bar_longest`, and persistent entropy over ln of their number, `bar_evenness`, means over classes; `radius`, the
+    root mean squared distance to the mean.
     """
     cloud = np.asarray(points, dtype=np.float64)
-    within = within_classes(cloud, labels)
-    return {
+    random = np.random.default_rng(0)
+    shuffled = [normal_cosine(cloud, random.permutation(labels)) for _ in range(SHUFFLES)]
+    bars = [_positive(h0_bars(cloud[labels == one])) for one in np.unique(labels)]
+    bars = [one for one in bars if len(one) > 1]
+    figures = {
         **batch_figures(cloud),
-        **_named(shares(spectrum(within, centred=False), COMPONENTS), "_within"),
-        **_named(shares(spectrum(centre(cloud) - within, centred=False), COMPONENTS), "_between"),
+        **_named(shares(spectrum(within_classes(cloud, labels), centred=False), COMPONENTS), "_within"),
+        **_named(shares(spectrum(_within_clusters(cloud, clusters), centred=False), COMPONENTS), "_clustered"),
         "between_share": between_share(cloud, labels),
+        "normal_cosine": normal_cosine(cloud, labels),
+        "normal_cosine_shuffled": float(np.mean(shuffled)),
+        "radius": float(np.sqrt((centre(cloud) ** 2).sum(1).mean())),
     }
+    if bars:
+        figures["bar_mean"] = float(np.mean([one.mean() for one in bars]))
+        figures["bar_longest"] = float(np.mean([one.max() for one in bars]))
+        figures["bar_evenness"] = float(np.mean([persistent_entropy(one) / np.log(len(one)) for one in bars]))
+    return {name: value for name, value in figures.items() if np.isfinite(value)}
 
 
-def _named(values: npt.NDArray[np.float64], suffix: str) -> dict[str, float]:
+def normal_cosine(points: npt.ArrayLike, labels: Ints) -> float:
+    """|cos| of the centred cloud's top principal direction and the direction in which its class means differ most.
+
+    Of two classes that is the normal of the hyperplane halfway between their means. NaN where all points, or all means,
+    are one place.
+    """
+    cloud = centre(points)
+    means = cloud - within_classes(cloud, labels)
+    top, apart = (_top(one) for one in (cloud, means))
+    return float(abs(top @ apart)) if top is not None and apart is not None else float("nan")
+
+
+def _top(cloud: Floats) -> Floats | None:
+    """The unit vector of largest variance; None of a cloud without any."""
+    if not cloud.any():
+        return None
+    gram = cloud @ cloud.T
+    found: Floats = cloud.T @ np.linalg.eigh(gram)[1][:, -1]
+    length = np.linalg.norm(found)
+    return found / length if length > 0 else None
+
+
+def _within_clusters(cloud: Floats, clusters: int) -> Floats:
+    from sklearn.cluster import KMeans  # a second, which runs that watch nothing need not wait
+
+    if len(np.unique(cloud, axis=0)) <= clusters:
+        return np.zeros_like(cloud)
+    return within_classes(cloud, KMeans(clusters, n_init=2, random_state=0).fit_predict(cloud))
+
+
+def _positive(bars: Floats) -> Floats:
+    return bars[bars > 0]
+
+
+def _named(values: Floats, suffix: str) -> dict[str, float]:
     """Shares by name; one beyond the spectrum's length, or of a cloud of one place, has no name."""
     return {f"a_{k}{suffix}": float(value) for k, value in enumerate(values, start=1) if np.isfinite(value)}

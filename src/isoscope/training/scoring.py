@@ -51,7 +51,8 @@ class Scorer:
             return self.evaluate(self.validation).sums.figures()
         found = self.evaluate(self.validation, Place(self.watch.layer, self.watch.vectors))
         assert found.points is not None
-        return found.sums.figures() | sample_figures(found.points[self.sample], self.validation.labels[self.sample])
+        points, labels = found.points[self.sample], self.validation.labels[self.sample]
+        return found.sums.figures() | sample_figures(points, labels, clusters=self.watch.clusters)
 
     def points(self, split: Encoded, place: Place) -> torch.Tensor:
         """Points of a split, `[n, d]`, on the model's device."""
