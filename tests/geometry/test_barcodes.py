@@ -7,7 +7,8 @@ import pytest
 import torch
 from ripser import ripser
 
-from isoscope.geometry.barcodes import Selection, entropies, h0_barcodes, normalised, select
+from isoscope.geometry.bar_selection import Selection
+from isoscope.geometry.barcodes import entropies, h0_barcodes, normalised, select
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 
 RULES: list[Selection] = ["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]

@@ -3,22 +3,50 @@
 Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64: one formula serves both.
 """
 
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 Array = Any
 """A numpy array or a tensor: what is done here they do alike."""
-Rule = Callable[[Array], Array]
-"""From bars `[…, m]` to how many of the longest are features, `[…]`."""
+Selection = Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
 _EQUAL = 1e-12
 """Totals that differ by less of themselves differ by rounding."""
 _SERIES = 1e-4
 _BLOCK = 64
 """Rows of a table that are made at a time: they stay in a core's cache."""
+
+
+def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None) -> Array:
+    """Which bars of `lengths` `[…, m]`, in any order, a rule keeps: of those longer than 0.
+
+    `c-ratio`, `relative-entropy`: the longest, by the rules below. `top-k`, `shortest-k`, `random-k` (those with the
+    least `draws` `[…, m]`): k of them, or as many as `c-ratio` would keep where k is None. Bars of NaN are kept: what
+    is made of them must not look like a number.
+    """
+    xp = _library(lengths)
+    unknown = lengths != lengths
+    positive = lengths > 0
+    if rule == "all":
+        return positive | unknown
+    order = (-xp.where(positive, lengths, 0.0)).argsort(-1)
+    falling = _at(xp.where(positive, lengths, 0.0), order)
+    count = positive.sum(-1)
+    if rule == "relative-entropy":
+        number = relative_entropy(falling)
+    elif k is None or rule == "c-ratio":
+        number = c_ratio(falling)
+    else:
+        number = xp.zeros_like(count) + k
+    number = xp.where(number < count, number, count)[..., None]
+    place = order.argsort(-1)
+    if rule == "shortest-k":
+        place = count[..., None] - 1 - place
+    elif rule == "random-k":
+        place = xp.where(positive, draws, 2.0).argsort(-1).argsort(-1)
+    return (positive & (place < number)) | unknown
 
 
 def c_ratio(bars: Array) -> Array:

@@ -1,15 +1,13 @@
 """Barcodes H0 of clouds of tensors, and their entropy, with gradients: what `persistence` measures, for a loss."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isoscope.geometry import bar_selection
+from isoscope.geometry.bar_selection import Selection, kept
 from isoscope.geometry.spanning_trees import minimum_spanning_trees
-
-Selection = Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
 
 
 class Barcodes(NamedTuple):
@@ -96,39 +94,9 @@ def normalised(entropy: Tensor, kept: Tensor) -> Tensor:
 def select(
     lengths: Tensor, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Which bars a rule keeps, `[B, n − 1]`: of those longer than 0.
-
-    `c-ratio`, `relative-entropy`: the longest, by the rules of `bar_selection`. `top-k`, `shortest-k`, `random-k`
-    (drawn by `generator`): k of them, or as many as `c-ratio` would keep where k is None. Bars of NaN are kept: what
-    is made of them must not look like a number.
-    """
-    unknown = lengths.isnan()
-    lengths = torch.where(unknown, 0.0, lengths.detach())
-    positive = lengths > 0
-    if rule == "all":
-        return positive | unknown
-    falling, order = torch.where(positive, lengths, 0.0).sort(dim=-1, descending=True, stable=True)
-    count = positive.sum(-1, keepdim=True)
-    if rule == "relative-entropy":
-        number = _number(bar_selection.relative_entropy, falling)
-    elif k is None or rule == "c-ratio":
-        number = _number(bar_selection.c_ratio, falling)
-    else:
-        number = torch.full_like(count[:, 0], k)
-    number = torch.minimum(number[:, None], count)
-    place = torch.arange(lengths.shape[-1], device=lengths.device).expand_as(lengths)
-    if rule == "shortest-k":
-        chosen = (place < count) & (place >= count - number)
-    elif rule == "random-k":
-        drawn = torch.rand(lengths.shape, generator=generator, dtype=torch.float64).to(lengths.device)
-        chosen = torch.where(place < count, drawn, 2.0).argsort(dim=-1).argsort(dim=-1) < number
-    else:
-        chosen = place < number
-    return torch.zeros_like(positive).scatter(-1, order, chosen) | unknown
-
-
-def _number(rule: bar_selection.Rule, falling: Tensor) -> Tensor:
-    """What `rule` answers, by numpy where the bars are in the host's memory: small arrays cost it less."""
-    if falling.device.type == "cpu":
-        return torch.from_numpy(rule(falling.numpy()))
-    return rule(falling)
+    """Which bars of each barcode `[B, m]` a rule keeps; `random-k` draws by `generator`. See `bar_selection.kept`."""
+    lengths = lengths.detach()
+    draws = torch.rand(lengths.shape, generator=generator, dtype=torch.float64) if rule == "random-k" else None
+    if lengths.device.type == "cpu":  # small arrays cost numpy less
+        return torch.from_numpy(kept(lengths.numpy(), rule, k=k, draws=None if draws is None else draws.numpy()))
+    return kept(lengths, rule, k=k, draws=None if draws is None else draws.to(lengths.device))

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from isoscope.geometry.barcodes import Selection, entropies, h0_barcodes, normalised, select
+from isoscope.geometry.bar_selection import Selection
+from isoscope.geometry.barcodes import entropies, h0_barcodes, normalised, select
 from isoscope.penalties.clouds import clouds
 
 

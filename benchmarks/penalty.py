@@ -1,0 +1,180 @@
+"""What the persistent-entropy penalty costs, forward and back, beside the public way and beside gudhi.
+
+The peers bring an AGPL package, so they live in an environment of their own, which this script makes and which sees
+torch and isoscope of the one that runs it. Prints Markdown.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PEERS = ("torch-topological==0.1.9", "giotto-ph==0.2.4", "gudhi==3.13.0", "POT==0.9.7.post1")
+WIDTH = 768
+_THERE = "ISOSCOPE_PEERS"
+
+
+def enter(folder: Path) -> None:
+    """Go on in the peers' environment, made if it is not there."""
+    python = folder / "bin/python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        site = next((folder / "lib").glob("python*/site-packages"))
+        (site / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'src'}\n{ROOT / 'benchmarks'}\n")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *PEERS], check=True)
+    os.execve(python, [str(python), *sys.argv], {**os.environ, _THERE: "1"})
+
+
+def public_selection(lengths: Any) -> int:
+    """How many bars the C-ratio rule keeps, bar by bar on tensors, as public code has it."""
+    import math
+
+    import torch
+
+    falling = lengths.sort(descending=True).values
+    first, last = falling[0], falling[-1]
+    alpha = last / first
+    bars = torch.cat([falling[1:], first[None]])
+    while True:
+        n = len(bars)
+        total, kept = bars.sum(), n - 3
+        for i in range(1, n - 2):
+            most = torch.ceil(alpha * n * (alpha - 1 - alpha.log()) / (alpha - 1) ** 2)
+            rest = bars[i:]
+            entropy = -torch.sum(rest / rest.sum() * torch.log(rest / rest.sum()))
+            after = rest.sum() + i * rest.sum() / entropy.exp()
+            if total / after < 1:
+                kept = i
+                break
+            total = after
+        if math.isnan(most.item()) or most >= kept:
+            return kept + 1
+        bars = torch.cat([bars[:kept], last[None], first[None]])
+
+
+def public_way() -> Callable[[Any], Any]:
+    """torch-topological's Vietoris–Rips complex, then the selection bar by bar."""
+    import torch
+    from torch_topological.nn import VietorisRipsComplex
+
+    vietoris_rips = VietorisRipsComplex(dim=0)
+
+    def penalty(points: Any) -> Any:
+        diagram = vietoris_rips(points)[0].diagram
+        lengths = diagram[:, 1] - diagram[:, 0]
+        with torch.no_grad():
+            kept = public_selection(lengths)
+        bars = lengths.sort(descending=True).values[:kept]
+        share = bars / bars.sum()
+        return (share * share.log()).sum()
+
+    return penalty
+
+
+def gudhi_way() -> Callable[[Any], Any]:
+    """gudhi's Rips complex, its generators, and the same selection as ours."""
+    import gudhi
+    import torch
+
+    from isoscope.geometry.barcodes import entropies, select
+
+    def penalty(points: Any) -> Any:
+        tree = gudhi.RipsComplex(points=points.detach().numpy()).create_simplex_tree(max_dimension=1)
+        tree.compute_persistence(homology_coeff_field=2, min_persistence=-1)
+        pairs = torch.from_numpy(tree.flag_persistence_generators()[0][:, 1:].copy())
+        lengths = (points[pairs[:, 0]] - points[pairs[:, 1]]).norm(dim=1).double()[None]
+        return -entropies(lengths, select(lengths, "c-ratio"))[0]
+
+    return penalty
+
+
+def step(update: int) -> Callable[[], None]:
+    """One training step of BERT-base on `update` sentences of 64 tokens, as the Trainer does it."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    model = BertForSequenceClassification(BertConfig())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    ids, labels = torch.randint(1, 30_000, (update, 64)), torch.randint(0, 2, (update,))
+
+    def run() -> None:
+        model(input_ids=ids, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return run
+
+
+def measure(threads: int, repeats: int) -> None:
+    """A table for so many threads."""
+    import numpy as np
+    import torch
+    from timing import interleave, table
+
+    from isoscope.penalties import PersistentEntropy
+
+    torch.set_num_threads(threads)
+    public, by_gudhi = public_way(), gudhi_way()
+    ours = PersistentEntropy("c-ratio", classes=1)
+    all_bars = PersistentEntropy("all", classes=1)
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "ours": lambda points, labels: ours(points, labels).penalty,
+        "ours, all bars": lambda points, labels: all_bars(points, labels).penalty,
+        "public way": lambda points, labels: public(points),
+        "gudhi": lambda points, labels: by_gudhi(points),
+    }
+    rows = []
+    for n in (64, 512):
+        points = torch.from_numpy(np.random.default_rng(0).standard_normal((n, WIDTH)).astype(np.float32))
+        points.requires_grad_()
+        labels = torch.zeros(n, dtype=torch.int64)
+        values = {name: float(way(points, labels).detach()) for name, way in ways.items()}
+        assert abs(values["ours"] - values["public way"]) < 1e-5, values
+        assert abs(values["ours"] - values["gudhi"]) < 1e-5, values
+
+        def run(way: Callable[[Any, Any], Any], points: Any = points, labels: Any = labels) -> None:
+            points.grad = None
+            way(points, labels).backward()
+
+        calls = {name: (lambda way=way: run(way)) for name, way in ways.items()}
+        calls["distances alone"] = lambda points=points: torch.nn.functional.pdist(points.detach())
+        seconds = interleave(calls, repeats if n == 64 else max(2, repeats // 8))
+        for name, (least, middle) in seconds.items():
+            ratio = least / seconds["ours"].least
+            rows.append((f"{n} points: {name}", f"{1e3 * least:.2f}", f"{1e3 * middle:.2f}", f"{ratio:.1f} ×"))
+    title = f"{threads} thread{'s' if threads > 1 else ''}, forward and back, d = {WIDTH}"
+    print(table(title, ("way", "least, ms", "middle, ms", "against ours"), rows))
+
+
+def of_a_step(threads: int) -> None:
+    """The penalty of a batch of 64 as a share of a BERT-base step."""
+    import torch
+    from timing import interleave
+
+    from isoscope.penalties import PersistentEntropy
+
+    torch.set_num_threads(threads)
+    penalty, points = PersistentEntropy("c-ratio", classes=2), torch.randn(64, WIDTH, requires_grad=True)
+    labels = torch.arange(64) % 2
+    calls = {"step": step(64), "penalty": lambda: penalty(points, labels).penalty.backward()}
+    seconds = interleave(calls, 3)
+    share = seconds["penalty"].least / seconds["step"].least
+    print(f"Of a BERT-base step (64 sentences of 64 tokens, {seconds['step'].least:.1f} s): {100 * share:.3f} %")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, default=ROOT / "build/peers", help="the peers' environment")
+    parser.add_argument("--repeats", type=int, default=40)
+    chosen = parser.parse_args()
+    if _THERE not in os.environ:
+        enter(chosen.peers)
+    for count in (1, 2):
+        measure(count, chosen.repeats)
+    of_a_step(2)
