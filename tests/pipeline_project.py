@@ -44,6 +44,12 @@ studies:
     axes:
       fusion: [additive, conv2d]
     seeds: [0]
+  isotropy:
+    task: tiny
+    axes:
+      fusion: []
+      penalty: []
+    seeds: []
 data:
   tokenizer:
     vocab_size: 100
@@ -80,7 +86,7 @@ measures:
 report:
   title: Order of two words
 """
-INSIDE = ("extract-fusion", "measure-fusion", "explore-fusion")
+INSIDE = ("extract-fusion", "measure-fusion", "explore-fusion", "train-isotropy", "analyse-isotropy", "chart-isotropy")
 
 
 def sentences() -> str:

@@ -93,6 +93,16 @@ def figures(study: str) -> Path:
     return analysed(study) / "figures"
 
 
+def charted(study: str) -> Path:
+    """Tables of a study's arms over training."""
+    return analysed(study) / "chart"
+
+
+def charts(study: str) -> Path:
+    """Pictures of the same."""
+    return analysed(study) / "charts"
+
+
 def analysed(study: str) -> Path:
     """Tables, metrics and figures of one study."""
     return Path("reports") / checked_name("study", study)

@@ -65,7 +65,7 @@ def rename(node: dict, key: str) -> None:
 
 
 # Below `axes` and in `studies` a key is a name the user gives: a misspelling shows elsewhere (no overlay, no stage).
-NAMED_BY_USER = {("studies", "fusion")}
+NAMED_BY_USER = {("studies", "fusion"), ("studies", "isotropy")}
 
 
 @pytest.mark.parametrize("path", [path for path in keys(PARAMS) if path not in NAMED_BY_USER], ids=".".join)
@@ -86,8 +86,14 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, path: tup
 
 
 OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
-FREE = {("plugins",): [[]], ("studies", "fusion", "seeds"): [[]], ("report", "title"): ["no such/../thing"]}
-"""What is allowed: no plugin, a study that is not run, any title."""
+FREE = {
+    ("plugins",): [[]],
+    ("studies", "fusion", "seeds"): [[]],
+    ("studies", "isotropy", "seeds"): [[]],
+    ("studies", "isotropy", "settings"): [[]],
+    ("report", "title"): ["no such/../thing"],
+}
+"""What is allowed: no plugin, a study that is not run or whose arms share nothing more, any title."""
 
 
 def leaves(file: str) -> list[tuple[str, tuple, object]]:

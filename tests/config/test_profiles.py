@@ -14,7 +14,7 @@ from isoscope.config.tree import parse_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = {"prepare", "train", "extract", "measure", "explore", "analyse", "report", "repro"}
+COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "report", "repro"}
 
 
 @pytest.fixture
@@ -124,4 +124,5 @@ def test_local_text_stands_where_its_changes_are_seen(project: Path) -> None:
 
 
 def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
-    assert Configuration(project, ["studies.fusion.task=absent", "studies.fusion.seeds=[]"]).check() == 1
+    absent = [f"studies.{study}.{one}" for study in ("fusion", "isotropy") for one in ("task=absent", "seeds=[]")]
+    assert Configuration(project, absent).check() == 1

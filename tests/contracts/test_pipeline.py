@@ -41,7 +41,9 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
         taken |= sections
     of_plugins = {*CELL_SECTIONS, "extraction", "measures"} - ({"measures"} if VERBS[name] == "explore" else set())
     plugins = {"plugins"} if declared(name) & of_plugins else set()
-    assert declared(name) == taken | plugins
+    shared = f"studies.{name.partition('-')[2]}.settings"  # what all arms of a cell's study share
+    settings = {"studies"} if verb == "train" and shared in STAGES[name]["params"] else set()
+    assert declared(name) == taken | plugins | settings
 
 
 @pytest.mark.parametrize("name", STAGES)

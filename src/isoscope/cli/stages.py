@@ -149,6 +149,53 @@ def analyse(
 
 
 @app.command()
+def chart(
+    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    overrides: Set = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show a study's arms over training: curves, averages of the end, differences, published figures beside ours.
+
+    Example: isoscope chart isotropy -S reproduction.last=0.5
+    """
+    project, configuration = configure(overrides)
+    settings, cells = configuration.study(study), configuration.cells(study)
+    as_stage()
+    heal(project)
+    with importing():
+        from isoscope.stages.chart import chart as stage
+
+    checkpoints = {arm: getattr(one.cell.model.encoder, "checkpoint", None) for arm, one in cells.items()}
+    root = configuration.root
+    folder = stage(root.analysis, root.reproduction, settings, name=study, cells=checkpoints, project=project)
+    shown = folder.relative_to(project.folder)
+    say({"folder": str(folder)}, as_json, f"charted {study}: {shown}")
+
+
+@app.command()
+def reproduce(
+    study: Annotated[str, typer.Argument(help="A study of params.yaml, charted.")],
+    as_json: AsJson = False,
+) -> None:
+    """Hold a study's figures against the published ones; exit code 1 where one of them fails.
+
+    Read from what `isoscope chart` wrote. What was published for another backbone or task is not held against it.
+
+    Example: isoscope reproduce isotropy
+    """
+    project, configuration = configure([])
+    configuration.study(study)
+    with importing():
+        from isoscope import paths
+        from isoscope.analysis.reproduction import FAIL, as_text, read
+
+    cells = read(project.folder / paths.charted(study))
+    say({"cells": [cell._asdict() for cell in cells]}, as_json, as_text(cells))
+    if any(cell.verdict == FAIL for cell in cells):
+        raise typer.Exit(1)
+
+
+@app.command()
 def report(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,

@@ -15,6 +15,7 @@ from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_OF_STUDIES = ("train", "extract", "measure", "explore", "analyse", "chart")
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
 
 
@@ -65,7 +66,10 @@ def _check_stages(stages: Tree, configuration: Configuration) -> None:
                     f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), sections)}"
                 )
         verb, _, study = name.partition("-")
-        if verb in ("train", "extract", "measure", "explore", "analyse") and study not in configuration.root.studies:
+        if (
+            verb in ("train", "extract", "measure", "explore", "analyse", "chart")
+            and study not in configuration.root.studies
+        ):
             raise InputError(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, configuration.root.studies)}")
     for study, settings in configuration.root.studies.items():
         matrix = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Below, Fraction, Name, Section, Seed
+from isoscope.config.base import Below, Fraction, Name, Positive, Section, Seed
 from isoscope.config.data import Data
 from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
@@ -19,8 +19,10 @@ class Study(Section):
     """Task, an overlay `variants/task/<task>.yaml`."""
     settings: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     """Overlays `variants/settings/<name>.yaml` laid over params.yaml before the axes' own: what all arms share."""
-    axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]], Field(min_length=1)]
-    """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference."""
+    axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(strict=False)]], Field(min_length=1)]
+    """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference. A study
+    that is not run may have none.
+    """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Seeds of every arm, each once; none means the study is not run."""
 
@@ -28,6 +30,9 @@ class Study(Section):
     def _once(self) -> Self:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)} name one twice")
+        for axis, values in self.axes.items():
+            if self.seeds and not values:
+                raise ValueError(f"axes.{axis} has no values, but the study has seeds")
         return self
 
 
@@ -40,6 +45,15 @@ class Analysis(Section):
     """Power at which the minimum detectable effect is stated."""
     margin: Annotated[float, Field(gt=0, lt=1)]
     """Smallest difference between two arms that counts, in the metric's own unit; used by verdicts."""
+
+
+class Reproduction(Section):
+    """How a study's end of training is held against published figures."""
+
+    last: Annotated[float, Field(gt=0, le=1)]
+    """Share of a run's updates and evaluations that its averages are over, the last ones."""
+    tolerance: Positive
+    """Largest difference from a published share that is taken for agreement."""
 
 
 class Report(Section):
@@ -60,6 +74,7 @@ class Root(Section):
     extraction: Extraction
     measures: Measures
     analysis: Analysis
+    reproduction: Reproduction
     report: Report
 
 

@@ -70,7 +70,7 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
     try:
         stages = json.loads((tables / "stages.json").read_text("utf-8"))
         explorer = json.dumps(json.loads((tables / "explorer.json").read_text("utf-8")), separators=(",", ":"))
-        differences = [_without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
+        differences = [without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
         drawings = [_drawing(path, key) for path in sorted(figures.glob("*.svg"), key=_place)]
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InputError(f"{folder}: not what isoscope explore left ({error}); run: isoscope repro") from None
@@ -78,7 +78,8 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
     return Inside(drawings, stages, differences, Markup(inert))
 
 
-def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+def without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with None for NaN, as a template asks for it."""
     return {name: None if value != value else value for name, value in row.items()}
 
 

@@ -12,6 +12,7 @@ from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
 from isoscope.figures.training import training_curves
 from isoscope.report import numbers
+from isoscope.report.chart import Chart, read_chart
 from isoscope.report.inside import Inside, read_inside
 from isoscope.report.runs import RunRow
 from isoscope.report.svg import inline
@@ -43,6 +44,7 @@ class Study(NamedTuple):
     unknown_commit: bool
     data: Mapping[str, str]
     inside: Inside | None
+    chart: Chart | None
 
     @property
     def wide(self) -> bool:
@@ -53,7 +55,7 @@ class Study(NamedTuple):
 def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path | None = None) -> Study:
     """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
 
-    `folder`: where `isoscope explore` may have left what the arms look like inside.
+    `folder`: where `isoscope explore` and `isoscope chart` may have left theirs.
     """
     key = f"study-{position}"
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
@@ -83,6 +85,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path 
         unknown_commit=any(row.commit is None for row in rows),
         data={path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
         inside=None if folder is None else read_inside(folder, key=key),
+        chart=None if folder is None else read_chart(folder / "chart", folder / "charts", key=f"{key}-chart"),
     )
 
 

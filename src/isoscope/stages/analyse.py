@@ -24,12 +24,12 @@ READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
     """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg).
 
-    Raises `InputError` where a run of the study is missing.
+    Of a study without seeds, which is not run here, they are empty. Raises `InputError` where a run is missing.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     missing = [output for output in outputs if not all((output / name).is_file() for name in READ)]
-    if missing or not outputs:
-        lacking = ", ".join(path.relative_to(project.folder).as_posix() for path in missing) or "no seeds"
+    if missing:
+        lacking = ", ".join(path.relative_to(project.folder).as_posix() for path in missing)
         raise InputError(
             f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
         )

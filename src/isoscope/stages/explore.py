@@ -36,6 +36,7 @@ from isoscope.workers import workers
 Labels = npt.NDArray[np.int64]
 TOGETHER = 1200
 """Tokens of all arms in a map, so that a study of many arms takes no longer than one of five."""
+LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
@@ -44,7 +45,7 @@ def explore(
 ) -> Path:
     """Write `reports/<study>/inside/`: tables (parquet), stages, the explorer's data, and `figures/` (SVG and PNG).
 
-    Raises `InputError` where a run was not measured.
+    Of a study without seeds, which is not run here, there is nothing. Raises `InputError` where a run was not measured.
     """
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
@@ -55,8 +56,10 @@ def explore(
         for one in (*folders.values(), *states.values(), *trained.values())
         if not (one / "config.yaml").is_file()
     ]
-    if missing or not cells:
-        raise InputError(f"study {name!r}: not measured yet: {', '.join(missing) or 'no seeds'}; run: isoscope repro")
+    if missing:
+        raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; run: isoscope repro")
+    if not cells:
+        return _nothing(name, project)
     run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with (
@@ -103,6 +106,17 @@ def explore(
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
     return target
+
+
+def _nothing(name: str, project: paths.Project) -> Path:
+    """The empty places of a study that is not run."""
+    with (
+        replacing(project.folder / paths.inside(name), "table"),
+        replacing(project.folder / paths.figures(name), "table"),
+    ):
+        pass
+    write_text(project.folder / paths.analysed(name) / "layers.csv", ",".join(LAYERS) + "\n", "table")
+    return project.folder / paths.inside(name)
 
 
 def _go_on(stop: StopSignal, title: str) -> None:

@@ -32,8 +32,8 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     root mean squared distance to the mean.
     """
     cloud = np.asarray(points, dtype=np.float64)
-    random = np.random.default_rng(0)
-    shuffled = [normal_cosine(cloud, random.permutation(labels)) for _ in range(SHUFFLES)]
+    random, top = np.random.default_rng(0), _top(centre(cloud))
+    shuffled = [_cosine(top, _normal(cloud, random.permutation(labels))) for _ in range(SHUFFLES)]
     bars = [_positive(h0_bars(cloud[labels == one])) for one in np.unique(labels)]
     bars = [one for one in bars if len(one) > 1]
     figures = {
@@ -41,7 +41,7 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
         **_named(shares(spectrum(within_classes(cloud, labels), centred=False), COMPONENTS), "_within"),
         **_named(shares(spectrum(_within_clusters(cloud, clusters), centred=False), COMPONENTS), "_clustered"),
         "between_share": between_share(cloud, labels),
-        "normal_cosine": normal_cosine(cloud, labels),
+        "normal_cosine": _cosine(top, _normal(cloud, labels)),
         "normal_cosine_shuffled": float(np.mean(shuffled)),
         "radius": float(np.sqrt((centre(cloud) ** 2).sum(1).mean())),
     }
@@ -58,20 +58,25 @@ def normal_cosine(points: npt.ArrayLike, labels: Ints) -> float:
     Of two classes that is the normal of the hyperplane halfway between their means. NaN where all points, or all means,
     are one place.
     """
-    cloud = centre(points)
-    means = cloud - within_classes(cloud, labels)
-    top, apart = (_top(one) for one in (cloud, means))
-    return float(abs(top @ apart)) if top is not None and apart is not None else float("nan")
+    return _cosine(_top(centre(points)), _normal(np.asarray(points, dtype=np.float64), labels))
+
+
+def _cosine(one: Floats | None, other: Floats | None) -> float:
+    return float("nan") if one is None or other is None else float(abs(one @ other))
+
+
+def _normal(cloud: Floats, labels: Ints) -> Floats | None:
+    """The unit vector along which the class means, weighted by their points, differ most."""
+    cloud = centre(cloud)
+    _, of, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(counts), cloud.shape[1]))
+    np.add.at(sums, of, cloud)
+    return _top(sums / np.sqrt(counts)[:, None])
 
 
 def _top(cloud: Floats) -> Floats | None:
     """The unit vector of largest variance; None of a cloud without any."""
-    if not cloud.any():
-        return None
-    gram = cloud @ cloud.T
-    found: Floats = cloud.T @ np.linalg.eigh(gram)[1][:, -1]
-    length = np.linalg.norm(found)
-    return found / length if length > 0 else None
+    return np.linalg.svd(cloud, full_matrices=False)[2][0] if cloud.any() else None
 
 
 def _within_clusters(cloud: Floats, clusters: int) -> Floats:

@@ -1,0 +1,51 @@
+"""A study's arms over training, as the page shows them: published figures beside ours, differences, curves."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isoscope.analysis.reproduction import FILE, Cell, read
+from isoscope.errors import InputError
+from isoscope.report.inside import Drawing, without_nan
+from isoscope.report.svg import inline
+
+CAPTIONS = {
+    "anisotropy": "Anisotropy of each batch's [CLS] vectors over training: mean over seeds, band ± 1 sd.",
+    "task": "The task's metrics on the whole validation split over training.",
+    "penalty": "The penalty over training: its value, the norm of its gradient by the points, and what was kept.",
+    "explained": "What may raise the share of the first direction, on a fixed validation sample: classes, clusters.",
+    "bars": "Bars of H0 within classes, on the same sample.",
+    "trade-a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
+    "trade-a_1_centred": "The same with the mean removed.",
+}
+
+
+class Chart(NamedTuple):
+    """Drawings in order, published figures beside ours, differences of arms."""
+
+    drawings: list[Drawing]
+    cells: list[Cell]
+    differences: list[dict[str, Any]]
+
+
+def read_chart(tables: Path, figures: Path, *, key: str) -> Chart | None:
+    """What `isoscope chart` left; None where it has not run, or the study has no seeds. `key` makes ids unique.
+
+    Raises `InputError` where the files are damaged.
+    """
+    if not (tables / FILE).is_file():
+        return None
+    try:
+        cells = read(tables)
+        path = tables / "differences.parquet"
+        differences = [without_nan(row) for row in pq.read_table(path).to_pylist()] if path.is_file() else []
+        drawings = []
+        for name, text in CAPTIONS.items():
+            if (path := figures / f"{name}.svg").is_file():
+                svg = path.read_text("utf-8")
+                drawings.append(Drawing(inline(svg, key=f"{key}-{name}", title=text, description=text), text))
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise InputError(f"{tables}: not what isoscope chart left ({error}); run: isoscope repro") from None
+    return Chart(drawings, cells, differences) if drawings or cells else None

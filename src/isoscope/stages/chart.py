@@ -1,0 +1,149 @@
+"""Stage `chart-<study>`: arms over training: curves, averages of the end, differences, published figures."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope import paths
+from isoscope.analysis.courses import averages, compared
+from isoscope.analysis.curves import curves
+from isoscope.analysis.outputs import METRICS
+from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.reproduction import FILE, published, reproduction
+from isoscope.config.project import Analysis, Reproduction, Study
+from isoscope.errors import InputError
+from isoscope.figures.courses import course, trade
+from isoscope.figures.style import to_svg
+from isoscope.guard import StopSignal
+from isoscope.sealing import replacing, write_text
+from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.run import Identity, Run, tracked
+
+TASK = {"validation/accuracy": "Accuracy", "validation/f1": "F1", "validation/matthews": "Matthews correlation"}
+ANISOTROPY = {
+    "step/a_1": "a₁ of a batch",
+    "step/a_2": "a₂ of a batch",
+    "step/a_3": "a₃ of a batch",
+    "step/a_1_centred": "a₁ of a batch, mean removed",
+    "step/a_2_centred": "a₂ of a batch, mean removed",
+    "step/a_3_centred": "a₃ of a batch, mean removed",
+}
+EXPLAINED = {
+    "validation/a_1_centred": "a₁ of the sample, mean removed",
+    "validation/a_1_within": "a₁ within classes",
+    "validation/a_1_clustered": "a₁ within k-means clusters",
+    "validation/between_share": "Share of variance between classes",
+    "validation/normal_cosine": "|cos| of first direction and class means' difference",
+    "validation/normal_cosine_shuffled": "The same, labels shuffled",
+}
+BARS = {
+    "validation/bar_mean": "Mean bar within classes",
+    "validation/bar_longest": "Longest bar within classes",
+    "validation/bar_evenness": "H / ln N of all bars within classes",
+    "validation/radius": "Root mean squared distance to the mean",
+}
+PENALTY = {
+    "step/penalty": "Penalty",
+    "step/penalty_gradient_norm": "Norm of its gradient by the points",
+    "step/loss": "Task loss (nats)",
+}
+PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
+
+
+def chart(
+    analysis: Analysis,
+    reproduced: Reproduction,
+    study: Study,
+    *,
+    name: str,
+    cells: Mapping[str, str | None],
+    project: paths.Project,
+) -> Path:
+    """Write `reports/<study>/chart/`: averages and differences (parquet), `reproduction.json`; and figures (svg).
+
+    `cells`: each arm's checkpoint, None for one trained from scratch. Without seeds the study is not run here, and the
+    tables are empty. Raises `InputError` where a run of the study is missing.
+    """
+    outputs = [project.folder / paths.trained(name, arm, seed) for arm in cells for seed in study.seeds]
+    missing = [one.relative_to(project.folder).as_posix() for one in outputs if not (one / METRICS).is_file()]
+    if missing:
+        raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
+    run = Run(project, _identity(analysis, reproduced, study, name, outputs, project))
+    target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
+    with StopSignal() as stop, tracked(run, stop):
+        run.begin(device="cpu", threads=None, precision="fp64")
+        points = curves(outputs)
+        means = averages(points, last=reproduced.last)
+        figures = [*TASK, *ANISOTROPY, *EXPLAINED, *BARS, *PENALTY]
+        options = {"confidence": analysis.confidence, "power": analysis.power}
+        known = _known(cells, study.task)
+        found = reproduction(means, known, tolerance=reproduced.tolerance, confidence=analysis.confidence)
+        with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
+            write_parquet(means, fresh / "averages.parquet")
+            if len(cells) > 1 and len(means):
+                write_parquet(compared(means, figures, **options), fresh / "differences.parquet")
+            text = json.dumps([cell._asdict() for cell in found], indent=1)
+            write_text(fresh / FILE, text + "\n", "table")
+            for one, svg in _pictures(points, means, {"Source": f"isoscope digest {run.digest}"}):
+                write_text(shown / f"{one}.svg", svg, "table")
+        for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
+            run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
+        for path in sorted(drawn.glob("*.svg")):
+            run.record.artifact(path)
+        run.finished_as(target, dvc_md5(target))
+    return target
+
+
+def _pictures(points: pd.DataFrame, means: pd.DataFrame, source: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Name and SVG of each picture that there are figures for."""
+    groups = {"anisotropy": ANISOTROPY, "task": TASK, "penalty": PENALTY | _per_class(points)}
+    for name, figures in (groups | {"explained": EXPLAINED, "bars": BARS}).items():
+        if points["metric"].isin(figures).any():
+            yield name, to_svg(course(points, figures), source)
+    for across in ("validation/a_1", "validation/a_1_centred"):
+        if means["figure"].isin([across]).any():
+            raw = "mean removed" if across.endswith("centred") else "raw"
+            labels = (f"a₁ of the validation sample, {raw}", "Validation accuracy")
+            picture = trade(means, across=across, up="validation/accuracy", labels=labels)
+            yield f"trade-{across.rpartition('/')[2]}", to_svg(picture, source)
+
+
+def _per_class(points: pd.DataFrame) -> dict[str, str]:
+    classes = points.loc[points["metric"].str.startswith("step/kept/class_"), "metric"].drop_duplicates()
+    numbers = [metric.rpartition("_")[2] for metric in classes]
+    return {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
+
+
+def _known(cells: Mapping[str, str | None], task: str) -> dict[tuple[str, str], float]:
+    """Published figures of all arms' backbones."""
+    found: dict[tuple[str, str], float] = {}
+    for checkpoint in set(cells.values()):
+        found |= published(checkpoint, task)
+    return found
+
+
+def _identity(
+    analysis: Analysis,
+    reproduced: Reproduction,
+    study: Study,
+    name: str,
+    outputs: list[Path],
+    project: paths.Project,
+) -> Identity:
+    read = {(one / METRICS).relative_to(project.folder).as_posix(): dvc_md5(one / METRICS) for one in outputs}
+    params: dict[str, Any] = {"analysis": analysis.model_dump(mode="json")}
+    return Identity(
+        stage="chart",
+        study=name,
+        arm=None,
+        seed=None,
+        task=study.task,
+        axes={},
+        params=params | {"reproduction": reproduced.model_dump(mode="json")},
+        inputs=read,
+        input_paths=read,
+        plugins={},
+    )
