@@ -123,6 +123,26 @@ def test_with_dropout_each_process_draws_its_own_masks(
     assert whole["train/loss"][9][1] == pytest.approx(alone["train/loss"][9][1], abs=0.03)
 
 
+def test_a_penalty_sees_the_points_of_all_processes(project: Project) -> None:
+    """The same barcodes as one process sees, and the same weights in the end; of an uneven batch too."""
+    axes = ("-S", "studies.fusion.axes={fusion: [additive], penalty: [all]}")
+    options = (*UNEVEN, *axes, "-S", "training.epochs=1", "-S", "training.log_every=1", "-S", "training.accumulation=2")
+    found = {}
+    for name, run in (("one", project.isoscope), ("two", lambda *words: two(project, *words))):
+        forget(project)
+        run(*train("additive-all", f"models/{name}", *options))
+        found[name] = written(project.folder / "models" / name)
+    one, both = found["one"], found["two"]
+    sizes = [a + b for (_, a), (_, b) in zip(both["step/points/class_0"], both["step/points/class_1"], strict=True)]
+    assert set(sizes) == {7.0, 1.0}
+    for figure in ("step/penalty", "step/entropy/class_0", "step/loss"):
+        assert [step for step, _ in one[figure]] == [step for step, _ in both[figure]]
+        values = ([value for _, value in points[figure]] for points in (one, both))
+        np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-5)
+    first, second = (project.folder / "models" / name / "checkpoints/epoch-1" for name in ("one", "two"))
+    assert distance(first, second) < 1e-3
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
     project: Project, whole: dict[str, list[tuple[int, float]]], how: signal.Signals

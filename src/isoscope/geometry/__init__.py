@@ -24,6 +24,7 @@ MEASURES = {
     "moments": ("between_share", "spectrum", "within_classes"),
     "neighbours": ("neighbour_rate",),
     "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
+    "postprocessing": ("all_but_the_top", "whiten"),
     "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
     "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
 }
