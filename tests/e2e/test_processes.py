@@ -124,9 +124,10 @@ def test_with_dropout_each_process_draws_its_own_masks(
 
 
 def test_a_penalty_sees_the_points_of_all_processes(project: Project) -> None:
-    """The same barcodes as one process sees, and the same weights in the end; of an uneven batch too."""
-    axes = ("-S", "studies.fusion.axes={fusion: [additive], penalty: [all]}")
-    options = (*UNEVEN, *axes, "-S", "training.epochs=1", "-S", "training.log_every=1", "-S", "training.accumulation=2")
+    """The same barcodes as one process sees, and the same gradient, mostly the penalty's; of an uneven batch too."""
+    axes = "studies.fusion.axes={fusion: [additive], penalty: [all]}"
+    settings = (axes, "variants/penalty/all.yaml:penalty.weight=30.0", "training.epochs=1", "training.log_every=1")
+    options = (*UNEVEN, *(word for one in (*settings, "training.accumulation=2") for word in ("-S", one)))
     found = {}
     for name, run in (("one", project.isoscope), ("two", lambda *words: two(project, *words))):
         forget(project)
@@ -135,12 +136,10 @@ def test_a_penalty_sees_the_points_of_all_processes(project: Project) -> None:
     one, both = found["one"], found["two"]
     sizes = [a + b for (_, a), (_, b) in zip(both["step/points/class_0"], both["step/points/class_1"], strict=True)]
     assert set(sizes) == {7.0, 1.0}
-    for figure in ("step/penalty", "step/entropy/class_0", "step/loss"):
+    for figure in ("step/loss", "step/penalty", "step/penalty_gradient_norm", "step/gradient_norm"):
         assert [step for step, _ in one[figure]] == [step for step, _ in both[figure]]
-        values = ([value for _, value in points[figure]] for points in (one, both))
-        np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-5)
-    first, second = (project.folder / "models" / name / "checkpoints/epoch-1" for name in ("one", "two"))
-    assert distance(first, second) < 1e-3
+        values = ([value for _, value in points[figure][:8]] for points in (one, both))
+        np.testing.assert_allclose(*values, rtol=1e-3)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
