@@ -44,6 +44,8 @@ def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(ki
                 wanted = single(pdist(alone))[:, 2] if len(alone) > 1 else np.zeros(0)
                 found = lengths(points, trees, at)
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(trees.lengths[at][trees.real[at]], wanted, rtol=1e-9, atol=1e-12)
+                assert not trees.lengths[at][~trees.real[at]].any()
                 assert trees.real[at].sum() == max(there.sum() - 1, 0)
                 edges = trees.edges[at][trees.real[at]].numpy()
                 assert there[edges].all()

@@ -27,34 +27,31 @@ def h0_barcodes(points: Tensor, mask: Tensor | None = None) -> Barcodes:
     precision in float32.
     """
     points = points.float() if points.dtype.itemsize < 4 else points
-    edges, real, finite = minimum_spanning_trees(points, mask)
-    return Barcodes(_Lengths.apply(points, edges, real & finite[:, None], real), real)
+    edges, lengths, real = minimum_spanning_trees(points, mask)
+    return Barcodes(_Lengths.apply(points, edges, lengths), real)
 
 
 class _Lengths(torch.autograd.Function):
-    """`‖x_u − x_v‖` of pairs of points, with `± (x_u − x_v) / ‖x_u − x_v‖` as its slope, 0 where that is no number."""
+    """The known lengths of pairs of points, with their slope `± (x_u − x_v) / ‖x_u − x_v‖`, 0 where it is no number."""
 
     @staticmethod
-    def forward(ctx: Any, points: Tensor, edges: Tensor, known: Tensor, real: Tensor) -> Tensor:
-        clouds, n, d = points.shape
-        flat = edges + n * torch.arange(clouds, device=points.device)[:, None, None]
-        rows = points.reshape(clouds * n, d)
-        apart = rows.index_select(0, flat[..., 0].flatten()) - rows.index_select(0, flat[..., 1].flatten())
-        lengths = apart.square().sum(1).reshape(real.shape).double().sqrt()
-        ctx.save_for_backward(apart, lengths, flat, known)
-        ctx.shape = points.shape
-        return torch.where(known, lengths, torch.where(real, torch.nan, 0.0))
+    def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
+        ctx.save_for_backward(points, edges, lengths)
+        return lengths.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        apart, lengths, flat, known = ctx.saved_tensors
-        moves = known & (lengths > 0)
-        along = torch.where(moves, slope / lengths, 0.0).to(apart.dtype)
-        each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * apart, 0.0)
-        found = apart.new_zeros((ctx.shape[0] * ctx.shape[1], ctx.shape[2]))
-        found.index_add_(0, flat[..., 0].flatten(), each).index_add_(0, flat[..., 1].flatten(), each, alpha=-1)
-        return found.reshape(ctx.shape), None, None, None
+        points, edges, lengths = ctx.saved_tensors
+        clouds, n, d = points.shape
+        first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
+        rows = points.reshape(clouds * n, d)
+        apart = rows.index_select(0, first) - rows.index_select(0, second)
+        moves = (lengths > 0).flatten()
+        along = (slope / torch.where(lengths > 0, lengths, 1.0)).flatten().to(points.dtype)
+        each = torch.where(moves[:, None], along[:, None] * apart, 0.0)
+        found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
+        return found.reshape(points.shape), None, None
 
 
 def entropies(lengths: Tensor, kept: Tensor) -> Tensor:

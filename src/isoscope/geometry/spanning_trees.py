@@ -16,13 +16,14 @@ from torch.nn import functional as F
 class Trees(NamedTuple):
     """A tree of each of B clouds of at most n points, its edges by rising length.
 
-    `edges` `[B, n − 1, 2]`: the two points of each, int64; `real` `[B, n − 1]`: False beyond a cloud's last edge, where
-    an edge joins the point 0 to itself; `finite` `[B]`: whether a cloud's distances are numbers (else its tree is any).
+    `edges` `[B, n − 1, 2]`: the two points of each, int64; `lengths` `[B, n − 1]`, float64, NaN where a cloud's
+    distances are no numbers (then any tree); `real` `[B, n − 1]`: False beyond a cloud's last edge, where an edge
+    joins the point 0 to itself and has no length.
     """
 
     edges: Tensor
+    lengths: Tensor
     real: Tensor
-    finite: Tensor
 
 
 def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
@@ -42,35 +43,34 @@ def compiled(points: Tensor, mask: Tensor | None) -> Trees:
     """One cloud after the other, each by compiled code in O(n² d)."""
     clouds, n, _ = points.shape
     edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
-    real = np.zeros(edges.shape[:2], dtype=bool)
-    finite = np.ones(clouds, dtype=bool)
+    lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
     for at, cloud in enumerate(points):
         of = None if mask is None or bool(mask[at].all()) else mask[at].nonzero()[:, 0]
-        found, finite[at] = _tree(cloud if of is None else cloud[of])
+        found, long = _tree(cloud if of is None else cloud[of])
         edges[at, : len(found)] = found if of is None else of.numpy()[found]
+        lengths[at, : len(found)] = long
         real[at, : len(found)] = True
-    return Trees(torch.from_numpy(edges), torch.from_numpy(real), torch.from_numpy(finite))
+    return Trees(torch.from_numpy(edges), torch.from_numpy(lengths), torch.from_numpy(real))
 
 
-def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], bool]:
-    """Edges `[n − 1, 2]` of one cloud's tree, and whether its distances are numbers."""
+def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | float]:
+    """Edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
     n = len(cloud)
     if n < 2:
-        return np.zeros((0, 2), dtype=np.int64), True
+        return np.zeros((0, 2), dtype=np.int64), 0.0
     distances = F.pdist(cloud).numpy().astype(np.float64)
-    finite = bool(np.isfinite(distances).all())
-    distances = distances if finite else np.zeros_like(distances)
+    if not np.isfinite(distances).all():
+        return _pairs(n)[:, : n - 1].T, np.nan
     heights = single(distances)[:, 2]
     short = np.flatnonzero(distances <= heights[-1])
     # The edges of a tree are as long as the joins of single linkage: whatever else is as long is a tie.
     joining = short[heights[np.searchsorted(heights, distances[short])] == distances[short]]
     joining = joining[np.argsort(distances[joining], kind="stable")]
-    ends = _pairs(n)[:, joining]
     if len(joining) >= n:
         ranks = np.arange(1.0, len(joining) + 1)  # not lengths: one of 0 would be no edge
-        forest = csr_array((ranks, (ends[0], ends[1])), shape=(n, n))
-        ends = ends[:, np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
-    return ends.T, finite
+        forest = csr_array((ranks, tuple(_pairs(n)[:, joining])), shape=(n, n))
+        joining = joining[np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
+    return _pairs(n)[:, joining].T, distances[joining]
 
 
 @lru_cache(maxsize=64)
@@ -88,8 +88,8 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     clouds, n, _ = distances.shape
     device = distances.device
     if n < 2:
-        edges, real = torch.zeros((clouds, 0, 2), dtype=torch.int64, device=device), mask[:, :0]
-        return Trees(edges, real, torch.ones(clouds, dtype=torch.bool, device=device))
+        edges, lengths = (torch.zeros((clouds, 0, *more), dtype=torch.int64, device=device) for more in ((2,), ()))
+        return Trees(edges, lengths.double(), mask[:, :0])
     rows, columns = torch.triu_indices(n, n, 1, device=device)
     there = mask[:, rows] & mask[:, columns]
     pairs = distances[:, rows, columns].masked_fill(~there, torch.inf)
@@ -123,5 +123,8 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     place = torch.where(chosen, chosen.cumsum(1) - 1, n - 1)  # the last place: thrown away
     edges = torch.zeros((clouds, n, 2), dtype=torch.int64, device=device)
     edges.scatter_(1, place[..., None].expand(-1, -1, 2), torch.stack([first, second], dim=2))
+    lengths = torch.zeros((clouds, n), dtype=torch.float64, device=device)
+    lengths.scatter_(1, place, pairs.gather(1, order).double())
     real = torch.arange(n - 1, device=device) < chosen.sum(1, keepdim=True)
-    return Trees(edges[:, :-1] * real[..., None], real, finite)
+    lengths = torch.where(real, torch.where(finite[:, None], lengths[:, :-1], torch.nan), 0.0)
+    return Trees(edges[:, :-1] * real[..., None], lengths, real)
