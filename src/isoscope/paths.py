@@ -13,6 +13,7 @@ VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
+CHART, CHARTS = "chart", "charts"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
@@ -95,12 +96,12 @@ def figures(study: str) -> Path:
 
 def charted(study: str) -> Path:
     """Tables of a study's arms over training."""
-    return analysed(study) / "chart"
+    return analysed(study) / CHART
 
 
 def charts(study: str) -> Path:
     """Pictures of the same."""
-    return analysed(study) / "charts"
+    return analysed(study) / CHARTS
 
 
 def analysed(study: str) -> Path:

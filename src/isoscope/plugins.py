@@ -55,6 +55,8 @@ def _register(
                 parameter.VAR_KEYWORD,
             ):
                 raise InputError(f"plugin {name!r}: parameter {parameter.name!r} needs a type, as in 'scale: float'")
+            if parameter.name in base.model_fields:
+                raise InputError(f"plugin {name!r}: {parameter.name!r} is an option that every penalty has; rename it")
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (parameter.annotation, default)
         options = create_model(f"{name.title()}Options", __base__=base, __doc__=factory.__doc__, **fields)

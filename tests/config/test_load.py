@@ -89,6 +89,7 @@ OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants
 FREE = {
     ("plugins",): [[]],
     ("studies", "fusion", "seeds"): [[]],
+    ("studies", "fusion", "settings"): [[]],
     ("studies", "isotropy", "seeds"): [[]],
     ("studies", "isotropy", "settings"): [[]],
     ("report", "title"): ["no such/../thing"],

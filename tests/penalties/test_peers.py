@@ -42,6 +42,7 @@ def test_directions_at_right_angles_have_no_cosine_and_a_zero_vector_none_at_all
     terms.penalty.backward()
     assert cloud.grad is not None
     assert cloud.grad.isfinite().all()
+    assert not cloud.grad[2].any()
 
 
 def test_isoscore_is_the_measure_of_that_name() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.training.anisotropy import batch_figures, normal_cosine, sample_figures
+from isoscope.training.anisotropy import batch_figures, sample_figures
 
 RANDOM = np.random.default_rng(0)
 N, D = 200, 20
@@ -43,7 +43,7 @@ def test_another_direction_raises_a_1_within_classes_too_and_is_not_their_normal
 def test_three_classes_have_the_direction_in_which_their_means_differ_most() -> None:
     of = np.arange(90) % 3
     cloud = 0.01 * RANDOM.standard_normal((90, 5)) + of[:, None] * np.eye(5)[2]
-    assert normal_cosine(cloud, of) == pytest.approx(1.0, abs=1e-3)
+    assert sample_figures(cloud, of, clusters=3)["normal_cosine"] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_bars_are_of_classes_and_follow_the_scale() -> None:
@@ -59,3 +59,8 @@ def test_a_collapsed_cloud_has_fewer_figures_but_only_numbers(cloud: np.ndarray)
     found = sample_figures(cloud, np.arange(len(cloud)) % 2, clusters=3)
     assert found["n"] == len(cloud)
     assert np.isfinite(list(found.values())).all()
+
+
+def test_a_cloud_that_is_no_number_has_its_size_alone() -> None:
+    cloud = np.full((4, 3), np.nan)
+    assert batch_figures(cloud) == sample_figures(cloud, np.arange(4) % 2, clusters=2) == {"n": 4.0}

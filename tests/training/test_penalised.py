@@ -169,5 +169,26 @@ def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, penalty=ENTROPY)
     loop.penalised.module = lambda points, labels: points.sum() * float("nan")
     loop.penalised._takes_generator = False
-    with pytest.raises(DivergedError, match="penalty is nan at step 1"):
+    with pytest.raises(DivergedError, match="penalty is nan at step 1: it takes no such batch"):
         loop.fit()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rehearsal_makes_the_golden_trace(tmp_path: Path, kind: str) -> None:
+    """What `isoscope accept` holds a finished run against."""
+    settings = {"penalty": KINDS[kind], "watch": WATCH}
+    whole = fitted(tmp_path / "whole", **settings)
+    assert make_loop(tmp_path / "again", **settings).rehearse(8) == whole.progress.trace
+
+
+def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match=r"loss is nan at step .: try a lower learning rate"):
+        make_loop(tmp_path, watch=WATCH, learning_rate=1e30, clip_norm=None).fit()
+
+
+def test_a_penalty_without_weight_may_be_no_number(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path / "idle", penalty=ENTROPY | {"weight": 0.0})
+    loop.penalised.module = lambda points, labels: points.sum() * float("nan")
+    loop.penalised._takes_generator = False
+    loop.fit()
+    assert equal(weights(loop), weights(fitted(tmp_path / "plain")))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from isoscope.analysis.statistics import FEWEST_SEEDS
+from isoscope.analysis.statistics import FEWEST_SEEDS, minimum_detectable_effect
 from isoscope.errors import InputError
 
 FILE = "reproduction.json"
@@ -47,73 +47,101 @@ BACKBONES = {
 }
 
 
+UPDATES = {"batch_size": 64, "epochs": 10}
+"""Settings of training without which shares of a batch are other quantities."""
+
+
+class Known(NamedTuple):
+    """A published share, and the largest difference from it that is agreement."""
+
+    value: float
+    tolerance: float
+
+
 class Cell(NamedTuple):
     """One published figure beside ours."""
 
     arm: str
     figure: str
     published: float | None
+    tolerance: float | None
     seeds: int
     mean: float
     sd: float | None
     low: float | None
     high: float | None
     """Interval of our mean over seeds, by t; None below 3 seeds."""
+    detectable: float | None
+    """Minimum detectable effect: the true difference from the published figure that so many seeds would find."""
     difference: float | None
     """Ours less the published one."""
     verdict: str
     reason: str
 
 
-def published(checkpoint: str | None, task: str) -> Mapping[tuple[str, str], float]:
-    """The source's figure by (arm, figure) for a checkpoint and a task; empty where it has none."""
-    for backbone, names in BACKBONES.items():
-        if checkpoint in names and (backbone, task) in _TABLE_3:
-            rows = zip(ARMS, _TABLE_3[backbone, task], strict=True)
-            return {(arm, figure): value for arm, row in rows for figure, value in zip(COMPONENTS, row, strict=True)}
-    return {}
+def published(run: Mapping[str, Any], *, tolerance: float) -> dict[str, Known] | str:
+    """The source's figures for a run's backbone, task and penalty, by figure; or why it has none.
+
+    `run`: what its config.yaml holds. Agreement is a difference of at most `tolerance`, and of half the way to the next
+    arm's published figure: what could as well be another arm's shows nothing.
+    """
+    model, training = run["params"]["model"], run["params"]["training"]
+    checkpoint, task = model["encoder"].get("checkpoint"), run["task"]
+    backbone = next((one for one, names in BACKBONES.items() if checkpoint in names), None)
+    arm = run["axes"].get("penalty")
+    if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS or model["fusion"]["kind"] != "additive":
+        return "nothing was published for this backbone, task and arm"
+    for name, value in UPDATES.items():
+        if training[name] != value:
+            return f"published with training.{name} {value}, trained with {training[name]}"
+    found = {}
+    for place, figure in enumerate(COMPONENTS):
+        values = dict(zip(ARMS, (row[place] for row in _TABLE_3[backbone, task]), strict=True))
+        gaps = [abs(value - values[arm]) for other, value in values.items() if other != arm]
+        found[figure] = Known(values[arm], min(tolerance, *(gap / 2 for gap in gaps)))
+    return found
 
 
 def reproduction(
-    averages: pd.DataFrame, known: Mapping[tuple[str, str], float], *, tolerance: float, confidence: float
+    averages: pd.DataFrame, known: Mapping[str, Mapping[str, Known] | str], *, confidence: float, power: float
 ) -> list[Cell]:
-    """Every arm's shares over its last updates beside the published ones.
+    """Every arm's shares over its last updates beside the published ones, `known` by arm.
 
-    *pass*: the means differ by at most `tolerance`, and the interval over seeds is no wider than that either way.
-    *fail*: the whole interval lies further than `tolerance` from the published mean. *under-powered*: neither, or fewer
-    than 3 seeds. *ours alone*: nothing was published for this backbone, task and arm.
+    *pass*: the whole interval over seeds lies within the tolerance of the published mean. *fail*: it lies outside.
+    *under-powered*: neither, or fewer than 3 seeds. *ours alone*: nothing to hold it against.
     """
     found = []
     for arm in dict.fromkeys(averages["arm"]):
         for figure in COMPONENTS:
             rows = averages[(averages["arm"] == arm) & (averages["figure"] == f"step/{figure}")]
             if len(rows):
-                known_one = known.get((arm.rpartition("-")[2], figure))
-                found.append(_cell(arm, figure, known_one, rows["value"].to_numpy(), tolerance, confidence))
+                of_arm = known[arm]
+                of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
+                found.append(_cell(arm, figure, of_figure, rows["value"].to_numpy(), confidence, power))
     return found
 
 
-def _cell(arm: str, figure: str, known: float | None, values: Any, tolerance: float, confidence: float) -> Cell:
+def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: float, power: float) -> Cell:
     n, mean = len(values), float(np.mean(values))
     sd = float(np.std(values, ddof=1)) if n > 1 else None
-    half = None
+    half = effect = None
     if sd is not None and n >= FEWEST_SEEDS:
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
+        effect = sd * minimum_detectable_effect(n, confidence=confidence, power=power)
     low, high = (None, None) if half is None else (mean - half, mean + half)
-
-    def cell(difference: float | None, verdict: str, reason: str) -> Cell:
-        return Cell(arm, figure, known, n, mean, sd, low, high, difference, verdict, reason)
-
-    if known is None:
-        return cell(None, ALONE, "nothing published for this backbone, task and arm")
-    difference = mean - known
+    if isinstance(known, str):
+        return Cell(arm, figure, None, None, n, mean, sd, low, high, effect, None, ALONE, known)
+    difference = mean - known.value
     if half is None:
-        return cell(difference, UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}")
-    if abs(difference) - half > tolerance:
-        return cell(difference, FAIL, f"further than {tolerance:g} from the published mean, interval and all")
-    if abs(difference) <= tolerance and half <= tolerance:
-        return cell(difference, PASS, f"within {tolerance:g} of the published mean")
-    return cell(difference, UNDERPOWERED, f"the interval does not decide whether it lies within {tolerance:g}")
+        verdict, reason = UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}"
+    elif abs(difference) - half > known.tolerance:
+        verdict, reason = FAIL, f"the whole interval is further than {known.tolerance:.2g} from the published mean"
+    elif abs(difference) + half <= known.tolerance:
+        verdict, reason = PASS, f"the whole interval is within {known.tolerance:.2g} of the published mean"
+    else:
+        verdict, reason = UNDERPOWERED, f"the interval does not decide whether it is within {known.tolerance:.2g}"
+    about = (arm, figure, known.value, known.tolerance, n, mean, sd, low, high, effect)
+    return Cell(*about, difference, verdict, reason)
 
 
 def read(folder: Path) -> list[Cell]:

@@ -165,9 +165,8 @@ def chart(
     with importing():
         from isoscope.stages.chart import chart as stage
 
-    checkpoints = {arm: getattr(one.cell.model.encoder, "checkpoint", None) for arm, one in cells.items()}
     root = configuration.root
-    folder = stage(root.analysis, root.reproduction, settings, name=study, cells=checkpoints, project=project)
+    folder = stage(root.analysis, root.reproduction, settings, name=study, arms=cells, project=project)
     shown = folder.relative_to(project.folder)
     say({"folder": str(folder)}, as_json, f"charted {study}: {shown}")
 

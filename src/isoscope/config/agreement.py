@@ -66,10 +66,7 @@ def _check_stages(stages: Tree, configuration: Configuration) -> None:
                     f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), sections)}"
                 )
         verb, _, study = name.partition("-")
-        if (
-            verb in ("train", "extract", "measure", "explore", "analyse", "chart")
-            and study not in configuration.root.studies
-        ):
+        if verb in _OF_STUDIES and study not in configuration.root.studies:
             raise InputError(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, configuration.root.studies)}")
     for study, settings in configuration.root.studies.items():
         matrix = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
@@ -77,6 +74,15 @@ def _check_stages(stages: Tree, configuration: Configuration) -> None:
         found = stages.get(f"train-{study}", {}).get("matrix")
         if found != matrix:
             raise InputError(f"{DVC}: stages.train-{study}.matrix: expected {matrix}, got {found}")
+        declared = stages.get(f"train-{study}", {})
+        shared = f"studies.{study}.settings"
+        if settings.settings and not (
+            shared in declared.get("params", ()) and f"{VARIANTS}/settings" in declared.get("deps", ())
+        ):
+            raise InputError(
+                f"{DVC}: stages.train-{study}: {shared} are changed unseen; declare it under params, and "
+                f"{VARIANTS}/settings under deps"
+            )
         for verb in ("extract", "measure"):
             axes = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
             found = stages.get(f"{verb}-{study}", {}).get("matrix", axes)

@@ -152,8 +152,11 @@ class Configuration:
 
         A data set is in the hash of its data.
         """
-        used = plugins.FUSIONS.get(cell.model.fusion.kind), plugins.PENALTIES.get(cell.penalty.kind)
-        return {plugin.file.name: plugins.digest(plugin.file) for plugin in used if plugin}
+        used = [plugins.FUSIONS.get(cell.model.fusion.kind), plugins.PENALTIES.get(cell.penalty.kind)]
+        files = {plugin.file for plugin in used if plugin}
+        if len({file.name for file in files}) < len(files):
+            raise InputError(f"plugins: two files of one run are called {next(iter(files)).name!r}; rename one")
+        return {file.name: plugins.digest(file) for file in sorted(files)}
 
     def check(self) -> int:
         """Resolve every task and every arm of every study; returns how many there are."""

@@ -17,7 +17,7 @@ class Study(Section):
 
     task: Name
     """Task, an overlay `variants/task/<task>.yaml`."""
-    settings: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    settings: Annotated[tuple[Name, ...], Field(strict=False)]
     """Overlays `variants/settings/<name>.yaml` laid over params.yaml before the axes' own: what all arms share."""
     axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(strict=False)]], Field(min_length=1)]
     """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference. A study
@@ -53,7 +53,7 @@ class Reproduction(Section):
     last: Annotated[float, Field(gt=0, le=1)]
     """Share of a run's updates and evaluations that its averages are over, the last ones."""
     tolerance: Positive
-    """Largest difference from a published share that is taken for agreement."""
+    """Largest difference from a published share that is taken for agreement, where other arms' are twice as far off."""
 
 
 class Report(Section):

@@ -99,7 +99,7 @@ class Training(Section):
     watch: Watch | None
     """Anisotropy at every logged step, of the batch, and at every evaluation, of a fixed sample; null for neither."""
     log_every: Count
-    """Steps between two logged points of loss, gradient norm and learning rate."""
+    """Steps between two logged points of loss, gradient norm, learning rate, penalty and watched anisotropy."""
     checkpoint_every: Count
     """Steps between two states one can resume from; the end of an epoch always writes one."""
 

@@ -63,7 +63,7 @@ def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]
         return _pairs(n)[:, : n - 1].T, np.nan
     heights = single(distances)[:, 2]
     short = np.flatnonzero(distances <= heights[-1])
-    # The edges of a tree are as long as the joins of single linkage: whatever else is as long is a tie.
+    # The edges of a tree are as long as the joins of single linkage; other pairs may be so too.
     joining = short[heights[np.searchsorted(heights, distances[short])] == distances[short]]
     joining = joining[np.argsort(distances[joining], kind="stable")]
     if len(joining) >= n:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 class CosineTerms(NamedTuple):
@@ -28,7 +28,10 @@ class CosineRegularization(nn.Module):
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> CosineTerms:
         """The penalty of `points` `[n, d]`; `labels` are not looked at."""
-        unit = F.normalize(points.double() if points.dtype.itemsize > 2 else points.float().double(), dim=1)
+        cloud = points.double()
+        square = cloud.square().sum(1, keepdim=True)
+        some = ~(square <= 0)  # NaN is not hidden
+        unit = torch.where(some, cloud / torch.where(some, square, 1.0).sqrt(), 0.0)
         n = len(points)
         pairs = unit.sum(0).square().sum() - unit.square().sum()
         return CosineTerms(self.weight * pairs / max(n, 1) ** 2, (pairs / max(n * (n - 1), 1)).detach())

@@ -20,6 +20,7 @@ class IsoScoreStar(nn.Module):
 
     Σ_0, `reference` `[d, d]`, is the covariance of many more points than a batch has; without one Σ is the batch's.
     Neither it nor Σ is decomposed: tr Σ² is a sum over the batch's Gram matrix and over xᵀΣ_0x, O(n² d + n d²).
+    A single point, which has no covariance, costs nothing.
     Source: Rudman and Eickhoff 2024 (arXiv:2305.19358), whose weight is negative and whose ζ is 0.2.
     """
 
@@ -38,7 +39,7 @@ class IsoScoreStar(nn.Module):
         cloud = (cloud - cloud.mean(0)) / (n - 1) ** 0.5
         first, second = cloud.square().sum(), (cloud @ cloud.T).square().sum()
         if self.reference is not None:
-            known, zeta = self.reference.double(), self.zeta
+            known, zeta = self.reference.to(cloud), self.zeta
             cross = ((cloud @ known) * cloud).sum()
             second = (1 - zeta) ** 2 * second + 2 * zeta * (1 - zeta) * cross + zeta**2 * known.square().sum()
             first = (1 - zeta) * first + zeta * known.trace()

@@ -16,7 +16,7 @@ class SpectrumTerms(NamedTuple):
 
 
 class SpectrumControl(nn.Module):
-    """`weight · mean_k (σ_k / σ_1 − p_k)²` over the singular values of the centred batch, k = 1 … n − 1.
+    """`weight · mean_k (σ_k / σ_1 − p_k)²` over the singular values of the centred batch, k = 1 … min(n − 1, d).
 
     The prior falls slowly from p_1 = 1: `exponential` as `exp(−rate · (k − 1)^power)`, `polynomial` as `k^(−power)`.
     Wang et al. 2020 tie the output embeddings' singular values to such a prior by re-parameterising them; on

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from isoscope.analysis.reproduction import FILE, Cell, read
 from isoscope.errors import InputError
+from isoscope.paths import CHART, CHARTS
 from isoscope.report.inside import Drawing, without_nan
 from isoscope.report.svg import inline
 
@@ -30,11 +31,12 @@ class Chart(NamedTuple):
     differences: list[dict[str, Any]]
 
 
-def read_chart(tables: Path, figures: Path, *, key: str) -> Chart | None:
+def read_chart(folder: Path, *, key: str) -> Chart | None:
     """What `isoscope chart` left; None where it has not run, or the study has no seeds. `key` makes ids unique.
 
     Raises `InputError` where the files are damaged.
     """
+    tables, figures = folder / CHART, folder / CHARTS
     if not (tables / FILE).is_file():
         return None
     try:

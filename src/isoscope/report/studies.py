@@ -85,7 +85,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path 
         unknown_commit=any(row.commit is None for row in rows),
         data={path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
         inside=None if folder is None else read_inside(folder, key=key),
-        chart=None if folder is None else read_chart(folder / "chart", folder / "charts", key=f"{key}-chart"),
+        chart=None if folder is None else read_chart(folder, key=f"{key}-chart"),
     )
 
 

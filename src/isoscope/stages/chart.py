@@ -10,10 +10,11 @@ import pandas as pd
 from isoscope import paths
 from isoscope.analysis.courses import averages, compared
 from isoscope.analysis.curves import curves
-from isoscope.analysis.outputs import METRICS
+from isoscope.analysis.outputs import CONFIG, METRICS
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.reproduction import FILE, published, reproduction
+from isoscope.analysis.reproduction import FILE, Known, published, reproduction
 from isoscope.config.project import Analysis, Reproduction, Study
+from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.figures.courses import course, trade
 from isoscope.figures.style import to_svg
@@ -59,19 +60,20 @@ def chart(
     study: Study,
     *,
     name: str,
-    cells: Mapping[str, str | None],
+    arms: Iterable[str],
     project: paths.Project,
 ) -> Path:
     """Write `reports/<study>/chart/`: averages and differences (parquet), `reproduction.json`; and figures (svg).
 
-    `cells`: each arm's checkpoint, None for one trained from scratch. Without seeds the study is not run here, and the
-    tables are empty. Raises `InputError` where a run of the study is missing.
+    Without seeds the study is not run here, and the tables are empty. Raises `InputError` where a run is missing.
     """
-    outputs = [project.folder / paths.trained(name, arm, seed) for arm in cells for seed in study.seeds]
+    folders = {arm: [project.folder / paths.trained(name, arm, seed) for seed in study.seeds] for arm in arms}
+    outputs = [output for of_arm in folders.values() for output in of_arm]
     missing = [one.relative_to(project.folder).as_posix() for one in outputs if not (one / METRICS).is_file()]
     if missing:
         raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
-    run = Run(project, _identity(analysis, reproduced, study, name, outputs, project))
+    known = {arm: _published(of_arm, reproduced.tolerance) for arm, of_arm in folders.items() if of_arm}
+    run = Run(project, _identity(analysis, reproduced, known, study, name, outputs, project))
     target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=None, precision="fp64")
@@ -79,11 +81,10 @@ def chart(
         means = averages(points, last=reproduced.last)
         figures = [*TASK, *ANISOTROPY, *EXPLAINED, *BARS, *PENALTY]
         options = {"confidence": analysis.confidence, "power": analysis.power}
-        known = _known(cells, study.task)
-        found = reproduction(means, known, tolerance=reproduced.tolerance, confidence=analysis.confidence)
+        found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             write_parquet(means, fresh / "averages.parquet")
-            if len(cells) > 1 and len(means):
+            if len(folders) > 1 and len(means):
                 write_parquet(compared(means, figures, **options), fresh / "differences.parquet")
             text = json.dumps([cell._asdict() for cell in found], indent=1)
             write_text(fresh / FILE, text + "\n", "table")
@@ -117,17 +118,16 @@ def _per_class(points: pd.DataFrame) -> dict[str, str]:
     return {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
 
 
-def _known(cells: Mapping[str, str | None], task: str) -> dict[tuple[str, str], float]:
-    """Published figures of all arms' backbones."""
-    found: dict[tuple[str, str], float] = {}
-    for checkpoint in set(cells.values()):
-        found |= published(checkpoint, task)
-    return found
+def _published(outputs: list[Path], tolerance: float) -> dict[str, Known] | str:
+    """What an arm's runs are held against, by what they were trained with, whatever params.yaml says now."""
+    found = [published(read_yaml(output, CONFIG), tolerance=tolerance) for output in outputs]
+    return found[0] if all(one == found[0] for one in found) else "its runs were trained with different settings"
 
 
 def _identity(
     analysis: Analysis,
     reproduced: Reproduction,
+    known: Mapping[str, Mapping[str, Known] | str],
     study: Study,
     name: str,
     outputs: list[Path],
@@ -142,7 +142,7 @@ def _identity(
         seed=None,
         task=study.task,
         axes={},
-        params=params | {"reproduction": reproduced.model_dump(mode="json")},
+        params=params | {"reproduction": reproduced.model_dump(mode="json"), "published": known},
         inputs=read,
         input_paths=read,
         plugins={},

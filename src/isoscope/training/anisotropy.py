@@ -13,8 +13,13 @@ SHUFFLES = 20
 
 
 def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
-    """`a_1` … `a_3` of the raw cloud, `a_1_centred` … of the centred one, and `n`, on which they depend."""
+    """`a_1` … `a_3` of the raw cloud, `a_1_centred` … of the centred one, and `n`, on which they depend.
+
+    Of a cloud that is no number `n` alone: that a run diverges is its loss's to say.
+    """
     cloud = np.asarray(points, dtype=np.float64)
+    if not np.isfinite(cloud).all():
+        return {"n": float(len(cloud))}
     return {
         **_named(shares(spectrum(cloud, centred=False), COMPONENTS), ""),
         **_named(shares(spectrum(cloud), COMPONENTS), "_centred"),
@@ -26,12 +31,15 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     """Those of a batch, and of the same cloud:
 
     `a_1_within` … with its classes' means taken off, `between_share` of the variance between them, `a_1_clustered` …
-    with the means of `clusters` k-means clusters taken off; `normal_cosine`, see `normal_cosine`, beside its mean over
-    shuffled labels, `normal_cosine_shuffled`; of the H0 bars within classes their mean and longest, `bar_mean`,
-    `bar_longest`, and persistent entropy over ln of their number, `bar_evenness`, means over classes; `radius`, the
-    root mean squared distance to the mean.
+    with the means of `clusters` k-means clusters taken off; `normal_cosine`, |cos| of the first principal direction and
+    the direction in which the class means differ most (of two classes, the normal of the hyperplane halfway between
+    them), beside its mean over shuffled labels, `normal_cosine_shuffled`; of the H0 bars within classes their mean and
+    longest, `bar_mean`, `bar_longest`, and persistent entropy over ln of their number, `bar_evenness`, means over
+    classes; `radius`, the root mean squared distance to the mean.
     """
     cloud = np.asarray(points, dtype=np.float64)
+    if not np.isfinite(cloud).all():
+        return batch_figures(cloud)
     random, top = np.random.default_rng(0), _top(centre(cloud))
     shuffled = [_cosine(top, _normal(cloud, random.permutation(labels))) for _ in range(SHUFFLES)]
     bars = [_positive(h0_bars(cloud[labels == one])) for one in np.unique(labels)]
@@ -50,15 +58,6 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
         figures["bar_longest"] = float(np.mean([one.max() for one in bars]))
         figures["bar_evenness"] = float(np.mean([persistent_entropy(one) / np.log(len(one)) for one in bars]))
     return {name: value for name, value in figures.items() if np.isfinite(value)}
-
-
-def normal_cosine(points: npt.ArrayLike, labels: Ints) -> float:
-    """|cos| of the centred cloud's top principal direction and the direction in which its class means differ most.
-
-    Of two classes that is the normal of the hyperplane halfway between their means. NaN where all points, or all means,
-    are one place.
-    """
-    return _cosine(_top(centre(points)), _normal(np.asarray(points, dtype=np.float64), labels))
 
 
 def _cosine(one: Floats | None, other: Floats | None) -> float:

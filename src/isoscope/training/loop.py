@@ -166,6 +166,7 @@ class Loop:
         self._begin()
         for epoch in range(1, self.settings.epochs + 1):
             self._freeze(epoch <= self.settings.freeze.epochs)
+            self._refer(epoch)
             for rows in self._batches(epoch):
                 self._update(rows)
                 if self.progress.step == updates:
@@ -232,17 +233,17 @@ class Loop:
             rows, step=progress.step, total=self.total, watched=(progress.step + 1) % settings.log_every == 0
         )
         part, self._stopping = joined(self.ranks, part, self.stop())
-        for name, value in (("loss", part.loss / len(rows)), ("penalty", looked.get("penalty", 0.0))):
-            if not np.isfinite(value):
-                raise DivergedError(f"{name} is {value} at step {progress.step + 1}: try a lower learning rate")
+        if not np.isfinite(mean := part.loss / len(rows)):
+            raise DivergedError(f"loss is {mean} at step {progress.step + 1}: try a lower learning rate")
+        if looked.get("penalty_weight") and not np.isfinite(looked["penalty"]):
+            raise DivergedError(f"penalty is {looked['penalty']} at step {progress.step + 1}: it takes no such batch")
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.names.keys(), bound, foreach=True))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add(part, norm)
-        mean = part.loss / len(rows)
         trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
-        return {"loss": mean, "gradient_norm": norm, "learning_rate": self.optimizer.param_groups[0]["lr"], **looked}
+        return looked | {"loss": mean, "gradient_norm": norm, "learning_rate": self.optimizer.param_groups[0]["lr"]}
 
     def _close_epoch(self) -> None:
         progress = self.progress
