@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy import stats
 from sklearn.cluster import KMeans
 from sklearn.linear_model import RidgeClassifierCV
-from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score, silhouette_score
+from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score, pairwise_distances, silhouette_score
 from sklearn.metrics.cluster import expected_mutual_information
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +21,8 @@ LEADING = 20
 """Principal components that shapes are looked for in: enough for two, few enough to draw a null from."""
 
 
+SQUARE = 4000
+"""Points of which all distances are kept while numbers of clusters are tried."""
 PARTS = 20
 """Parts of the points that a jackknife leaves out one after the other: each holds a few, and t needs no more."""
 
@@ -120,10 +122,12 @@ def clusters(
     places = len(np.unique(cloud, axis=0))
     if places < 2:
         raise InputError("points: they are all the same")
+    few = len(scores) <= SQUARE
+    known_distances = {"X": pairwise_distances(scores), "metric": "precomputed"} if few else {"X": scores}
     best: tuple[float, int, Ints] | None = None
     for k in range(2, min(most, places) + 1):
         of = KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
-        value = float(silhouette_score(scores, of))
+        value = float(silhouette_score(labels=of, **known_distances))
         if best is None or value > best[0]:
             best = (value, k, of)
     assert best is not None
