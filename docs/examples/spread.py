@@ -1,4 +1,4 @@
-"""A penalty of one's own: the mean spread of the points, held at a target."""
+"""A penalty of one's own: the mean variance of the points, held at a target."""
 
 from pydantic import PositiveFloat
 
@@ -7,5 +7,5 @@ from isoscope.plugins import penalty
 
 @penalty("spread")
 def spread(target: PositiveFloat):
-    """The squared distance of the mean standard deviation over dimensions from `target`."""
-    return lambda points, labels: (points.std(0).mean() - target) ** 2
+    """The squared distance of the mean variance over dimensions from `target`; of one point as of any number."""
+    return lambda points, labels: ((points - points.mean(0)).square().mean() - target) ** 2
