@@ -122,12 +122,13 @@ def shape(cell: Cell) -> Figures:
     if cell.names is not None:
         return {}
     attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
-    clusters = separation.clusters(cell.points, {}, seed=cell.seed)
+    leading = separation.principal_scores(cell.points)
+    clusters = separation.clusters(cell.points, {}, seed=cell.seed, scores=leading)
     ami = {
         name: OfAll(*separation.ami_interval(clusters.of, of, confidence=cell.confidence, seed=cell.seed))
         for name, of in attributes.items()
     }
-    arch = separation.arch_score(cell.points, along=cell.attributes.get("length"), seed=cell.seed)
+    arch = separation.arch_score(cell.points, along=cell.attributes.get("length"), seed=cell.seed, scores=leading)
     return {
         "clusters": float(clusters.k),
         "clusters_silhouette": clusters.silhouette,

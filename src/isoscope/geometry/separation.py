@@ -108,16 +108,22 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
 
 
 def clusters(
-    points: npt.ArrayLike, attributes: Mapping[str, npt.ArrayLike], *, most: int = 6, seed: int = 0
+    points: npt.ArrayLike,
+    attributes: Mapping[str, npt.ArrayLike],
+    *,
+    most: int = 6,
+    seed: int = 0,
+    scores: Floats | None = None,
 ) -> Clusters:
     """k-means for k = 2 … `most` in the leading components, and what the clusters are made of.
 
     AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition. A cluster is no
-    finding until it beats its nuisances: hand in first tokens, lengths and positions beside the label.
+    finding until it beats its nuisances: hand in first tokens, lengths and positions beside the label. `scores` are
+    the cloud's `principal_scores`, where they are known already.
     """
     cloud = as_cloud(points, least=most + 1)
     known = {name: indices(values, len(cloud), name) for name, values in attributes.items()}
-    scores = principal_scores(cloud)
+    scores = principal_scores(cloud) if scores is None else scores
     scores = scores[:, scores.std(0) > 1e-9 * scores.std()]
     places = len(np.unique(cloud, axis=0))
     if places < 2:
@@ -166,16 +172,25 @@ def _ami(counts: Ints) -> float:
     return float(np.copysign(max(abs(above), least), above) / np.copysign(max(abs(most), least), most))
 
 
-def arch_score(points: npt.ArrayLike, *, along: npt.ArrayLike | None = None, draws: int = 39, seed: int = 0) -> Arch:
+def arch_score(
+    points: npt.ArrayLike,
+    *,
+    along: npt.ArrayLike | None = None,
+    draws: int = 39,
+    seed: int = 0,
+    scores: Floats | None = None,
+) -> Arch:
     """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
 
     The null keeps the spectrum, how far out each point lies along each component, and the curve that the cloud makes
     `along` a nuisance `[n]` (a sentence's length): components' scores are the nuisance's parabola and a rest, whose
     own components' scores take random signs. p = (1 + #{null ≥ r2})/(1 + draws). A Gaussian null of the same spectrum
     is passed by long tails (12 % of clouds of t with 3 degrees) and by any cloud that bends with length. R² can be
-    negative: worse than the mean. NaN for a cloud along one line. Raises `InputError` for fewer than 25 points.
+    negative: worse than the mean. NaN for a cloud along one line. `scores` as for `clusters`. Raises `InputError` for
+    fewer than 25 points.
     """
-    scores = principal_scores(as_cloud(points, least=25))
+    cloud = as_cloud(points, least=25)
+    scores = principal_scores(cloud) if scores is None else scores
     random = np.random.default_rng(seed)
     fold = random.permutation(len(scores)) % 5
     found = _held_out_r2(scores[:, :2], fold)
