@@ -52,6 +52,7 @@ def make(folder: Path, *, n: int) -> Trajectory:
     pq.write_table(corpus.splits["train"], folder / "train.parquet")
     bank = treebank.read(folder / "trees.parquet", pieces, sentences=100, max_length=64, seed=0)
     model = from_scratch(
+        family="bert",
         fusion=read_yaml(ROOT, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"],
         vocab_size=pieces.vocab_size,
         hidden_size=WIDTH,

@@ -71,6 +71,7 @@ def texts(rows: int, seed: int) -> pa.Table:
 def make_loop(
     folder: Path,
     *,
+    family: str = "bert",
     fusion: dict[str, Any] | None = None,
     seed: int = 0,
     rows: int = 44,
@@ -84,6 +85,7 @@ def make_loop(
     tokenizer = tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
     train, validation = (tokens.encode(tokenizer, texts(n, s), max_length=12) for n, s in ((rows, 1), (30, 2)))
     model = build.from_scratch(
+        family=family,
         fusion=fusion or {"kind": "additive"},
         vocab_size=tokenizer.vocab_size,
         hidden_size=16,

@@ -16,6 +16,7 @@ from isoscope.errors import InputError
 from isoscope.models import FusionBertForCausalLM, FusionBertForMaskedLM, FusionBertForSequenceClassification, build
 
 SCRATCH: dict[str, Any] = {
+    "family": "bert",
     "vocab_size": 50,
     "hidden_size": 16,
     "layers": 2,
@@ -163,14 +164,14 @@ def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) ->
     save_file(lacking, file, {"format": "pt"})
     refused(r"lacks bert\.encoder\.layer.1.output.dense.bias, bert.encoder.layer.1.output.dense.weight")
     save_file(weights | {"encoder.layer.2.output.dense.bias": torch.zeros(16)}, file, {"format": "pt"})
-    refused(r"has, and BERT has not, .*encoder.layer.2.output.dense.bias")
+    refused(r"has, and bert has not, .*encoder.layer.2.output.dense.bias")
     save_file(weights | {"embeddings.word_embeddings.weight": torch.zeros(49, 16)}, file, {"format": "pt"})
     refused("has in another shape bert.embeddings.word_embeddings.weight")
     file.unlink()
     refused("model.safetensors")
     settings = json.loads((plain / "config.json").read_text())
-    (plain / "config.json").write_text(json.dumps(settings | {"model_type": "roberta"}))
-    refused("model type 'roberta', expected 'bert'")
+    (plain / "config.json").write_text(json.dumps(settings | {"model_type": "gpt2"}))
+    refused("model type 'gpt2', expected 'bert' or 'roberta'")
     (plain / "config.json").unlink()
     refused("no config.json in it")
 

@@ -244,14 +244,22 @@ def kernel(weights: Mapping[str, Tensor]) -> Arrays:
     return {}
 
 
+HEADS = (
+    ("bert.pooler.dense", "classifier"),
+    ("classifier.dense", "classifier.out_proj"),
+)
+"""The two linear maps, a tanh between them, from [CLS] to class scores: BERT's, RoBERTa's."""
+
+
 def head(weights: Mapping[str, Tensor]) -> Arrays:
-    """BERT's pooler and classifier among a checkpoint's weights: `head_pooler`, `head_classifier`, their biases."""
-    called = {
-        "head_pooler": "bert.pooler.dense.weight",
-        "head_pooler_bias": "bert.pooler.dense.bias",
-        "head_classifier": "classifier.weight",
-        "head_classifier_bias": "classifier.bias",
-    }
-    if not all(name in weights for name in called.values()):
-        return {}
-    return {name: weights[key].detach().float().cpu().numpy() for name, key in called.items()}
+    """Both maps of a classifier's head: `head_pooler`, `head_classifier`, their biases; nothing for another head."""
+    for pooler, classifier in HEADS:
+        called = {
+            "head_pooler": f"{pooler}.weight",
+            "head_pooler_bias": f"{pooler}.bias",
+            "head_classifier": f"{classifier}.weight",
+            "head_classifier_bias": f"{classifier}.bias",
+        }
+        if all(name in weights for name in called.values()):
+            return {name: weights[key].detach().float().cpu().numpy() for name, key in called.items()}
+    return {}

@@ -27,9 +27,11 @@ class CheckpointTokenizer(Section):
 
 
 class Scratch(Section):
-    """A BERT of random weights."""
+    """An encoder of random weights."""
 
     kind: Literal["scratch"]
+    family: Literal["bert", "roberta"]
+    """roberta: a first token's position is the one behind the padding's, and its classifier has no pooler before it."""
     layers: Count
     """Transformer layers."""
     hidden_size: Count
@@ -39,7 +41,7 @@ class Scratch(Section):
     intermediate_size: Count
     """Width of the feed-forward block."""
     max_positions: Count
-    """Rows of the position table, the longest input in tokens."""
+    """The longest input in tokens, each with a row of the position table."""
     dropout: Probability
     """Dropout of embeddings, hidden states and classifier."""
     attention_dropout: Probability
@@ -58,7 +60,7 @@ class Scratch(Section):
 
 
 class Pretrained(Section):
-    """A published BERT checkpoint with its own tokenizer."""
+    """A published BERT or RoBERTa checkpoint with its own tokenizer."""
 
     kind: Literal["pretrained"]
     checkpoint: CheckpointName

@@ -1,4 +1,4 @@
-"""BERT encoders with a choice of fusion; importing this package makes transformers' Auto classes know them."""
+"""BERT and RoBERTa with a choice of fusion; importing this package makes transformers' Auto classes know them."""
 
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import (
@@ -9,6 +9,7 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.bert.tokenization_bert import BertTokenizer
+from transformers.models.roberta.tokenization_roberta import RobertaTokenizer
 
 from isoscope.models.bert import (
     FusionBertConfig,
@@ -17,6 +18,7 @@ from isoscope.models.bert import (
     FusionBertForSequenceClassification,
     FusionBertModel,
 )
+from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification, FusionRobertaModel
 
 AutoConfig.register(FusionBertConfig.model_type, FusionBertConfig)
 AutoModel.register(FusionBertConfig, FusionBertModel)
@@ -24,6 +26,10 @@ AutoModelForSequenceClassification.register(FusionBertConfig, FusionBertForSeque
 AutoModelForMaskedLM.register(FusionBertConfig, FusionBertForMaskedLM)
 AutoModelForCausalLM.register(FusionBertConfig, FusionBertForCausalLM)
 AutoTokenizer.register(FusionBertConfig, tokenizer_class=BertTokenizer)
+AutoConfig.register(FusionRobertaConfig.model_type, FusionRobertaConfig)
+AutoModel.register(FusionRobertaConfig, FusionRobertaModel)
+AutoModelForSequenceClassification.register(FusionRobertaConfig, FusionRobertaForSequenceClassification)
+AutoTokenizer.register(FusionRobertaConfig, tokenizer_class=RobertaTokenizer)
 
 __all__ = [
     "FusionBertConfig",
@@ -31,4 +37,7 @@ __all__ = [
     "FusionBertForMaskedLM",
     "FusionBertForSequenceClassification",
     "FusionBertModel",
+    "FusionRobertaConfig",
+    "FusionRobertaForSequenceClassification",
+    "FusionRobertaModel",
 ]

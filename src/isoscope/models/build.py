@@ -1,27 +1,56 @@
 """A classifier from scratch or from a published checkpoint, and what training asks of its fusion."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.models.bert.configuration_bert import BertConfig
+from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.utils import logging
 
 from isoscope.errors import InputError
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
+from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification
 
-_FUSION = "bert.embeddings.fusion."
-_NEW = (_FUSION, "classifier.", "bert.pooler.")  # what a plain encoder may lack
-_DROPPED = ("cls.",)  # heads of pre-training, which classification does not use
+Classifier = FusionBertForSequenceClassification | FusionRobertaForSequenceClassification
+
+
+class Family(NamedTuple):
+    """A family of encoders: its plain configuration, ours, our classifier, and parts of a checkpoint it has no use for.
+
+    `first_position` is the row of the position table that a text's first token has, given the padding's id.
+    """
+
+    plain: type[BertConfig | RobertaConfig]
+    config: type[FusionBertConfig | FusionRobertaConfig]
+    classifier: Any
+    """The class of our classifier, which takes `config`."""
+    dropped: tuple[str, ...]
+    first_position: Callable[[int], int]
+
+
+FAMILIES = {
+    "bert": Family(BertConfig, FusionBertConfig, FusionBertForSequenceClassification, ("cls.",), lambda pad_id: 0),
+    "roberta": Family(
+        RobertaConfig,
+        FusionRobertaConfig,
+        FusionRobertaForSequenceClassification,
+        ("lm_head.", "roberta.pooler.", "pooler."),  # its classifier has a dense layer of its own
+        lambda pad_id: pad_id + 1,
+    ),
+}
+_FUSION = "embeddings.fusion."
+_NEW = (_FUSION, "classifier.", "pooler.")  # what a plain encoder may lack
 
 
 def from_scratch(
     *,
+    family: str,
     fusion: Mapping[str, Any],
     vocab_size: int,
     hidden_size: int,
@@ -36,14 +65,15 @@ def from_scratch(
     labels: Sequence[str],
     pad_id: int,
     seed: int,
-) -> FusionBertForSequenceClassification:
-    """A BERT classifier of random weights, a function of its arguments alone.
+) -> Classifier:
+    """A classifier of the family `bert` or `roberta` of random weights, a function of its arguments alone.
 
     Word, position and token-type tables are drawn from N(0, init_std²), all other matrices from N(0,
     initializer_range²), biases are 0; one seed gives the same weights outside the fusion whatever the fusion is.
     Raises `InputError` on a fusion that cannot be built and on fewer than two labels.
     """
-    config = FusionBertConfig(
+    kind = FAMILIES[family]
+    config = kind.config(
         fusion=dict(fusion),
         init_std=init_std,
         initializer_range=initializer_range,
@@ -52,32 +82,31 @@ def from_scratch(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         intermediate_size=intermediate_size,
-        max_position_embeddings=max_positions,
+        max_position_embeddings=kind.first_position(pad_id) + max_positions,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=attention_dropout,
         pad_token_id=pad_id,
         **_head(labels),
     )
     with seeded(seed):
-        return FusionBertForSequenceClassification(config)
+        model: Classifier = kind.classifier(config)
+        return model
 
 
-def from_checkpoint(
-    folder: Path, *, fusion: Mapping[str, Any], labels: Sequence[str], seed: int
-) -> FusionBertForSequenceClassification:
-    """A classifier on the weights of a plain BERT checkpoint: a folder with config.json and model.safetensors.
+def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence[str], seed: int) -> Classifier:
+    """A classifier on the weights of a plain BERT or RoBERTa: a folder with config.json and model.safetensors.
 
-    New are the fusion, the classifier and, where the checkpoint has none, the pooler: functions of the seed. The
-    classifier is new even if the checkpoint has one. Weights come in fp32.
-    Raises `InputError` where the folder holds no BERT, or its weights are not exactly the encoder's.
+    New are the fusion, the classifier and, where a BERT has none, the pooler: functions of the seed. The classifier is
+    new even if the checkpoint has one. Weights come in fp32.
+    Raises `InputError` where the folder holds neither family, or its weights are not exactly the encoder's.
     """
-    plain = _plain_config(folder)
-    settings = {key: value for key, value in plain.to_dict().items() if key in BertConfig.__dataclass_fields__}
+    family, plain = _plain_config(folder)
+    settings = {key: value for key, value in plain.to_dict().items() if key in family.plain.__dataclass_fields__}
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
-    config = FusionBertConfig(**settings | _head(labels))
+    config = family.config(**settings | _head(labels))
     with seeded(seed), quiet():
         try:
-            loaded: Any = FusionBertForSequenceClassification.from_pretrained(
+            loaded: Any = family.classifier.from_pretrained(
                 folder,
                 config=config,
                 dtype=torch.float32,
@@ -89,16 +118,18 @@ def from_checkpoint(
         except (OSError, SafetensorError) as error:
             raise InputError(f"checkpoint {folder}: {str(error).splitlines()[0]}") from error
         model, info = loaded
-        _check_loaded(folder, info)
+        _check_loaded(folder, info, family, prefix=f"{model.base_model_prefix}.")
         with torch.no_grad():  # whatever the checkpoint's own classifier was for, it was not for these labels
-            model.classifier.weight.normal_(std=config.initializer_range)
-            model.classifier.bias.zero_()
+            for part in model.classifier.modules():
+                if isinstance(part, nn.Linear):
+                    part.weight.normal_(std=config.initializer_range)
+                    part.bias.zero_()
     return model
 
 
 def fusion_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The fusion's parameters by their full names in the model; empty for additive and a plain FFT."""
-    return {name: value for name, value in model.named_parameters() if name.startswith(_FUSION)}
+    return {name: value for name, value in model.named_parameters() if _FUSION in name}
 
 
 def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | None:
@@ -115,7 +146,7 @@ def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | No
     return float((after - before).norm()) / (scale or 1.0)
 
 
-def freezable(model: FusionBertForSequenceClassification, *, embeddings: bool, layers: int) -> set[str]:
+def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
     """Names of the parameters that freezing concerns: the embedding tables and their LayerNorm, the first layers.
 
     The fusion is not among them: it is what is studied, and mostly new. Raises `InputError` on more layers than are.
@@ -123,13 +154,14 @@ def freezable(model: FusionBertForSequenceClassification, *, embeddings: bool, l
     depth = model.config.num_hidden_layers
     if layers > depth:
         raise InputError(f"training.freeze.layers: {layers}, but the encoder has {depth} layers")
-    prefixes = tuple(f"bert.encoder.layer.{index}." for index in range(layers))
+    encoder = model.base_model_prefix
+    prefixes = tuple(f"{encoder}.encoder.layer.{index}." for index in range(layers))
     names = {name for name, _ in model.named_parameters() if name.startswith(prefixes)}
     if embeddings:
         names |= {
             name
             for name, _ in model.named_parameters()
-            if name.startswith("bert.embeddings.") and not name.startswith(_FUSION)
+            if name.startswith(f"{encoder}.embeddings.") and _FUSION not in name
         }
     return names
 
@@ -144,21 +176,22 @@ def _head(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _plain_config(folder: Path) -> BertConfig:
+def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
     file = folder / "config.json"
     if not file.is_file():
         raise InputError(f"checkpoint {folder}: no config.json in it")
     settings = json.loads(file.read_text("utf-8"))
-    if settings.get("model_type") != "bert":
-        raise InputError(f"checkpoint {folder}: model type {settings.get('model_type')!r}, expected 'bert'")
-    return BertConfig(**settings)
+    if (kind := settings.get("model_type")) not in FAMILIES:
+        raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
+    return FAMILIES[kind], FAMILIES[kind].plain(**settings)
 
 
-def _check_loaded(folder: Path, info: Mapping[str, Any]) -> None:
-    lacking = sorted(key for key in info["missing_keys"] if not key.startswith(_NEW))
-    extra = sorted(key for key in info["unexpected_keys"] if not key.startswith(_DROPPED))
+def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:
+    lacking = sorted(key for key in info["missing_keys"] if not key.removeprefix(prefix).startswith(_NEW))
+    extra = sorted(key for key in info["unexpected_keys"] if not key.startswith((*family.dropped, "classifier.")))
     other = sorted(key for key, *_ in info["mismatched_keys"] if not key.startswith("classifier."))
-    for what, keys in (("lacks", lacking), ("has, and BERT has not,", extra), ("has in another shape", other)):
+    called = family.plain.model_type
+    for what, keys in (("lacks", lacking), (f"has, and {called} has not,", extra), ("has in another shape", other)):
         if keys:
             named = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
             raise InputError(f"checkpoint {folder}: {what} {named}")

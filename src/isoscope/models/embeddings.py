@@ -1,4 +1,4 @@
-"""BERT's embedding block with the fusion as a part of its own."""
+"""The embedding blocks of BERT and RoBERTa with the fusion as a part of its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -7,18 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
+from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 from isoscope.errors import InputError
 from isoscope.models.fusion import FFT, Additive, Conv2d, build_fusion
 
 
-class FusionEmbeddings(BertEmbeddings):
-    """`Dropout(LayerNorm(fusion(word, position, token type)))`, a drop-in for BertEmbeddings.
+class FusedTables(nn.Module):
+    """`Dropout(LayerNorm(fusion(word, position, token type)))` over the tables of a family's own embedding block.
 
-    The tables and the LayerNorm bear BERT's names, so that a plain checkpoint fits; the fusion's parameters are
+    The tables and the LayerNorm bear the family's names, so that a plain checkpoint fits; the fusion's parameters are
     `fusion.*`. What a kernel or a fusion of one's own sees at padding is zero. Autocast stops at this block: sums of
     three tables cost nothing, and rounding them would be felt by every layer above.
     """
+
+    word_embeddings: Any
+    position_embeddings: Any
+    token_type_embeddings: Any
+    position_ids: Any
+    token_type_ids: Any
+    LayerNorm: Any
+    dropout: Any
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -34,7 +43,11 @@ class FusionEmbeddings(BertEmbeddings):
         with own_stream(), torch.device("cpu") if on_meta else nullcontext():
             return build_fusion(self.fusion_options, hidden_size=self.hidden_size, causal=self.causal)
 
-    def forward(  # type: ignore[override]  # BERT's counts cached tokens where this has the mask
+    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
+        """Rows of the position table, `[B, L]` or `[1, L]`; raises `InputError` where there are too few."""
+        raise NotImplementedError
+
+    def forward(
         self,
         input_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
@@ -43,15 +56,10 @@ class FusionEmbeddings(BertEmbeddings):
         attention_mask: Tensor | None = None,
     ) -> Tensor:
         word = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        length = word.shape[1]
-        if position_ids is None:
-            if length > self.position_ids.shape[1]:
-                raise InputError(f"{length} tokens, but the position table has {self.position_ids.shape[1]} rows")
-            position_ids = self.position_ids[:, :length]
-        position = self.position_embeddings(position_ids)
+        position = self.position_embeddings(self.rows(input_ids, word) if position_ids is None else position_ids)
         token_type = position  # a stand-in for what is not looked at
         if getattr(self.fusion, "uses_token_type", True):
-            rows = self.token_type_ids[:, :length] if token_type_ids is None else token_type_ids
+            rows = self.token_type_ids[:, : word.shape[1]] if token_type_ids is None else token_type_ids
             token_type = self.token_type_embeddings(rows)
         with torch.autocast(word.device.type, enabled=False):
             fused = self._fused(word, position, token_type, attention_mask)
@@ -65,6 +73,29 @@ class FusionEmbeddings(BertEmbeddings):
             return self.fusion(word, position, token_type, mask)
         mask = word.new_ones(*word.shape[:2], 1) if mask is None else mask
         return self.fusion(*(table.expand_as(word) * mask for table in (word, position, token_type)), mask)
+
+    @staticmethod
+    def _check(tokens: int, positions: int) -> None:
+        if tokens > positions:
+            raise InputError(f"{tokens} tokens, but the position table has {positions} rows for them")
+
+
+class FusionEmbeddings(FusedTables, BertEmbeddings):  # type: ignore[misc]  # the family's counts cached tokens
+    """A drop-in for BertEmbeddings: positions 0, 1, 2, …, at padding too."""
+
+    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
+        self._check(word.shape[1], self.position_ids.shape[1])
+        return self.position_ids[:, : word.shape[1]]
+
+
+class FusionRobertaEmbeddings(FusedTables, RobertaEmbeddings):  # type: ignore[misc]
+    """A drop-in for RobertaEmbeddings: positions begin behind that of the padding token, which all padding has."""
+
+    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
+        self._check(word.shape[1], self.position_ids.shape[1] - self.padding_idx - 1)
+        if input_ids is None:
+            return self.create_position_ids_from_inputs_embeds(word, self.padding_idx)
+        return self.create_position_ids_from_input_ids(input_ids, self.padding_idx)
 
 
 def _column(attention_mask: Tensor, word: Tensor) -> Tensor:

@@ -1,0 +1,118 @@
+"""What encoders with a choice of fusion share, whatever their family: settings, start of weights, forward pass."""
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import initialization as init
+from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
+from transformers.models.bert.modeling_bert import BertLMPredictionHead
+from transformers.models.roberta.modeling_roberta import RobertaLMHead
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from isoscope.errors import InputError
+from isoscope.models.embeddings import FusedTables
+
+
+@dataclass(kw_only=True)
+class FusionSettings:
+    """What a fusion adds to its family's configuration.
+
+    `fusion` is `model.fusion` of the configuration; `init_std` the standard deviation of the word, position and
+    token-type tables, `initializer_range` that of all other weight matrices. `use_cache` is always False.
+    """
+
+    fusion: dict[str, Any] = field(default_factory=lambda: {"kind": "additive"})
+    init_std: float = 0.02
+    use_cache: bool = False
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        self.use_cache = False  # a published encoder says True, which only its decoders heed
+        super().__post_init__(**kwargs)  # type: ignore[misc]  # the family's configuration comes after
+
+
+@torch.no_grad()
+def start_weights(module: nn.Module, config: Any) -> None:
+    """Start one module, so that no library default decides; `init` leaves alone what a checkpoint has filled."""
+    if getattr(module, "of_fusion", False):
+        return  # started with the embeddings, by code of its own
+    if isinstance(module, nn.Linear):
+        init.normal_(module.weight, std=config.initializer_range)
+        if module.bias is not None:
+            init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        init.normal_(module.weight, std=config.init_std)
+        if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+            module.weight[module.padding_idx].zero_()
+    elif isinstance(module, nn.LayerNorm):
+        init.ones_(module.weight)
+        init.zeros_(module.bias)
+    elif isinstance(module, BertLMPredictionHead | RobertaLMHead):
+        init.zeros_(module.bias)
+    elif isinstance(module, FusedTables):
+        init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
+        init.zeros_(module.token_type_ids)
+        held = dict(chain(module.fusion.named_parameters(), module.fusion.named_buffers()))
+        fresh = module.fresh_fusion()
+        for name, value in chain(fresh.named_parameters(), fresh.named_buffers()):
+            init.copy_(held[name], value)
+
+
+class FusedEncoder:
+    """The forward pass of BertModel and RobertaModel, whose attention mask reaches the embeddings too.
+
+    There a kernel must not see padding.
+    """
+
+    embeddings: Any
+    encoder: Any
+    pooler: Any
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPoolingAndCrossAttentions:
+        """The family's own, but the embeddings get the attention mask, and a cache is refused (`InputError`)."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("pass either input_ids or inputs_embeds")
+        if use_cache or past_key_values is not None:
+            raise InputError("use_cache: a fusion is computed over the whole text and keeps no cache; set it to False")
+        fused = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+        )
+        self_mask, cross_mask = self._create_attention_masks(  # type: ignore[attr-defined]  # the family's
+            attention_mask=attention_mask,
+            encoder_attention_mask=encoder_attention_mask,
+            embedding_output=fused,
+            encoder_hidden_states=encoder_hidden_states,
+            past_key_values=None,
+        )
+        hidden = self.encoder(
+            fused,
+            attention_mask=self_mask,
+            encoder_hidden_states=encoder_hidden_states,
+            encoder_attention_mask=cross_mask,
+            use_cache=False,
+            position_ids=position_ids,
+            **kwargs,
+        ).last_hidden_state
+        pooled = self.pooler(hidden) if self.pooler is not None else None
+        return BaseModelOutputWithPoolingAndCrossAttentions(last_hidden_state=hidden, pooler_output=pooled)

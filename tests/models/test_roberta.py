@@ -1,0 +1,206 @@
+"""RoBERTa with a choice of fusion: bits of RobertaModel, its positions, its classifier, folders, freezing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import (
+    AutoModelForSequenceClassification,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
+    RobertaForTokenClassification,
+    RobertaModel,
+)
+
+from fusions import CONV2D, FUSIONS, batch
+from isoscope.analysis.hidden_states import head
+from isoscope.errors import InputError
+from isoscope.models import FusionRobertaConfig, FusionRobertaForSequenceClassification, build
+from isoscope.models.encoder import load_encoder, positions
+
+PAD, LABELS = 1, ["bad", "good"]
+PLAIN = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+    "max_position_embeddings": 26,
+    "type_vocab_size": 1,
+    "initializer_range": 0.3,
+    "pad_token_id": PAD,
+}
+
+
+def texts(lengths: tuple[int, ...] = (9, 4, 6)) -> dict[str, Tensor]:
+    """Token ids and mask, padded on the right, no text token being the padding's."""
+    inputs = batch(lengths)
+    ids = torch.where(inputs["input_ids"] == PAD, 7, inputs["input_ids"])
+    return {
+        "input_ids": torch.where(inputs["attention_mask"].bool(), ids, PAD),
+        "attention_mask": inputs["attention_mask"],
+    }
+
+
+def make(fusion: dict[str, Any]) -> FusionRobertaForSequenceClassification:
+    torch.manual_seed(0)
+    config = FusionRobertaConfig(**PLAIN, init_std=0.5, fusion=fusion, id2label=dict(enumerate(LABELS)))
+    model = FusionRobertaForSequenceClassification(config).eval()
+    if (gate := getattr(model.roberta.embeddings.fusion, "gate", None)) is not None:
+        torch.nn.init.constant_(gate, 0.7)
+    return model
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as published: a RoBERTa with the head of its pre-training."""
+    folder = tmp_path_factory.mktemp("roberta")
+    torch.manual_seed(5)
+    RobertaForMaskedLM(RobertaConfig(**PLAIN)).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_additive_is_roberta_bit_for_bit(attention: str) -> None:
+    ours = make(FUSIONS["additive"])
+    theirs = RobertaForSequenceClassification(RobertaConfig(**PLAIN)).eval()
+    assert theirs.load_state_dict(ours.state_dict(), strict=True)
+    ours.set_attn_implementation(attention)
+    theirs.set_attn_implementation(attention)
+    inside = texts()["input_ids"].clone()
+    inside[0, 3] = PAD  # a padding token inside a text has padding's position, and no later one moves up
+    for inputs in (texts(), {"input_ids": texts()["input_ids"]}, texts((5, 5)), {"input_ids": inside}):
+        with torch.no_grad():
+            a, b = ours(**inputs, output_hidden_states=True), theirs(**inputs, output_hidden_states=True)
+        assert len(a.hidden_states) == 3
+        for one, other in zip((*a.hidden_states, a.logits), (*b.hidden_states, b.logits), strict=True):
+            assert torch.equal(one, other)
+    words = theirs.roberta.embeddings.word_embeddings(texts((5, 5))["input_ids"])
+    assert torch.equal(ours(inputs_embeds=words).logits, theirs(inputs_embeds=words).logits)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_padding_changes_nothing(name: str) -> None:
+    model = make(FUSIONS[name])
+    together = model(**texts((9, 4))).logits[1]
+    alone = model(**{key: value[1:, :4] for key, value in texts((9, 4)).items()}).logits[0]
+    torch.testing.assert_close(together, alone, rtol=0, atol=2e-6)
+
+
+def test_positions_begin_behind_the_padding() -> None:
+    model = make(FUSIONS["additive"])
+    assert positions(model) == 24
+    model(torch.full((1, 24), 7))
+    with pytest.raises(InputError, match="25 tokens, but the position table has 24 rows"):
+        model(torch.full((1, 25), 7))
+    assert (model.roberta.embeddings.position_embeddings.weight[PAD] == 0).all()
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_a_checkpoint_lacks_only_fusion_and_classifier(name: str, plain: Path) -> None:
+    model = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0)
+    held = load_file(plain / "model.safetensors")
+    state = model.state_dict()
+    new = {key for key in state if key not in held}
+    classifier = {f"classifier.{part}.{kind}" for part in ("dense", "out_proj") for kind in ("weight", "bias")}
+    assert new == classifier | set(build.fusion_parameters(model))
+    assert all(torch.equal(value, state[key]) for key, value in held.items() if key in state)
+    again = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0).state_dict()
+    assert all(torch.equal(value, again[key]) for key, value in state.items())
+    other = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=1).state_dict()
+    assert not torch.equal(state["classifier.dense.weight"], other["classifier.dense.weight"])
+    assert model.config.id2label == {0: "bad", 1: "good"}
+
+
+@pytest.mark.parametrize("name", ["additive", "conv2d-identity", "conv2d-residual", "fft-residual"])
+def test_a_start_that_keeps_what_was_learned(name: str, plain: Path) -> None:
+    ours = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0).eval()
+    theirs = RobertaModel.from_pretrained(plain, add_pooling_layer=False).eval()
+    mask = texts()["attention_mask"].unsqueeze(-1)
+    with torch.no_grad():
+        a = ours.roberta(**texts()).last_hidden_state * mask
+        b = theirs(**texts()).last_hidden_state * mask
+    assert torch.equal(a, b) if name != "conv2d-identity" else torch.allclose(a, b, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [RobertaModel, RobertaForSequenceClassification, RobertaForTokenClassification])
+def test_heads_and_poolers_are_dropped(kind: Any, tmp_path: Path) -> None:
+    theirs = kind(RobertaConfig(**PLAIN, num_labels=3)).eval()
+    theirs.save_pretrained(tmp_path)
+    ours = build.from_checkpoint(tmp_path, fusion=FUSIONS["additive"], labels=LABELS, seed=0).eval()
+    last = ours.roberta(**texts()).last_hidden_state
+    assert torch.equal(last, theirs.base_model(**texts()).last_hidden_state)
+    assert ours.classifier.out_proj.weight.shape == (2, 16)
+
+
+def test_a_bert_with_a_robertas_config_is_refused(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((plain / "config.json").read_bytes())
+    build_bert = build.from_scratch(**SCRATCH | {"family": "bert", "fusion": FUSIONS["additive"]})
+    build_bert.save_pretrained(tmp_path / "bert")
+    (tmp_path / "model.safetensors").write_bytes((tmp_path / "bert" / "model.safetensors").read_bytes())
+    with pytest.raises(InputError, match=r"lacks roberta\.embeddings") as caught:
+        build.from_checkpoint(tmp_path, fusion=CONV2D, labels=LABELS, seed=0)
+    assert "\n" not in str(caught.value)
+
+
+SCRATCH: dict[str, Any] = {
+    "family": "roberta",
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "layers": 2,
+    "heads": 4,
+    "intermediate_size": 32,
+    "max_positions": 24,
+    "dropout": 0.1,
+    "attention_dropout": 0.2,
+    "init_std": 0.5,
+    "initializer_range": 0.3,
+    "labels": LABELS,
+    "pad_id": 2,
+    "seed": 0,
+}
+
+
+def test_scratch_has_room_for_as_many_tokens_as_asked() -> None:
+    models = {name: build.from_scratch(fusion=fusion, **SCRATCH).eval() for name, fusion in FUSIONS.items()}
+    first = models["additive"].state_dict()
+    for model in models.values():
+        assert positions(model) == 24
+        assert model(**batch((24, 5))).logits.shape == (2, 2)
+        assert all(torch.equal(model.state_dict()[key], value) for key, value in first.items())
+    drawn = first["roberta.embeddings.word_embeddings.weight"]
+    assert drawn.std() == pytest.approx(0.5, rel=0.15)
+    assert first["classifier.dense.weight"].std() == pytest.approx(0.3, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["additive", "conv2d", "fft-residual"])
+def test_a_folder_gives_the_same_model_back(name: str, tmp_path: Path) -> None:
+    model = make(FUSIONS[name])
+    model.save_pretrained(tmp_path)
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert type(again) is FusionRobertaForSequenceClassification
+    assert torch.equal(again(**texts()).logits, model(**texts()).logits)
+    encoder = load_encoder(tmp_path)  # of an extraction
+    assert torch.equal(encoder(**texts()).last_hidden_state, model.roberta(**texts()).last_hidden_state)
+
+
+def test_the_head_is_read_out_of_the_weights() -> None:
+    model = make(FUSIONS["additive"])
+    parts = head(model.state_dict())
+    points = model.roberta(**texts()).last_hidden_state[:, 0].detach().numpy()
+    inner = torch.tanh(torch.tensor(points @ parts["head_pooler"].T + parts["head_pooler_bias"])).numpy()
+    scores = inner @ parts["head_classifier"].T + parts["head_classifier_bias"]
+    torch.testing.assert_close(torch.tensor(scores), model(**texts()).logits.detach(), rtol=0, atol=1e-5)
+
+
+def test_what_freezing_concerns() -> None:
+    model = build.from_scratch(fusion=CONV2D, **SCRATCH)
+    names = {name for name, _ in model.named_parameters()}
+    frozen = build.freezable(model, embeddings=True, layers=2)
+    assert len(frozen) == 5 + 2 * 16
+    left = {"roberta.embeddings.fusion.weight"} | {name for name in names if name.startswith("classifier.")}
+    assert names - frozen == left
