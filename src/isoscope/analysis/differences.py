@@ -60,7 +60,8 @@ def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd
     """Each arm's figures less the first arm's over the seeds both have: mean, paired-t interval, p, what is detectable.
 
     Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, low, high, p, p_holm, detectable. p is
-    corrected by Holm over the whole table. Fewer than three seeds give no interval, one arm alone gives no rows.
+    corrected by Holm over the arms of a figure, which are a family (a task and a metric). Fewer than three seeds give
+    no interval, one arm alone gives no rows.
     """
     first = figures["arm"].iloc[0]
     wide = figures.pivot_table(index="figure", columns=["arm", "seed"], values="value", sort=False)
@@ -88,6 +89,6 @@ def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd
                 }
             )
     found = pd.DataFrame(rows, columns=COLUMNS)
-    tested = found["p"].notna()
-    found.loc[tested, "p_holm"] = holm(found.loc[tested, "p"].tolist())
+    for _, family in found[found["p"].notna()].groupby("figure", sort=False):
+        found.loc[family.index, "p_holm"] = holm(family["p"].tolist())
     return found
