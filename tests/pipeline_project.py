@@ -50,6 +50,9 @@ studies:
       fusion: []
       penalty: []
     seeds: []
+  sweep:
+    task: tiny
+    seeds: []
 data:
   tokenizer:
     vocab_size: 100
@@ -86,7 +89,10 @@ measures:
 report:
   title: Order of two words
 """
-INSIDE = ("extract-fusion", "measure-fusion", "explore-fusion", "train-isotropy", "analyse-isotropy", "chart-isotropy")
+INSIDE = (
+    *("extract-fusion", "measure-fusion", "explore-fusion"),
+    *(f"{verb}-{study}" for study in ("isotropy", "sweep") for verb in ("train", "analyse", "chart")),
+)
 
 
 def sentences() -> str:
@@ -293,7 +299,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = re.sub(
             rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M
         )
-        kept = kept.replace("      - reports/isotropy\n", "")
+        kept = kept.replace("      - reports/isotropy\n", "").replace("      - reports/sweep\n", "")
         assert not any(stage in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
     # Bytecode as after a first command, told apart by hashes: a test may edit a file twice within a second.

@@ -65,7 +65,8 @@ def rename(node: dict, key: str) -> None:
 
 
 # Below `axes` and in `studies` a key is a name the user gives: a misspelling shows elsewhere (no overlay, no stage).
-NAMED_BY_USER = {("studies", "fusion"), ("studies", "isotropy")}
+STUDIES = ("fusion", "isotropy", "sweep")
+NAMED_BY_USER = {("studies", study) for study in STUDIES}
 
 
 @pytest.mark.parametrize("path", [path for path in keys(PARAMS) if path not in NAMED_BY_USER], ids=".".join)
@@ -88,13 +89,11 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, path: tup
 OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
 FREE = {
     ("plugins",): [[]],
-    ("studies", "fusion", "seeds"): [[]],
-    ("studies", "fusion", "settings"): [[]],
-    ("studies", "isotropy", "seeds"): [[]],
-    ("studies", "isotropy", "settings"): [[]],
+    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
+    **{("studies", "sweep", "axes", axis): [[]] for axis in ("fusion", "penalty", "weight", "fraction")},
     ("report", "title"): ["no such/../thing"],
 }
-"""What is allowed: no plugin, a study that is not run or whose arms share nothing more, any title."""
+"""What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing, any title."""
 
 
 def leaves(file: str) -> list[tuple[str, tuple, object]]:
