@@ -47,7 +47,8 @@ def test_long_curves_are_averaged_over_spans() -> None:
 
 def test_the_trade_shows_runs_and_means(tmp_path: Path) -> None:
     means = averages(points(tmp_path), last=0.3)
-    figure = trade(means, across="validation/a_1", up="validation/accuracy", labels=("x", "y"))
+    weights = {f"additive-{arm}": (arm, 0.0) for arm in LEVELS}
+    figure = trade(means, across="validation/a_1", up="validation/accuracy", labels=("x", "y"), weights=weights)
     axes = figure.axes[0]
     runs = [line for line in axes.lines if len(line.get_xdata()) == 3]
     centres = [container.lines[0] for container in axes.containers]
@@ -61,8 +62,23 @@ def test_what_was_not_measured_is_refused(tmp_path: Path) -> None:
     table = points(tmp_path, seeds=1, arms=("none",))
     with pytest.raises(ValueError, match="none of these was measured: step/absent"):
         course(table, {"step/absent": "Absent"})
+    means = averages(table, last=0.5)
     with pytest.raises(ValueError, match="none of these was measured: validation/absent"):
-        trade(averages(table, last=0.5), across="validation/absent", up="validation/accuracy", labels=("", ""))
+        trade(means, across="validation/absent", up="validation/accuracy", labels=("", ""), weights={})
+
+
+def test_arms_that_differ_in_weight_alone_are_a_line_with_their_weights_beside_it(tmp_path: Path) -> None:
+    means = averages(points(tmp_path), last=0.3)
+    weights = {"additive-none": ("one", 10.0), "additive-selected": ("other", 1.0), "additive-all": ("one", 0.0)}
+    figure = trade(means, across="validation/a_1", up="validation/accuracy", labels=("x", "y"), weights=weights)
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0", "10"]
+    (line,) = [line for line in axes.lines if line.get_linewidth() == 0.8]
+    ends = means[means["figure"] == "validation/a_1"].groupby("arm")["value"].mean()
+    assert line.get_xdata().tolist() == pytest.approx([ends["additive-all"], ends["additive-none"]])
+    assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 3}) == 2
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["one, n = 3 seeds", "other, n = 3 seeds"]
 
 
 def test_equal_tables_give_equal_pictures(tmp_path: Path) -> None:

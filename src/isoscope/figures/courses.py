@@ -1,6 +1,7 @@
 """Arms over training: curves of any figures, and what a task's metric costs in anisotropy."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,8 @@ PANELS = 3
 """In a row."""
 
 
-def course(curves: pd.DataFrame, figures: Mapping[str, str]) -> Figure:
-    """A panel per figure (metric name → label): mean over seeds by update with a band of ± 1 sd, a line per arm.
+def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
+    """A panel per figure (metric name → label): mean over seeds by `step` with a band of ± 1 sd, a line per arm.
 
     `curves`: columns arm, seed, step, metric, value. Where a figure has more than `MOST` updates, neighbours are
     averaged within each run first. Raises `ValueError` where none of the figures was measured.
@@ -37,42 +38,55 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str]) -> Figure:
         for axes, (metric, label) in zip(panels, shown.items(), strict=False):
             _panel(axes, curves[curves["metric"] == metric], arms)
             axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
-            axes.set_xlabel("Update", fontsize=8)
+            axes.set_xlabel(across, fontsize=8)
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
         drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
     return drawing
 
 
-def trade(averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str]) -> Figure:
+def trade(
+    averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
+) -> Figure:
     """Each run by two of its averaged figures, small, and each arm's mean over seeds with bars of ± 1 sd.
 
-    `averages`: columns arm, seed, figure, value; `across` and `up` are figures, `labels` what the axes say. Raises
-    `ValueError` where one of them was not measured.
+    `averages`: columns arm, seed, figure, value; `across` and `up` are figures, `labels` what the axes say. `weights`:
+    arm → family and weight; arms of a family have one colour, a line through their means, and each its weight beside
+    it. Raises `ValueError` where one of the figures was not measured.
     """
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     if missing := [figure for figure in (across, up) if figure not in wide]:
         raise ValueError(f"none of these was measured: {', '.join(missing)}")
     runs = wide[[across, up]].dropna().reset_index()
-    arms = arms_of(averages)
+    families: dict[str, list[str]] = {}
+    for arm in arms_of(averages):
+        families.setdefault(weights[arm][0], []).append(arm)
     with style():
-        handles = legend(averages, arms)
+        handles = legend(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), list(families))
         drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
         axes = drawing.subplots()
-        for index, arm in enumerate(arms):
-            rows = runs[runs["arm"] == arm]
+        for index, arms in enumerate(families.values()):
             colour, marker = look(index)
-            axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
-            spread = [None if len(rows) < 2 else rows[one].std() for one in (across, up)]
-            axes.errorbar(
-                *(rows[across].mean(), rows[up].mean()),
-                xerr=spread[0],
-                yerr=spread[1],
-                marker=marker,
-                markersize=7,
-                color=colour,
-                elinewidth=1,
-            )
+            several = sorted(arms, key=lambda arm: weights[arm][1])
+            means = runs.groupby("arm")[[across, up]].mean().reindex(several)
+            if len(several) > 1:
+                axes.plot(means[across], means[up], color=colour, linewidth=0.8, alpha=0.6)
+            for arm in several:
+                rows = runs[runs["arm"] == arm]
+                axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
+                spread = [None if len(rows) < 2 else rows[one].std() for one in (across, up)]
+                at = (rows[across].mean(), rows[up].mean())
+                axes.errorbar(
+                    *at, xerr=spread[0], yerr=spread[1], marker=marker, markersize=7, color=colour, elinewidth=1
+                )
+                if len(several) > 1:
+                    beside: dict[str, Any] = {
+                        "xytext": (4, 4),
+                        "textcoords": "offset points",
+                        "fontsize": 6.5,
+                        "color": colour,
+                    }
+                    axes.annotate(f"{weights[arm][1]:g}", at, **beside)
         axes.set(xlabel=labels[0], ylabel=labels[1])
         axes.grid(visible=True)
         drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)

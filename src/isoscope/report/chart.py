@@ -20,6 +20,7 @@ CAPTIONS = {
     "bars": "Bars of H0 within classes, on the same sample.",
     "trade-a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
     "trade-a_1_centred": "The same with the mean removed.",
+    "fractions": "The end of training by the share of the train split: mean over seeds, band ± 1 sd.",
 }
 
 
@@ -29,6 +30,8 @@ class Chart(NamedTuple):
     drawings: list[Drawing]
     cells: list[Cell]
     differences: list[dict[str, Any]]
+    equal: list[dict[str, Any]]
+    """Differences of penalties with weights of their own, at equal effect."""
 
 
 def read_chart(folder: Path, *, key: str) -> Chart | None:
@@ -41,8 +44,7 @@ def read_chart(folder: Path, *, key: str) -> Chart | None:
         return None
     try:
         cells = read(tables)
-        path = tables / "differences.parquet"
-        differences = [without_nan(row) for row in pq.read_table(path).to_pylist()] if path.is_file() else []
+        differences, equal = (_rows(tables / f"{table}.parquet") for table in ("differences", "equal"))
         drawings = []
         for name, text in CAPTIONS.items():
             if (path := figures / f"{name}.svg").is_file():
@@ -50,4 +52,8 @@ def read_chart(folder: Path, *, key: str) -> Chart | None:
                 drawings.append(Drawing(inline(svg, key=f"{key}-{name}", title=text, description=text), text))
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InputError(f"{tables}: not what isoscope chart left ({error}); run: isoscope repro") from None
-    return Chart(drawings, cells, differences) if drawings or cells else None
+    return Chart(drawings, cells, differences, equal) if drawings or cells else None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [without_nan(row) for row in pq.read_table(path).to_pylist()] if path.is_file() else []

@@ -10,6 +10,7 @@ import pandas as pd
 from isoscope import paths
 from isoscope.analysis.courses import averages, compared
 from isoscope.analysis.curves import curves
+from isoscope.analysis.doses import Dose, at_equal, dose
 from isoscope.analysis.outputs import CONFIG, METRICS
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.reproduction import FILE, Known, published, reproduction
@@ -32,6 +33,10 @@ ANISOTROPY = {
     "step/a_2_centred": "a₂ of a batch, mean removed",
     "step/a_3_centred": "a₃ of a batch, mean removed",
 }
+TRADED = {
+    "validation/a_1": "a₁ of the validation sample, raw",
+    "validation/a_1_centred": "a₁ of the validation sample, mean removed",
+}
 EXPLAINED = {
     "validation/a_1_centred": "a₁ of the sample, mean removed",
     "validation/a_1_within": "a₁ within classes",
@@ -51,6 +56,7 @@ PENALTY = {
     "step/penalty_gradient_norm": "Norm of its gradient by the points",
     "step/loss": "Task loss (nats)",
 }
+FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
 
@@ -63,7 +69,8 @@ def chart(
     arms: Iterable[str],
     project: paths.Project,
 ) -> Path:
-    """Write `reports/<study>/chart/`: averages and differences (parquet), `reproduction.json`; and figures (svg).
+    """Write `reports/<study>/chart/`: averages, differences, those at equal effect (parquet),
+    `reproduction.json`; and figures (svg).
 
     Without seeds the study is not run here, and the tables are empty. Raises `InputError` where a run is missing.
     """
@@ -73,6 +80,7 @@ def chart(
     if missing:
         raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
     known = {arm: _published(of_arm, reproduced.tolerance) for arm, of_arm in folders.items() if of_arm}
+    doses = {arm: dose(read_yaml(of_arm[0], CONFIG)) for arm, of_arm in folders.items() if of_arm}
     run = Run(project, _identity(analysis, reproduced, known, study, name, outputs, project))
     target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
     with StopSignal() as stop, tracked(run, stop):
@@ -86,9 +94,12 @@ def chart(
             write_parquet(means, fresh / "averages.parquet")
             if len(folders) > 1 and len(means):
                 write_parquet(compared(means, figures, **options), fresh / "differences.parquet")
+                equal = at_equal(means, doses, anisotropy=list(TRADED), force=FORCE, metrics=list(TASK), **options)
+                if len(equal):
+                    write_parquet(equal, fresh / "equal.parquet")
             text = json.dumps([cell._asdict() for cell in found], indent=1)
             write_text(fresh / FILE, text + "\n", "table")
-            for one, svg in _pictures(points, means, {"Source": f"isoscope digest {run.digest}"}):
+            for one, svg in _pictures(points, means, doses, {"Source": f"isoscope digest {run.digest}"}):
                 write_text(shown / f"{one}.svg", svg, "table")
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
@@ -98,18 +109,27 @@ def chart(
     return target
 
 
-def _pictures(points: pd.DataFrame, means: pd.DataFrame, source: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def _pictures(
+    points: pd.DataFrame, means: pd.DataFrame, doses: Mapping[str, Dose], source: Mapping[str, str]
+) -> Iterable[tuple[str, str]]:
     """Name and SVG of each picture that there are figures for."""
     groups = {"anisotropy": ANISOTROPY, "task": TASK, "penalty": PENALTY | _per_class(points)}
     for name, figures in (groups | {"explained": EXPLAINED, "bars": BARS}).items():
         if points["metric"].isin(figures).any():
             yield name, to_svg(course(points, figures), source)
-    for across in ("validation/a_1", "validation/a_1_centred"):
+    weights = {arm: (one.family, one.weight) for arm, one in doses.items()}
+    for across, label in TRADED.items():
         if means["figure"].isin([across]).any():
-            raw = "mean removed" if across.endswith("centred") else "raw"
-            labels = (f"a₁ of the validation sample, {raw}", "Validation accuracy")
-            picture = trade(means, across=across, up="validation/accuracy", labels=labels)
+            labels = (label, "Validation accuracy")
+            picture = trade(means, across=across, up="validation/accuracy", labels=labels, weights=weights)
             yield f"trade-{across.rpartition('/')[2]}", to_svg(picture, source)
+    if len({one.fraction for one in doses.values()}) > 1:
+        shares = means.assign(
+            arm=[doses[arm].group for arm in means["arm"]],
+            step=[round(100 * doses[arm].fraction) for arm in means["arm"]],
+            metric=means["figure"],
+        )
+        yield "fractions", to_svg(course(shares, TASK | TRADED, across="Share of the train split (%)"), source)
 
 
 def _per_class(points: pd.DataFrame) -> dict[str, str]:

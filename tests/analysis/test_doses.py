@@ -1,0 +1,104 @@
+"""Penalties at equal effect: figures read off a path through weights, where it first comes to a level."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.analysis.doses import LEVELS, Dose, at_equal, dose, equated
+
+ACROSS, FORCE, METRIC = "validation/a_1", "step/penalty_gradient_norm", "validation/accuracy"
+WEIGHTS = (0.0, 1.0, 10.0, 100.0)
+SEEDS = (0, 1, 2)
+PATHS = {"entropy": (0.8, 0.7, 0.5, 0.2), "cosine": (0.8, 0.75, 0.6, 0.3)}
+"""a_1 by weight; accuracy is a line of it, which interpolation must give back exactly."""
+
+
+def table(slopes: dict[str, float], paths: dict[str, tuple[float, ...]] = PATHS) -> pd.DataFrame:
+    """Averages of families over weights: accuracy 0.9 − slope · (0.8 − a_1), each seed off by its own constant."""
+    rows = []
+    for family, places in paths.items():
+        for weight, place in zip(WEIGHTS, places, strict=True):
+            for seed in SEEDS:
+                own = 0.01 * seed * (1 + (family == "cosine"))
+                found = {ACROSS: place, METRIC: 0.9 - slopes[family] * (0.8 - place) + own, FORCE: 0.003 * weight}
+                rows += [(f"{family}-x{weight:g}", seed, figure, value) for figure, value in found.items()]
+    return pd.DataFrame(rows, columns=["arm", "seed", "figure", "value"])
+
+
+def doses(times: float = 1.0) -> dict[str, Dose]:
+    return {f"{f}-x{w:g}": Dose(f, f"{f}-x{w:g}", w * times, 1.0) for f in PATHS for w in WEIGHTS}
+
+
+def test_a_line_is_read_off_exactly() -> None:
+    slopes = {"entropy": 0.1, "cosine": 0.3}
+    found = equated(table(slopes), doses(), across=ACROSS, figures=[METRIC])
+    low, high = 0.3, 0.8  # what both reach
+    levels = np.linspace(low, high, LEVELS + 2)[1:-1]
+    assert found["figure"].drop_duplicates().tolist() == [f"{METRIC} where {ACROSS} is {one:.3g}" for one in levels]
+    assert len(found) == LEVELS * 2 * len(SEEDS)
+    for family, slope in slopes.items():
+        rows = found[found["arm"] == family]
+        expected = [
+            0.9 - slope * (0.8 - level) + 0.01 * seed * (1 + (family == "cosine")) for level in levels for seed in SEEDS
+        ]
+        assert rows["value"].tolist() == pytest.approx(expected)
+
+
+def test_units_of_a_weight_do_not_matter() -> None:
+    slopes = {"entropy": 0.1, "cosine": 0.3}
+    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, 250.0))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_the_smallest_dose_that_gets_there_counts() -> None:
+    """A path that turns back is read where it first comes to the level, not where it comes again."""
+    turning = PATHS | {"cosine": (0.8, 0.4, 0.7, 0.3)}
+    averages = table({"entropy": 0.0, "cosine": 0.0}, turning)
+    late = averages["arm"].isin(["cosine-x10", "cosine-x100"]) & (averages["figure"] == METRIC)
+    averages.loc[late, "value"] = 0.1
+    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    rows = found[(found["arm"] == "cosine") & (found["seed"] == 0)]
+    assert rows["value"].tolist() == pytest.approx([0.9] * LEVELS), "the first step, from 0.8 to 0.4, passes all levels"
+
+
+def test_paths_that_share_nothing_are_not_compared() -> None:
+    apart = {"entropy": (0.9, 0.85, 0.8, 0.7), "cosine": (0.6, 0.5, 0.4, 0.3)}
+    averages = table({"entropy": 0.1, "cosine": 0.1}, apart)
+    assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
+    two = averages[~averages["arm"].str.endswith(("x10", "x100"))]
+    assert equated(two, doses(), across=FORCE, figures=[METRIC], log=True).empty, "two weights are no path"
+    assert equated(averages, doses(), across="validation/absent", figures=[METRIC]).empty
+
+
+def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
+    averages = table({"entropy": 0.0, "cosine": 0.0})
+    rows = averages["figure"] == METRIC
+    weights = averages.loc[rows, "arm"].str.rpartition("x")[2].astype(float)
+    averages.loc[rows, "value"] = np.log10(weights.clip(lower=1e-9))
+    found = equated(averages, doses(), across=FORCE, figures=[METRIC], log=True)
+    levels = [0.003 * 10 ** (2 * share) for share in (0.25, 0.5, 0.75)]
+    assert found["figure"].drop_duplicates().tolist() == [f"{METRIC} where {FORCE} is {one:.3g}" for one in levels]
+    assert found["value"].to_numpy() == pytest.approx(np.repeat([0.5, 1.0, 1.5], 2 * len(SEEDS)))
+
+
+def test_families_are_compared_with_the_first_one_by_seed() -> None:
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    options = {"anisotropy": [ACROSS], "force": FORCE, "metrics": [METRIC], "confidence": 0.95, "power": 0.8}
+    found = at_equal(averages, doses(), **options)
+    assert set(found["arm"]) == {"cosine"}
+    assert set(found["reference"]) == {"entropy"}
+    assert len(found) == LEVELS * 3  # accuracy at equal a_1; accuracy and a_1 at equal force
+    at_a_1 = found[found["figure"].str.contains(f"where {ACROSS}")]
+    levels = np.linspace(0.3, 0.8, LEVELS + 2)[1:-1]
+    assert at_a_1["difference"].tolist() == pytest.approx([-0.2 * (0.8 - level) + 0.01 for level in levels])
+    assert (at_a_1["n"] == len(SEEDS)).all()
+    alone = averages[averages["arm"].str.startswith("entropy")]
+    assert at_equal(alone, doses(), **options).empty
+
+
+def test_the_dose_of_a_run() -> None:
+    axes = {"fusion": "additive", "penalty": "all", "weight": "x10", "fraction": "tenth"}
+    run = {"axes": axes, "params": {"penalty": {"kind": "cosine", "weight": 10.0}, "training": {"fraction": 0.1}}}
+    assert dose(run) == Dose("additive-all-tenth", "additive-all-x10", 10.0, 0.1)
+    run["params"]["penalty"] = {"kind": "none"}
+    assert dose(run).weight == 0
