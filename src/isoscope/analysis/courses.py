@@ -7,8 +7,8 @@ import pandas as pd
 from isoscope.analysis.differences import differences
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
-GROUPS = ("step/", "validation/")
-"""Of each update, and of each evaluation of the validation split."""
+GROUPS = ("step/", "validation/", "posthoc/")
+"""Of each update, of each evaluation of the validation split, and of maps laid on its representations at the end."""
 
 
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:

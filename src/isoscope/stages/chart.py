@@ -56,6 +56,11 @@ PENALTY = {
     "step/penalty_gradient_norm": "Norm of its gradient by the points",
     "step/loss": "Task loss (nats)",
 }
+POSTHOC = [
+    f"posthoc/{laid}/{figure}"
+    for laid in ("untouched", "all_but_the_top", "whitened")
+    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "neighbour_accuracy")
+]
 FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
@@ -87,7 +92,7 @@ def chart(
         run.begin(device="cpu", threads=None, precision="fp64")
         points = curves(outputs)
         means = averages(points, last=reproduced.last)
-        figures = [*TASK, *ANISOTROPY, *EXPLAINED, *BARS, *PENALTY]
+        figures = [*TASK, *ANISOTROPY, *EXPLAINED, *BARS, *PENALTY, *POSTHOC]
         options = {"confidence": analysis.confidence, "power": analysis.power}
         found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:

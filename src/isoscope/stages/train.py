@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
 from isoscope.training.penalised import penalised
+from isoscope.training.posthoc import posthoc
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -113,7 +114,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         ) from None
     finally:
         display.close()
-    _score(loop, splits["test"], fitted.epoch, run.work)
+    _score(loop, splits, fitted.epoch, run.work)
     assert loop.points is not None
     loop.points.flush()
     _list_checkpoints(run, loop, output)
@@ -132,6 +133,7 @@ def _assist(work: Job, stop: StopSignal) -> None:
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
     loop.scorer.evaluate(splits["test"])
+    posthoc(loop.scorer, splits["train"])
 
 
 def _loop(
@@ -145,8 +147,10 @@ def _loop(
     drawn = draw_fraction(splits["train"].labels, training.fraction, seed=seed)
     splits["train"] = splits["train"].take(drawn)
     output = folder / "work"
+    built = _build(model, inputs, tokenizer, labels=work.labels, seed=seed)
+    _check_tables(built.config, splits)
     loop = Loop(
-        _build(model, inputs, tokenizer, labels=work.labels, seed=seed),
+        built,
         train=splits["train"],
         validation=splits["validation"],
         settings=training,
@@ -200,11 +204,25 @@ def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], s
     )
 
 
-def _score(loop: Loop, test: Encoded, epoch: int, work: Path) -> None:
-    """Touch the test split once: figures of the chosen epoch, and a prediction per row."""
+def _check_tables(config: Any, splits: Mapping[str, Encoded]) -> None:
+    """That every token and every segment has its row."""
+    for what, field, rows in (("token", "ids", config.vocab_size), ("segment", "type_ids", config.type_vocab_size)):
+        most = max(int(array.max()) for split in splits.values() for array in getattr(split, field))
+        if most >= rows:
+            raise InputError(
+                f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; take the "
+                "tokenizer that it was trained with"
+            )
+
+
+def _score(loop: Loop, splits: Mapping[str, Encoded], epoch: int, work: Path) -> None:
+    """Touch the test split once: figures of the chosen epoch, and a prediction per row; and maps after the fact."""
+    test = splits["test"]
     result = loop.scorer.evaluate(test)
     for name, value in result.sums.figures().items():
         loop.point(f"test/{name}", value, epoch)
+    for name, value in posthoc(loop.scorer, splits["train"]).items():
+        loop.point(f"posthoc/{name}", value, epoch)
     loop.point("training/best_epoch", float(epoch), None)
     columns: dict[str, Any] = {
         "row": np.arange(len(test.labels), dtype=np.int64),
