@@ -26,7 +26,7 @@ def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None)
     least `draws` `[…, m]`): k of them, or as many as `c-ratio` would keep where k is None. Bars of NaN are kept: what
     is made of them must not look like a number.
     """
-    xp = _library(lengths)
+    xp = library(lengths)
     unknown = lengths != lengths
     positive = lengths > 0
     if rule == "all":
@@ -58,7 +58,7 @@ def c_ratio(bars: Array) -> Array:
     `(B₁, …, B_i, ℓ_N, ℓ₁)`. Kept are 1 + i. Equal bars have no Q; fewer than four are all kept, since the rule needs
     four. Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as its public implementations have it.
     """
-    xp = _library(bars)
+    xp = library(bars)
     all_of_them = (bars > 0).sum(-1)
     if bars.shape[-1] < 4:
         return all_of_them
@@ -89,7 +89,7 @@ def _ends(after: Array, begin: Array) -> Array:
 
 def _most(bars: Array, count: Array) -> Array:
     """Q of each number of inner bars 0, 1, …."""
-    xp = _library(bars)
+    xp = library(bars)
     alpha = _last(bars, count) / bars[..., :1]
     x = alpha - 1
     apart = xp.abs(x) > _SERIES
@@ -100,7 +100,7 @@ def _most(bars: Array, count: Array) -> Array:
 
 def _stops(bars: Array, count: Array) -> Array:
     """Of each number of inner bars 0, 1, … the first i at which neutralising i of them adds length, or one less."""
-    xp = _library(bars)
+    xp = library(bars)
     first, last = bars[..., :1], _last(bars, count)
     products = _x_log_x(bars)
     lengths = bars.cumsum(-1) - first
@@ -135,7 +135,7 @@ def relative_entropy(bars: Array) -> Array:
     `(E_i − E_{i−1}) / (ln N − E_0) > i / N`. None of equal bars. Source: Atienza, Gonzalez-Diaz and Rucco 2016
     (arXiv:1605.02885).
     """
-    xp = _library(bars)
+    xp = library(bars)
     count = (bars > 0).sum(-1)[..., None]
     rest, weighed = _from(bars), _from(_x_log_x(bars))
     inside = rest > 0
@@ -150,7 +150,8 @@ def relative_entropy(bars: Array) -> Array:
     return xp.where(features, 1, 0).cumprod(-1).sum(-1)
 
 
-def _library(bars: Array) -> ModuleType:
+def library(bars: Array) -> ModuleType:
+    """Torch for a tensor, numpy for an array."""
     return torch if isinstance(bars, torch.Tensor) else np
 
 
@@ -161,7 +162,7 @@ def _places(bars: Array) -> Array:
 
 
 def _x_log_x(values: Array) -> Array:
-    xp = _library(values)
+    xp = library(values)
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 

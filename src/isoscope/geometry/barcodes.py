@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isoscope.geometry.bar_selection import Selection, kept
-from isoscope.geometry.spanning_trees import minimum_spanning_trees
+from isoscope.geometry.bar_selection import Array, Selection, kept, library
+from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees
 
 
 class Barcodes(NamedTuple):
@@ -26,74 +26,88 @@ def h0_barcodes(points: Tensor, mask: Tensor | None = None) -> Barcodes:
     infinity or distances that overflow has bars of NaN, and no gradient. In the points' own precision, of half
     precision in float32.
     """
-    points = points.float() if points.dtype.itemsize < 4 else points
-    edges, lengths, real = minimum_spanning_trees(points, mask)
-    return Barcodes(_Lengths.apply(points, edges, lengths), real)
+    trees = minimum_spanning_trees(points, mask)
+    return Barcodes(of_lengths(points, trees, trees.lengths, torch.ones_like(trees.lengths)), trees.real)
 
 
-class _Lengths(torch.autograd.Function):
-    """The known lengths of pairs of points, with their slope `± (x_u − x_v) / ‖x_u − x_v‖`, 0 where it is no number."""
+def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Tensor:
+    """What was made of the lengths of trees over `points`, as a function of the points.
 
-    @staticmethod
-    def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
-        ctx.save_for_backward(points, edges, lengths)
-        return lengths.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        points, edges, lengths = ctx.saved_tensors
-        clouds, n, d = points.shape
-        first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
-        rows = points.reshape(clouds * n, d)
-        apart = rows.index_select(0, first) - rows.index_select(0, second)
-        moves = (lengths > 0).flatten()
-        along = (slope / torch.where(lengths > 0, lengths, 1.0)).flatten().to(points.dtype)
-        each = torch.where(moves[:, None], along[:, None] * apart, 0.0)
-        found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
-        return found.reshape(points.shape), None, None
-
-
-def entropies(lengths: Tensor, kept: Tensor) -> Tensor:
-    """Persistent entropy `−Σ p ln p` of the kept bars of each barcode, p = bar / sum of kept bars, `[B]`, in [0, ln k].
-
-    Natural log; from `ln S − Σ ℓ ln ℓ / S`. Its slope is `−(ln p + H) / S`: bars longer than `S / e^H` shrink, the
-    others grow. 0, without a slope, where nothing longer than 0 is kept.
+    `value`, a number, one per cloud `[B]` or one per length `[B, m]`, and its `slope` by each length, `[B, m]`, are
+    known: no graph is built between.
     """
-    found: Tensor = _Entropies.apply(lengths, kept)
+    points = points.float() if points.dtype.itemsize < 4 else points
+    found: Tensor = _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
     return found
 
 
-class _Entropies(torch.autograd.Function):
+class _OfLengths(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lengths: Tensor, kept: Tensor) -> Tensor:
-        used = kept & ~(lengths <= 0)  # NaN is not hidden
-        logs = torch.where(used, lengths, 1.0).log()
-        some = used.any(-1, keepdim=True)
-        total = torch.where(some, torch.where(used, lengths, 0.0).sum(-1, keepdim=True), 1.0)
-        entropy = total.log() - (torch.where(used, lengths, 0.0) * logs).sum(-1, keepdim=True) / total
-        ctx.save_for_backward(logs, total, entropy, used)
-        return torch.where(some, entropy, 0.0)[..., 0]
+    def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+        ctx.save_for_backward(points, edges, lengths, slope)
+        return value.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
-        logs, total, entropy, used = ctx.saved_tensors
-        return torch.where(used, slope[..., None] * (total.log() - logs - entropy) / total, 0.0), None
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        points, edges, lengths, slope = ctx.saved_tensors
+        scale = scale if scale.dim() == 2 else scale.reshape(-1, 1)
+        return _by_points(points, edges, lengths, scale * slope), None, None, None, None
 
 
-def normalised(entropy: Tensor, kept: Tensor) -> Tensor:
+def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) -> Tensor:
+    """From a slope by lengths to one by points: a length's own is `± (x_u − x_v) / ‖x_u − x_v‖`, 0 where it is no
+    number.
+    """
+    clouds, n, d = points.shape
+    first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
+    rows = points.reshape(clouds * n, d)
+    each = rows.index_select(0, first) - rows.index_select(0, second)
+    moves = lengths > 0
+    if points.device.type == "cpu" and bool(moves.all()):  # to ask would make another device wait
+        each *= (slope / lengths).to(points.dtype).flatten()[:, None]
+    else:
+        along = (slope / torch.where(moves, lengths, 1.0)).to(points.dtype)
+        each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * each, 0.0)
+    found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
+    return found.reshape(points.shape)
+
+
+def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:
+    """Persistent entropy `−Σ p ln p` of the kept bars of each barcode, p = bar / sum of kept bars, and its slopes.
+
+    `[B]`, in [0, ln k], and `[B, m]`. Natural log; from `ln S − Σ ℓ ln ℓ / S`. The slope is `−(ln p + H) / S`: bars
+    longer than `S / e^H` shrink, the others grow. 0, without a slope, where nothing longer than 0 is kept.
+    """
+    xp = library(lengths)
+    used = kept & ~(lengths <= 0)  # NaN is not hidden
+    bars = xp.where(used, lengths, 0.0)
+    logs = xp.log(xp.where(used, lengths, 1.0))
+    total = bars.sum(-1)[..., None]
+    some = ~(total <= 0)
+    total = xp.where(some, total, 1.0)
+    entropy = xp.log(total) - (bars * logs).sum(-1)[..., None] / total
+    slope = xp.where(used, (xp.log(total) - logs - entropy) / total, 0.0)
+    return xp.where(some, entropy, 0.0)[..., 0], slope
+
+
+def normalised(entropy: Array, kept: Array) -> Array:
     """`H / ln k`, in [0, 1], of entropies `[B]` and how many bars each is of; 1 for a single bar, 0 for none."""
-    most = kept.clamp(min=2).double().log()
-    return torch.where(kept > 1, entropy / most, (kept == 1).double())
+    xp = library(entropy)
+    most = xp.log(xp.where(kept > 1, kept, 2) * 1.0)
+    return xp.where(kept > 1, entropy / most, (kept == 1) * 1.0)
 
 
-def select(
-    lengths: Tensor, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None
-) -> Tensor:
+def numbers(values: Tensor) -> Array:
+    """The same without a graph; on the CPU for numpy, which small arrays cost less."""
+    values = values.detach()
+    return values.numpy() if values.device.type == "cpu" else values
+
+
+def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None) -> Array:
     """Which bars of each barcode `[B, m]` a rule keeps; `random-k` draws by `generator`. See `bar_selection.kept`."""
-    lengths = lengths.detach()
-    draws = torch.rand(lengths.shape, generator=generator, dtype=torch.float64) if rule == "random-k" else None
-    if lengths.device.type == "cpu":  # small arrays cost numpy less
-        return torch.from_numpy(kept(lengths.numpy(), rule, k=k, draws=None if draws is None else draws.numpy()))
-    return kept(lengths, rule, k=k, draws=None if draws is None else draws.to(lengths.device))
+    draws = None
+    if rule == "random-k":
+        drawn = torch.rand(tuple(lengths.shape), generator=generator, dtype=torch.float64)
+        draws = drawn.to(lengths.device) if isinstance(lengths, Tensor) else drawn.numpy()
+    return kept(lengths, rule, k=k, draws=draws)

@@ -30,9 +30,10 @@ def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
     """The trees of `points` `[B, n, d]` over those that `mask` `[B, n]` names (None: all); Euclidean.
 
     Distances are sums of squared differences, never a difference of products, so they keep their digits in a narrow
-    cone. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
+    cone; those of half precision are taken in float32. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
     """
     points = points.detach()
+    points = points.float() if points.dtype.itemsize < 4 else points
     if points.device.type == "cpu":
         return compiled(points, mask)
     mask = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask

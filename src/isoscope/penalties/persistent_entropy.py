@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.geometry.bar_selection import Selection
-from isoscope.geometry.barcodes import entropies, h0_barcodes, normalised, select
+from isoscope.geometry.barcodes import entropy_and_slope, normalised, numbers, of_lengths, select
+from isoscope.geometry.spanning_trees import minimum_spanning_trees
 from isoscope.penalties.clouds import clouds
 
 
@@ -60,21 +61,22 @@ class PersistentEntropy(nn.Module):
         Raises `ValueError` for other shapes, and for missing labels where classes are told apart.
         """
         split, mask = clouds(points, labels if self.per_class else None, per_class=self.per_class, classes=self.classes)
-        bars = h0_barcodes(split, mask)
-        kept = select(bars.lengths, self.selection, k=self.k, generator=generator)
-        entropy = entropies(bars.lengths, kept)
-        penalty = -entropy.sum()
-        longer = bars.lengths > 0
+        trees = minimum_spanning_trees(split, mask)
+        lengths = numbers(trees.lengths)
+        kept = select(lengths, self.selection, k=self.k, generator=generator)
+        entropy, slope = entropy_and_slope(lengths, kept)
+        longer = lengths > 0
+        value, slope = -entropy.sum(), -slope
         if self.in_cluster:
             dropped = longer & ~kept
-            means = torch.where(dropped, bars.lengths, 0.0).sum(-1) / dropped.sum(-1).clamp(min=1)
-            penalty = penalty + self.in_cluster * means.sum()
+            share = dropped / dropped.sum(-1).clip(1)[..., None]
+            value, slope = value + self.in_cluster * (share * lengths).sum(), slope + self.in_cluster * share
         count = kept.sum(-1)
         return PersistentEntropyTerms(
-            penalty=self.weight * penalty,
-            entropy=entropy.detach(),
-            normalised=normalised(entropy.detach(), count),
-            kept=count,
-            bars=longer.sum(-1),
-            points=torch.full_like(count, len(points)) if mask is None else mask.sum(-1),
+            of_lengths(split, trees, torch.as_tensor(self.weight * value), torch.as_tensor(self.weight * slope)),
+            entropy=torch.as_tensor(entropy),
+            normalised=torch.as_tensor(normalised(entropy, count)),
+            kept=torch.as_tensor(count),
+            bars=torch.as_tensor(longer.sum(-1)),
+            points=torch.full((len(split),), len(points), device=points.device) if mask is None else mask.sum(-1),
         )
