@@ -61,6 +61,12 @@ def test_the_smallest_dose_that_gets_there_counts() -> None:
     assert rows["value"].tolist() == pytest.approx([0.9] * LEVELS), "the first step, from 0.8 to 0.4, passes all levels"
 
 
+def test_levels_that_are_close_keep_names_of_their_own() -> None:
+    narrow = {name: tuple(1 - place / 1e5 for place in places) for name, places in PATHS.items()}
+    found = equated(table({"entropy": 0.1, "cosine": 0.1}, narrow), doses(), across=ACROSS, figures=[METRIC])
+    assert found["figure"].nunique() == LEVELS
+
+
 def test_paths_that_share_nothing_are_not_compared() -> None:
     apart = {"entropy": (0.9, 0.85, 0.8, 0.7), "cosine": (0.6, 0.5, 0.4, 0.3)}
     averages = table({"entropy": 0.1, "cosine": 0.1}, apart)
@@ -68,6 +74,17 @@ def test_paths_that_share_nothing_are_not_compared() -> None:
     two = averages[~averages["arm"].str.endswith(("x10", "x100"))]
     assert equated(two, doses(), across=FORCE, figures=[METRIC], log=True).empty, "two weights are no path"
     assert equated(averages, doses(), across="validation/absent", figures=[METRIC]).empty
+
+
+def test_a_seed_that_never_gets_there_is_left_out() -> None:
+    averages = table({"entropy": 0.1, "cosine": 0.1})
+    stuck = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    averages.loc[stuck, "value"] = 0.8
+    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    missing = found[found["value"].isna()]
+    assert set(missing["arm"]) == {"cosine"}
+    assert set(missing["seed"]) == {2}
+    assert found["value"].notna().sum() == 5 * LEVELS
 
 
 def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
@@ -92,6 +109,11 @@ def test_families_are_compared_with_the_first_one_by_seed() -> None:
     levels = np.linspace(0.3, 0.8, LEVELS + 2)[1:-1]
     assert at_a_1["difference"].tolist() == pytest.approx([-0.2 * (0.8 - level) + 0.01 for level in levels])
     assert (at_a_1["n"] == len(SEEDS)).all()
+    fewer = averages.assign(arm="few-" + averages["arm"], value=averages["value"] / 100)
+    mixed = {f"few-{arm}": one._replace(family=f"few-{one.family}", fraction=0.1) for arm, one in doses().items()}
+    both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **options)
+    assert set(both["reference"]) == {"few-entropy", "entropy"}, "each share of the data by itself"
+    pd.testing.assert_frame_equal(both[both["reference"] == "entropy"].reset_index(drop=True), found)
     alone = averages[averages["arm"].str.startswith("entropy")]
     assert at_equal(alone, doses(), **options).empty
 

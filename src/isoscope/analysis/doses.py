@@ -38,25 +38,25 @@ def equated(
     """Each family's `figures` where its `across` has `LEVELS` equal values: arm (the family), seed, figure, value.
 
     Of each seed the arms of a family in the order of their weights are a path through (across, figure); its figure at a
-    level is interpolated linearly where the path first comes to it: at the smallest dose. Levels divide evenly what all
-    paths reach; none where they share nothing. `log`: interpolate over log(across), of values above 0 only.
-    `averages`: arm, seed, figure, value. Families of fewer than `FEWEST_WEIGHTS` weights are left out.
+    level is interpolated linearly where the path first comes to it: at the smallest dose; NaN where it never does.
+    Levels divide evenly what all families reach, by the means over seeds of their ends; none where they share nothing.
+    `log`: interpolate over log(across), of values above 0 only. `averages`: arm, seed, figure, value. Families of fewer
+    than `FEWEST_WEIGHTS` weights are left out.
     """
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     figures = [one for one in figures if one in wide]
     if across not in wide or not figures:
         return pd.DataFrame(columns=COLUMNS)
     paths = dict(_paths(wide, doses, across, log=log))
-    low = max((path.index.min() for path in paths.values()), default=0.0)
-    high = min((path.index.max() for path in paths.values()), default=0.0)
+    ends = pd.DataFrame([(family, path.index.min(), path.index.max()) for (family, _), path in paths.items()])
+    low, high = (0.0, 0.0) if ends.empty else (ends.groupby(0)[1].mean().max(), ends.groupby(0)[2].mean().min())
     levels = np.linspace(low, high, LEVELS + 2)[1:-1] if low < high else np.zeros(0)
     rows = []
-    for level in levels:
-        shown = float(np.exp(level)) if log else float(level)
+    for level, shown in zip(levels, _told_apart(np.exp(levels) if log else levels), strict=True):
         for (family, seed), path in paths.items():
             for figure in figures:
                 value = _first_at(path.index.to_numpy(), path[figure].to_numpy(), float(level))
-                rows.append((family, seed, f"{figure} where {across} is {shown:.3g}", value))
+                rows.append((family, seed, f"{figure} where {across} is {shown}", value))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -70,14 +70,20 @@ def at_equal(
     confidence: float,
     power: float,
 ) -> pd.DataFrame:
-    """Families less the first one: `metrics` at equal `anisotropy`, and both at an equal `force` (over its logarithm).
+    """Families less the first one of their share of the train split: `metrics` at equal `anisotropy`, and both at an
+    equal `force` (over its logarithm).
 
     Columns as of `differences`; no rows where nothing can be compared.
     """
-    tables = [equated(averages, doses, across=one, figures=metrics) for one in anisotropy]
-    tables.append(equated(averages, doses, across=force, figures=[*metrics, *anisotropy], log=True))
-    found = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True).dropna()
-    return differences(found, confidence=confidence, power=power) if found["arm"].nunique() > 1 else pd.DataFrame()
+    found = []
+    for share in sorted({one.fraction for one in doses.values()}):
+        rows = averages[[doses[arm].fraction == share for arm in averages["arm"]]]
+        tables = [equated(rows, doses, across=one, figures=metrics) for one in anisotropy]
+        tables.append(equated(rows, doses, across=force, figures=[*metrics, *anisotropy], log=True))
+        table = pd.concat(tables, ignore_index=True).dropna()
+        if table["arm"].nunique() > 1:
+            found.append(differences(table, confidence=confidence, power=power))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def _paths(
@@ -92,6 +98,15 @@ def _paths(
         if path["weight"].nunique() >= FEWEST_WEIGHTS:
             place = np.log(path[across].astype(float)) if log else path[across]
             yield (str(family), int(seed)), path.set_index(place.rename("place"))
+
+
+def _told_apart(values: Floats) -> list[str]:
+    """Each number with as many digits as it takes to tell them apart, three at least."""
+    for digits in range(3, 18):
+        shown = [f"{value:.{digits}g}" for value in values]
+        if len(set(shown)) == len(set(values.tolist())):
+            break
+    return shown
 
 
 def _first_at(places: Floats, values: Floats, level: float) -> float:
