@@ -21,6 +21,8 @@ VECTORS = ("first", "last", "mean", "words")
 
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """What `isoscope geometry` can be asked for, in the order of its page."""
+MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
+"""The measures that are built in, see `isoscope.analysis.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
 """How it can turn the planes of several checkpoints, see `isoscope.geometry.planes`."""
 

@@ -108,7 +108,10 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
     "name, content, options, said",
     [
         ("all.csv", "review,stars\na,1\n", {}, "there are: review, stars (--column names the text's"),
-        ("all.csv", "text,stars\na,1\n", {"labels": "star"}, "no column 'sentence' or 'text' and 'star'; there are"),
+        ("all.csv", "text,stars\na,1\n", {"labels": "star"}, "no column 'star'; there are: text, stars"),
+        ("all.csv", "review,stars\na,1\n", {"labels": "star"}, "no column 'sentence' or 'text' and 'star'; there"),
+        ("all.csv", "review,stars\na,1\n", {"labels": "stars"}, "no column 'sentence' or 'text'; there are: review"),
+        ("all.csv", "text\n" + "".join(f"s{k}\n" for k in range(21)), {"labels": "text"}, "21 values in 21 rows, so"),
         ("all.csv", "text,stars\na,1\n", {"column": "texts"}, "no column 'texts'; there are: text, stars"),
         ("all.jsonl", "", {}, "no column 'sentence' or 'text'; there are: none"),
         ("all.csv", "", {}, "not valid csv: Empty CSV file"),

@@ -117,7 +117,8 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("geometry", "nowhere", *OWN, "--out", "p"), "nowhere"),
+        (("geometry", "nowhere", *OWN, "--out", "p"), "nor is there a folder nowhere here"),
+        (("geometry", "./nowhere", *OWN, "--out", "p"), "checkpoint ./nowhere: no such folder"),
         (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
         (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
         (("geometry", "encoder", "--text", "latin.txt", "--out", "p"), "line 2, byte 4: 0xe9 is not UTF-8"),
@@ -128,7 +129,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "classes"), "name their column with --labels"),
         (("geometry", "vision", *OWN, "--out", "p"), "no transformer over text"),
         (("geometry", "broken", *OWN, "--out", "p"), "NaN or infinity"),
-        (("geometry", "encoder", *OWN, "--out", "p", "--measure", "isotrophy"), "no measure 'isotrophy'"),
+        (("geometry", "encoder", *OWN, "--out", "p", "--measure", "isotrophy"), "--measure isotrophy: expected"),
         (("geometry", "encoder", *OWN, "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),
         (("geometry", "encoder", *OWN, "--out", "p", "--analysis", "sizes"), "--analysis sizes: expected measures"),
     ],

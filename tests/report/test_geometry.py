@@ -47,6 +47,8 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
         "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
         "text": "0123456789abcdef" * 4,
         "classes": ["negative", "positive"],
+        "origin": "reviews.csv, column 'text', classes by 'stars'",
+        "sentences": {"looked at": SENTENCES, "there": 872},
         "settings": {"sentences": 40, "vectors": ["first", "words"], "alignment": "procrustes", "device": "cpu"},
         "tables": ["frames", "geometry", "planes"],
         "causal": [],
@@ -107,6 +109,10 @@ def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Pat
         *(f"{twin['value']:.3f}", "0.250", "4321", "8"),
     ]
     assert next(row for row in found if row[0].startswith("Mean cosine"))[4] == "–", "no interval where there is none"
+
+
+def test_the_page_says_what_was_read(made: Path) -> None:
+    assert f"{SENTENCES} of 872 sentences of reviews.csv, column &#39;text&#39;" in (made / "index.html").read_text()
 
 
 def test_nothing_is_asked_for_and_references_lead_somewhere(made: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
 from isoscope.errors import InputError
-from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, VECTORS
+from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
@@ -98,7 +98,10 @@ def geometry(
         list[str],
         typer.Option("--analysis", help=f"{', '.join(ANALYSES)}; may be repeated [default: all]."),
     ] = [],  # noqa: B006
-    measures: Annotated[list[str], typer.Option("--measure", help="Measure; may be repeated [default: all].")] = [],  # noqa: B006
+    measures: Annotated[
+        list[str],
+        typer.Option("--measure", help=f"{', '.join(MEASURES)}, or a plugin's; may be repeated [default: all]."),
+    ] = [],  # noqa: B006
     vectors: Annotated[
         list[str],
         typer.Option(help=f"{', '.join(VECTORS)}; may be repeated [default: all, of a causal model not first]."),
@@ -129,10 +132,10 @@ def geometry(
     """What any checkpoint makes of any sentences: tables, figures and one page.
 
     Geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams; beside each checkpoint its
-    twin with random weights. A second call works out only what is new. Works outside a project. For a first look, in
-    seconds: --analysis measures --analysis planes.
+    twin with random weights. A second call into the same folder works out only what is new, and its page shows what it
+    was asked for. Works outside a project. For a first look, in about a minute: --analysis measures --analysis planes.
 
-    Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --labels stars --out geometry
+    Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
     from isoscope import plugins as known
     from isoscope.corpora.plain import read_texts
@@ -145,6 +148,7 @@ def geometry(
         ("alignment", [alignment], ALIGNMENTS),
         ("vectors", vectors, VECTORS),
         ("analysis", analyses, ANALYSES),
+        ("measure", measures, (*MEASURES, *known.MEASURES)),
     ):
         if wrong := [one for one in values if one not in allowed]:
             raise InputError(f"--{name} {wrong[0]}: expected {', '.join(allowed)}")

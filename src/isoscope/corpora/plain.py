@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,14 +13,20 @@ from isoscope.corpora.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
 
 USUAL = ("sentence", "text")
+MANY, LEAST = 20, 2
+"""More classes than the first with fewer rows than the second, on average, are taken for text or numbers."""
 
 
 class Texts(NamedTuple):
-    """A table with `sentence` and, where there are classes, `label` (0 … C − 1); their names; sha256 of the file."""
+    """A table with `sentence` and, where there are classes, `label` (0 … C − 1); their names; sha256 of the file.
+
+    `origin` says in words where they are from: the file's name and the columns.
+    """
 
     table: pa.Table
     classes: tuple[str, ...]
     sha256: str
+    origin: str
 
     @property
     def digest(self) -> str:
@@ -47,18 +53,21 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     found = None
     for name in [column] if column else USUAL:
         raw = read_file(path, texts=[name], label=labels or name)
-        if {name, labels or name} <= set(raw.table.column_names):
+        if name in raw.table.column_names:
             found = name
             break
-    if found is None:
-        there = ", ".join(raw.table.column_names) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
-        wanted = " and ".join([repr(column) if column else "'sentence' or 'text'", *([repr(labels)] if labels else [])])
+    columns = raw.table.column_names
+    wanted = [] if found else [repr(column) if column else "'sentence' or 'text'"]
+    wanted += [repr(labels)] if labels is not None and labels not in columns else []
+    if found is None or wanted:
+        there = ", ".join(columns) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
         raise InputError(
-            f"{path}: no column {wanted}; there are: {there} (--column names the text's, --labels the classes')"
+            f"{path}: no column {' and '.join(wanted)}; there are: {there} (--column names the text's, --labels the "
+            "classes')"
         )
     sentences = [(text or "").strip() for text in _strings(raw, found)]
     kept = [row for row, text in enumerate(sentences) if text]
-    table = {"sentence": [sentences[row] for row in kept]}
+    table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
     if labels is not None:
         values = _strings(raw, labels)
@@ -68,9 +77,15 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
+        if len(classes) > MANY and len(kept) < LEAST * len(classes):
+            raise InputError(
+                f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so it names no classes: "
+                f"{LEAST} rows of each or more are needed, on average"
+            )
         index = {name: number for number, name in enumerate(classes)}
-        return Texts(pa.table({**table, "label": [index[str(values[row])] for row in kept]}), classes, raw.sha256 or "")
-    return Texts(pa.table(table), classes, raw.sha256 or "")
+        table["label"] = [index[str(values[row])] for row in kept]
+    origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
+    return Texts(pa.table(table), classes, raw.sha256 or "", origin)
 
 
 def _strings(raw: Raw, column: str) -> list[str | None]:
@@ -90,4 +105,5 @@ def _lines(path: Path) -> Texts:
     data = path.read_bytes()
     check_utf8(data, path)
     lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
-    return Texts(pa.table({"sentence": [line for line in lines if line]}), (), hashlib.sha256(data).hexdigest())
+    table = pa.table({"sentence": [line for line in lines if line]})
+    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name)

@@ -18,6 +18,10 @@ CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
 READ = "across: first component, up: second; in the corners: what a panel spans, and the variance along both (%)"
 
 
+ABREAST = 2.4
+"""Width over height of a panel at most: a cloud much wider than it is high looks like a streak."""
+
+
 def feature_dynamics(
     planes: pd.DataFrame,
     frames: pd.DataFrame,
@@ -54,7 +58,8 @@ def feature_dynamics(
     picture = len(of_class) * len(layers) * len(snapshots) > SHAPES
     with style():
         height = float(np.clip(8.2 / len(layers), 0.62, 1.3))
-        figure = Figure(figsize=(WIDTH, height * len(layers) + 0.95), dpi=200, layout="constrained")
+        width = min(WIDTH, max(4.2, ABREAST * height * len(snapshots) + 0.6))
+        figure = Figure(figsize=(width, height * len(layers) + 0.95), dpi=200, layout="constrained")
         panels = figure.subplots(len(layers), len(snapshots), squeeze=False, sharex=False, sharey=False)
         for row, layer in zip(panels, reversed(layers), strict=True):
             for axes, name in zip(row, snapshots, strict=True):
@@ -62,12 +67,16 @@ def feature_dynamics(
             row[0].set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
         for axes, name in zip(panels[0], snapshots, strict=True):
             steps = facts["snapshot"].nunique() > 1 and facts["step"].notna().any()  # checkpoints have none
-            when = _when(about[layers[-1], name]) if steps else wrapped(name, WIDTH / len(snapshots) - 0.3, size=7.5)
+            when = _when(about[layers[-1], name]) if steps else wrapped(name, width / len(snapshots) - 0.3, size=7.5)
             axes.set_title(when, fontsize=7.5, loc="center")
         n = f"n = {points['sentence'].nunique()} sentences"
-        who = named(arm, f"seed {seed}, {n}", WIDTH) if title is None else named(title, n, WIDTH)
+        who = named(arm, f"seed {seed}, {n}", width) if title is None else named(title, n, width)
         figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
-        key = figure.legend(handles=_legend(class_names), loc="outside lower center", ncols=4, fontsize=7.5, title=READ)
+        read = wrapped(READ, width - 0.3, size=7)
+        columns = 4 if width == WIDTH else 2
+        key = figure.legend(
+            handles=_legend(class_names), loc="outside lower center", ncols=columns, fontsize=7.5, title=read
+        )
         key.get_title().set_fontsize(7)
     return figure
 

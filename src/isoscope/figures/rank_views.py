@@ -21,9 +21,11 @@ from isoscope.figures.snapshots import (
     steps_of,
     trained_seeds_of,
 )
-from isoscope.figures.style import ARM_MARKERS, INK, SEQUENTIAL, WIDTH, hatched, named, style
+from isoscope.figures.style import ARM_MARKERS, INK, SEQUENTIAL, WIDTH, hatched, legend_inches, named, style
 
 COMPONENTS = {"kept": "From the k leading components", "dropped": "Without them", "alone": "From the k-th alone"}
+LABEL = 0.95
+"""Inches of an entry in the legend."""
 SMALLEST = 1e-3
 """Share of the largest singular value down to which a spectrum is drawn."""
 
@@ -143,4 +145,6 @@ def _finish(
         handles.append(Line2D([], [], color=colour, marker=marker, markersize=3, label=label))
     if whole:
         handles.append(Line2D([], [], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, label="whole model"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), fontsize=7.5)
+    columns = min(len(handles), 6, int(figure.get_figwidth() / LABEL))
+    figure.set_figheight(figure.get_figheight() + legend_inches(handles, columns) - legend_inches(handles[:1], 1))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=7.5)

@@ -42,7 +42,7 @@ SCALES: dict[str, Scale] = {
     "participation_ratio_unbiased": Scale("Participation ratio, unbiased (dimensions)"),
     "effective_rank": Scale("Effective rank (dimensions)"),
     "log_partition_isotropy": Scale("Log of partition isotropy"),
-    "avg_sim": _cosine("Mean cosine between sentences"),
+    "avg_sim": _cosine("Mean cosine, points of different sentences"),
     "self_sim": _cosine("Mean cosine of a word with itself in other sentences"),
     "intra_sim": _cosine("Mean cosine of a word with its sentence"),
     "intra_sim_left_out": _cosine("Mean cosine of a word with the rest of its sentence"),

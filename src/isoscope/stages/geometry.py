@@ -7,6 +7,7 @@ and nothing else.
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,18 @@ def find(names: Sequence[str]) -> list[Checkpoint]:
     """Checkpoints by folder or by hub name, `@revision` at its end. Raises `InputError` where one is not to be had."""
     found = []
     for name in names:
+        if name.startswith((".", "/", "~")) and not Path(name).is_dir():
+            raise InputError(f"checkpoint {name}: no such folder")
         if Path(name).is_dir():
             folder = Path(name).resolve()
             if not (folder / "config.json").is_file():
                 raise InputError(f"checkpoint {name}: no config.json in it; give a Hugging Face checkpoint's folder")
         else:
             bare, _, revision = name.partition("@")
-            folder = fetch_checkpoint(bare, revision=revision or "main")
+            try:
+                folder = fetch_checkpoint(bare, revision=revision or "main")
+            except InputError as error:
+                raise InputError(f"{error}; nor is there a folder {bare} here") from error
         found.append(Checkpoint(name.rstrip("/"), folder, checkpoint_digest(folder)))
     if len({one.name for one in found}) < len(found):
         raise InputError("checkpoints: one is named twice")
@@ -87,6 +93,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     with threadpool_limits(settings.threads):
         for one in checkpoints:
             for name in (name for name in settings.analyses if name != "planes"):
+                _tell(f"{one.name}: {name}")
                 tables, note = _analysed(name, one, runs[one.name], texts, settings, cache)
                 for kind, table in tables.items():
                     found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
@@ -101,6 +108,8 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "notes": notes,
         "tables": sorted(whole),
         "file": texts.sha256,
+        "origin": texts.origin,
+        "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
         "text": texts.digest,
         "classes": list(texts.classes),
         "settings": settings._asdict() | _looked_at(whole),
@@ -115,6 +124,12 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     if "geometry" in whole:
         write_text(out / "geometry.csv", whole["geometry"].to_csv(index=False, lineterminator="\n"), "table")
     return whole
+
+
+def _tell(line: str) -> None:
+    """A line where no bar is drawn: in a log."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
 
 
 def _analysed(name: str, one: Checkpoint, run: Trajectory, texts: Texts, settings: Settings, cache: Path) -> Analysed:
