@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.loop import DivergedError, InterruptedRunError
@@ -157,6 +158,24 @@ def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
 
 def test_what_is_watched_changes_no_bit(tmp_path: Path) -> None:
     assert equal(weights(fitted(tmp_path / "plain")), weights(fitted(tmp_path / "watched", watch=WATCH, evaluations=3)))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_trained_model_holds_nothing_of_its_penalty(tmp_path: Path, family: str) -> None:
+    """Inference costs what it costs without one: the same tensors, the same operations."""
+    counts, tensors = [], []
+    for name, penalty in (("none", None), ("selected", KINDS["selected"])):
+        loop = make_loop(tmp_path / name, family=family, penalty=penalty, watch=WATCH)
+        loop.fit()
+        model = loop.raw_model.eval()
+        ids = torch.arange(5, 15).reshape(2, 5)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        counts.append(counter.get_flop_counts())
+        tensors.append({key: (value.shape, value.dtype) for key, value in model.state_dict().items()})
+    assert counts[0] == counts[1]
+    assert counts[0]["Global"]
+    assert tensors[0] == tensors[1]
 
 
 def test_a_layer_beyond_the_last_is_refused(tmp_path: Path) -> None:
