@@ -1,0 +1,71 @@
+"""Isotropy after the fact for runs that were trained before runs noted it; run it at the root of the project.
+
+For each run of the study `isotropy`: its last checkpoint's vectors of the validation split untouched, without their
+first directions and whitened (`training.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import torch
+from accelerate import Accelerator
+
+from isoscope.analysis.statistics import paired_t
+from isoscope.config.training import Watch
+from isoscope.config.tree import read_yaml
+from isoscope.corpora import tokens
+from isoscope.models.encoder import load_classifier
+from isoscope.training.posthoc import posthoc
+from isoscope.training.ranks import Ranks
+from isoscope.training.scoring import Scorer
+
+FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "neighbour_accuracy")
+
+
+def figures(run: Path) -> dict[str, float]:
+    """Those of one run."""
+    config = read_yaml(run, Path("config.yaml"))
+    (folder,) = (run / "checkpoints").iterdir()
+    pieces = tokens.load(folder)
+    data = Path("data/processed") / config["task"]
+    most = config["params"]["model"]["max_length"]
+    tables = (pq.read_table(data / f"{split}.parquet") for split in ("train", "validation"))
+    train, validation = (tokens.encode(pieces, table, max_length=most) for table in tables)
+    scorer = Scorer(
+        load_classifier(folder),
+        validation,
+        batch_size=64,
+        pad_id=pieces.pad_id,
+        device=torch.device("cpu"),
+        ranks=Ranks(Accelerator(cpu=True)),
+        watch=Watch.model_validate(config["params"]["training"]["watch"]),
+    )
+    return posthoc(scorer, train)
+
+
+def main() -> None:
+    """Print a line per arm and map."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    torch.set_num_threads(parser.parse_args().threads)
+    rows = []
+    for run in sorted(Path("models/isotropy").glob("*/seed-*")):
+        for name, value in figures(run).items():
+            laid, _, figure = name.partition("/")
+            rows.append((run.parts[-2], laid, figure, value))
+    table = pd.DataFrame(rows, columns=["arm", "map", "figure", "value"])
+    print(f"| arm | map | {' | '.join(FIGURES)} |\n|---|---|{'---|' * len(FIGURES)}")
+    for (arm, laid), own in table.groupby(["arm", "map"], sort=False):
+        cells = []
+        for figure in FIGURES:
+            values = own[own["figure"] == figure]["value"].tolist()
+            test = paired_t(values, confidence=0.95)
+            interval = f" [{test.interval.low:.3f}, {test.interval.high:.3f}]" if test.interval else ""
+            cells.append(f"{test.mean:.3f}{interval}")
+        print(f"| {arm} | {laid} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
