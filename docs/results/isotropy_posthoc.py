@@ -1,7 +1,7 @@
 """Isotropy after the fact for runs that were trained before runs noted it; run it at the root of the project.
 
-For each run of the study `isotropy`: its last checkpoint's vectors of the validation split untouched, without their
-first directions and whitened (`training.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
+For each run of the study `isotropy`: its last checkpoint's vectors of the test split untouched, without their first
+directions and whitened (`training.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
 """
 
 import argparse
@@ -13,15 +13,14 @@ import torch
 from accelerate import Accelerator
 
 from isoscope.analysis.statistics import paired_t
-from isoscope.config.training import Watch
 from isoscope.config.tree import read_yaml
 from isoscope.corpora import tokens
 from isoscope.models.encoder import load_classifier
-from isoscope.training.posthoc import posthoc
+from isoscope.training.evaluation import Place, evaluate
+from isoscope.training.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks
-from isoscope.training.scoring import Scorer
 
-FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "neighbour_accuracy")
+FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 
 
 def figures(run: Path) -> dict[str, float]:
@@ -31,18 +30,18 @@ def figures(run: Path) -> dict[str, float]:
     pieces = tokens.load(folder)
     data = Path("data/processed") / config["task"]
     most = config["params"]["model"]["max_length"]
-    tables = (pq.read_table(data / f"{split}.parquet") for split in ("train", "validation"))
-    train, validation = (tokens.encode(pieces, table, max_length=most) for table in tables)
-    scorer = Scorer(
+    test = tokens.encode(pieces, pq.read_table(data / "test.parquet"), max_length=most)
+    watch = config["params"]["training"]["watch"]
+    found = evaluate(
         load_classifier(folder),
-        validation,
+        test,
         batch_size=64,
         pad_id=pieces.pad_id,
         device=torch.device("cpu"),
         ranks=Ranks(Accelerator(cpu=True)),
-        watch=Watch.model_validate(config["params"]["training"]["watch"]),
+        place=Place(watch["layer"], watch["vectors"]),
     )
-    return posthoc(scorer, train)
+    return posthoc_figures(found.points, test.labels)
 
 
 def main() -> None:
@@ -57,7 +56,8 @@ def main() -> None:
             rows.append((run.parts[-2], laid, figure, value))
     table = pd.DataFrame(rows, columns=["arm", "map", "figure", "value"])
     print(f"| arm | map | {' | '.join(FIGURES)} |\n|---|---|{'---|' * len(FIGURES)}")
-    for (arm, laid), own in table.groupby(["arm", "map"], sort=False):
+    print(f"chance {table[table['map'] == 'chance']['value'].mean():.3f}")
+    for (arm, laid), own in table[table["map"] != "chance"].groupby(["arm", "map"], sort=False):
         cells = []
         for figure in FIGURES:
             values = own[own["figure"] == figure]["value"].tolist()

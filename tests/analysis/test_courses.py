@@ -30,7 +30,9 @@ def test_a_study_that_is_not_run_has_no_averages() -> None:
 
 def test_arms_are_compared_in_the_figures_that_were_taken(tmp_path: Path) -> None:
     found = averages(points(tmp_path), last=0.3)
-    table = compared(found, ["validation/a_1", "step/a_1", "step/absent"], confidence=0.95, power=0.8)
+    against = dict.fromkeys(found["arm"], "additive-none")
+    figures = ["validation/a_1", "step/a_1", "step/absent"]
+    table = compared(found, figures, against=against, confidence=0.95, power=0.8)
     assert table["figure"].tolist() == ["validation/a_1"] * 2 + ["step/a_1"] * 2
     assert table["arm"].tolist() == ["additive-selected", "additive-all"] * 2
     first = table.iloc[0]

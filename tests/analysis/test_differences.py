@@ -80,3 +80,18 @@ def test_one_arm_alone_differs_from_none() -> None:
     found = differences(figures(additive=0.0), confidence=0.95, power=0.8)
     assert len(found) == 0
     assert set(differences(figures(additive=0.0, fft=1.0), confidence=0.95, power=0.8)) == set(found)
+
+
+def test_each_arm_has_its_own_reference_and_holm_counts_the_circumstances_of_a_metric() -> None:
+    table = figures(additive=0.0, conv2d=1.0, fft=1.0)
+    against = {"additive": "additive", "conv2d": "additive", "fft": "conv2d"}
+    found = differences(table, against=against, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    assert found["reference"].unstack().iloc[0].to_dict() == {"conv2d": "additive", "fft": "conv2d"}
+    wide = table.pivot_table(index=["figure", "seed"], columns="arm", values="value")
+    for figure, row in found.xs("fft", level="arm").iterrows():
+        assert row["p"] == pytest.approx(stats.ttest_rel(wide.loc[figure, "fft"], wide.loc[figure, "conv2d"]).pvalue)
+    names = {name: f"accuracy where a_1 is {k}" for k, name in enumerate(table["figure"].unique())}
+    one = differences(table.assign(figure=table["figure"].map(names)), confidence=0.95, power=0.8)
+    assert one["p_holm"].tolist() == pytest.approx(holm(one["p"].tolist()))
+    absent = dict.fromkeys(against, "absent")
+    assert differences(table, against=absent, confidence=0.95, power=0.8).empty

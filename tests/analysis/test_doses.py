@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.analysis.doses import LEVELS, Dose, at_equal, dose, equated
+from isoscope.analysis.doses import LEVELS, Dose, at_equal, dose, equated, references
+from isoscope.errors import InputError
 
 ACROSS, FORCE, METRIC = "validation/a_1", "step/penalty_gradient_norm", "validation/accuracy"
 WEIGHTS = (0.0, 1.0, 10.0, 100.0)
 SEEDS = (0, 1, 2)
+OPTIONS = {"anisotropy": [ACROSS], "force": FORCE, "metrics": [METRIC], "confidence": 0.95, "power": 0.8}
 PATHS = {"entropy": (0.8, 0.7, 0.5, 0.2), "cosine": (0.8, 0.75, 0.6, 0.3)}
 """a_1 by weight; accuracy is a line of it, which interpolation must give back exactly."""
 
@@ -100,8 +102,7 @@ def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
 
 def test_families_are_compared_with_the_first_one_by_seed() -> None:
     averages = table({"entropy": 0.1, "cosine": 0.3})
-    options = {"anisotropy": [ACROSS], "force": FORCE, "metrics": [METRIC], "confidence": 0.95, "power": 0.8}
-    found = at_equal(averages, doses(), **options)
+    found = at_equal(averages, doses(), **OPTIONS)
     assert set(found["arm"]) == {"cosine"}
     assert set(found["reference"]) == {"entropy"}
     assert len(found) == LEVELS * 3  # accuracy at equal a_1; accuracy and a_1 at equal force
@@ -111,11 +112,67 @@ def test_families_are_compared_with_the_first_one_by_seed() -> None:
     assert (at_a_1["n"] == len(SEEDS)).all()
     fewer = averages.assign(arm="few-" + averages["arm"], value=averages["value"] / 100)
     mixed = {f"few-{arm}": one._replace(family=f"few-{one.family}", fraction=0.1) for arm, one in doses().items()}
-    both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **options)
+    both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **OPTIONS)
     assert set(both["reference"]) == {"few-entropy", "entropy"}, "each share of the data by itself"
-    pd.testing.assert_frame_equal(both[both["reference"] == "entropy"].reset_index(drop=True), found)
+    whole = both[both["reference"] == "entropy"].set_index(["figure", "arm"])
+    alike = found.set_index(["figure", "arm"]).loc[whole.index]
+    pd.testing.assert_frame_equal(whole.drop(columns="p_holm"), alike.drop(columns="p_holm"))
+    assert (whole["p_holm"].dropna() >= alike["p_holm"].dropna()).all(), "more is said of the metric"
     alone = averages[averages["arm"].str.startswith("entropy")]
-    assert at_equal(alone, doses(), **options).empty
+    assert at_equal(alone, doses(), **OPTIONS).empty
+
+
+def test_a_path_that_shares_no_more_than_seeds_differ_is_not_compared() -> None:
+    """Without any effect paths cross by chance: there is nothing to read off."""
+    random = np.random.default_rng(0)
+    flat = {name: (0.8,) * len(WEIGHTS) for name in PATHS}
+    for _ in range(20):
+        averages = table({"entropy": 0.1, "cosine": 0.1}, flat)
+        averages["value"] += 0.01 * random.standard_normal(len(averages))
+        assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
+
+
+def test_a_penalty_turned_round_is_read_from_its_smallest_weight_too() -> None:
+    slopes = {"entropy": 0.1, "cosine": 0.3}
+    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, -1.0))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
+    """All levels and circumstances of a metric are one family: of 60 without effect at most 6 find one."""
+    random, found = np.random.default_rng(0), 0
+    for _ in range(60):
+        averages = table({"entropy": 0.0, "cosine": 0.0})
+        noise = averages["figure"] == METRIC
+        averages.loc[noise, "value"] = 0.8 + 0.01 * random.standard_normal(int(noise.sum()))
+        rows = at_equal(averages, doses(), **OPTIONS)
+        assert len(rows) == LEVELS * 3
+        found += bool((rows[rows["figure"].str.startswith(METRIC)]["p_holm"] < 0.05).any())
+    assert found <= 6
+
+
+def test_an_arm_is_held_against_its_own_penalty_without_weight() -> None:
+    weighed = {"a-w0": Dose("a", "a-w0", 0.0, 0.1), "a-w1": Dose("a", "a-w1", 1.0, 0.1)}
+    weighed |= {"b-w5": Dose("b", "b-w5", -5.0, 1.0), "b-w0": Dose("b", "b-w0", 0.0, 1.0)}
+    assert references(weighed) == {"a-w0": "a-w0", "a-w1": "a-w0", "b-w5": "b-w0", "b-w0": "b-w0"}
+    plain = {name: Dose(name, name, weight, 1.0) for name, weight in (("none", 0.0), ("all", 1.0), ("cosine", 1.0))}
+    assert set(references(plain).values()) == {"none"}
+    less = {f"{name}-tenth": one._replace(family=f"{name}-tenth", fraction=0.1) for name, one in plain.items()}
+    found = references(plain | less)
+    assert found["all"] == "none"
+    assert found["all-tenth"] == "none-tenth"
+    with pytest.raises(InputError, match="weights of both signs, -5 and 1"):
+        references(weighed | {"b-w1": Dose("b", "b-w1", 1.0, 1.0)})
+
+
+def test_a_reference_that_was_never_measured_is_not_replaced_by_another() -> None:
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    third = averages[averages["arm"].str.startswith("cosine")]
+    third = third.assign(arm=third["arm"].str.replace("cosine", "other"))
+    known = doses() | {f"other-x{w:g}": Dose("other", f"other-x{w:g}", w, 1.0) for w in WEIGHTS}
+    assert not at_equal(pd.concat([averages, third]), known, **OPTIONS).empty
+    without = averages[~averages["arm"].isin(["entropy-x1", "entropy-x10"])]
+    assert at_equal(pd.concat([without, third]), known, **OPTIONS).empty
 
 
 def test_the_dose_of_a_run() -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from ruamel.yaml import YAML
 
+from finished_runs import write_metrics, write_run
 from pipeline_project import Finished, Project, written
 
 WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
@@ -17,8 +19,7 @@ def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project")
     for old, new in (
         ("fusion: []", "fusion: [additive]"),
-        ("penalty: []", "penalty: [none, selected]"),
-        ("    seeds: []", "    seeds: [0]"),
+        ("penalty: []\n    seeds: []", "penalty: [none, selected]\n    seeds: [0]"),
         ("watch: null", WATCH),
     ):
         project.edit("params.yaml", old, new)
@@ -88,3 +89,64 @@ def test_runs_that_are_missing_are_named(charted: Project, tmp_path: Path) -> No
     project = charted.copy(tmp_path / "project")
     project.run("rm", "-rf", str(project.folder / "models/isotropy/additive-none"))
     assert "models/isotropy/additive-none/seed-0" in project.isoscope("chart", "isotropy", code=2).err
+
+
+def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
+    finished: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Runs as training leaves them, but for their numbers: of a penalty that costs twice what the other does."""
+    project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project")
+    for old, new in (
+        ("penalty: [selected, all, random_k]", "penalty: [selected, all]"),
+        ("weight: [w0, w1, w10, w100, w1000]", "weight: [w0, w1, w10]"),
+        ("fraction: [whole]", "fraction: [tenth, whole]"),
+    ):
+        project.edit("params.yaml", old, new)
+    params = project.text("params.yaml")
+    begin = params.index("seeds: []", params.index("  sweep:"))
+    (project.folder / "params.yaml").write_text(params[:begin] + "seeds: [0, 1, 2]" + params[begin + 9 :], "utf-8")
+    for penalty, cost in (("selected", 0.1), ("all", 0.2)):
+        for place, weight in enumerate((0.0, 1.0, 10.0)):
+            for fraction, share in (("tenth", 0.1), ("whole", 1.0)):
+                for seed in range(3):
+                    swept_run(project, penalty, weight, fraction, share, seed, a_1=0.9 - 0.2 * place, cost=cost)
+    project.isoscope("chart", "sweep")
+    folder = project.folder / "reports/sweep"
+    equal = pd.read_parquet(folder / "chart/equal.parquet")
+    whole = equal[equal["reference"] == "additive-selected-whole"]
+    assert set(whole["arm"]) == {"additive-all-whole"}
+    assert set(equal["reference"]) == {"additive-selected-whole", "additive-selected-tenth"}
+    at_a_1 = whole[whole["figure"].str.startswith("validation/accuracy where validation/a_1 is")]
+    assert at_a_1["difference"].tolist() == pytest.approx([-0.1 * (0.9 - a_1) for a_1 in (0.6, 0.7, 0.8)], abs=2e-3)
+    table = pd.read_parquet(folder / "chart/differences.parquet")
+    assert set(table["arm"] + table["reference"].str[-len("w0-whole") :].str[:2]) == {
+        f"additive-{penalty}-{weight}-{share}w0"
+        for penalty in ("selected", "all")
+        for weight in ("w1", "w10")
+        for share in ("tenth", "whole")
+    }
+    assert {"fractions", "trade-a_1"} <= {path.stem for path in (folder / "charts").glob("*.svg")}
+
+
+def swept_run(
+    project: Project, penalty: str, weight: float, fraction: str, share: float, seed: int, *, a_1: float, cost: float
+) -> None:
+    """A finished run on disk: accuracy falls by `cost` times what a_1 does."""
+    axes = {"fusion": "additive", "penalty": penalty, "weight": f"w{weight:g}", "fraction": fraction}
+    arm = "-".join(axes.values())
+    folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny")
+    text = (folder / "config.yaml").read_text("utf-8")
+    config = YAML(typ="safe").load(text)
+    config["axes"] = axes
+    config["params"] |= {"penalty": {"kind": "persistent_entropy", "weight": weight}}
+    config["params"]["model"] = {"encoder": {"kind": "scratch"}, "fusion": {"kind": "additive"}}
+    config["params"]["training"] = {"fraction": share, "batch_size": 64, "epochs": 10}
+    with (folder / "config.yaml").open("w", encoding="utf-8") as file:
+        YAML(typ="safe").dump(config, file)
+    own = 1e-3 * seed
+    figures = {"a_1": a_1, "a_1_centred": a_1, "accuracy": 0.8 + 0.1 * share - cost * (0.9 - a_1) + own}
+    lines = [
+        {"name": f"validation/{name}", "value": value, "step": 10, "epoch": None} for name, value in figures.items()
+    ]
+    lines.append({"name": "step/penalty_gradient_norm", "value": 0.01 * weight, "step": 10, "epoch": None})
+    write_metrics(folder, lines)

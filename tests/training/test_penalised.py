@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.loop import DivergedError, InterruptedRunError
@@ -34,6 +34,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "isoscore": {"kind": "isoscore", "zeta": 0.2, "reference": 40, **BASE},
 }
 WATCH = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
+
+
+class Called(TorchDispatchMode):
+    """Names of all tensor operations, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 def weights(loop: Any) -> dict[str, torch.Tensor]:
@@ -169,12 +181,12 @@ def test_a_trained_model_holds_nothing_of_its_penalty(tmp_path: Path, family: st
         loop.fit()
         model = loop.raw_model.eval()
         ids = torch.arange(5, 15).reshape(2, 5)
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        with torch.no_grad(), Called() as called:
             model(input_ids=ids, attention_mask=torch.ones_like(ids))
-        counts.append(counter.get_flop_counts())
+        counts.append(called.names)
         tensors.append({key: (value.shape, value.dtype) for key, value in model.state_dict().items()})
     assert counts[0] == counts[1]
-    assert counts[0]["Global"]
+    assert len(counts[0]) > 20
     assert tensors[0] == tensors[1]
 
 

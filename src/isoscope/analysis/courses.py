@@ -1,6 +1,6 @@
 """What a study's arms come to at the end of training: figures averaged over their last updates or evaluations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from isoscope.analysis.differences import differences
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
 GROUPS = ("step/", "validation/", "posthoc/")
-"""Of each update, of each evaluation of the validation split, and of maps laid on its representations at the end."""
+"""Of each update, of each evaluation of the validation split, and of maps laid on the test split at the end."""
 
 
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
@@ -26,9 +26,11 @@ def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def compared(averages: pd.DataFrame, figures: Sequence[str], *, confidence: float, power: float) -> pd.DataFrame:
-    """Differences of the arms from the first one in these figures, where they were taken; see `differences`."""
+def compared(
+    averages: pd.DataFrame, figures: Sequence[str], *, against: Mapping[str, str], confidence: float, power: float
+) -> pd.DataFrame:
+    """Differences of the arms from their references in these figures, where they were taken; see `differences`."""
     shown = averages[averages["figure"].isin(figures)]
     order = {figure: place for place, figure in enumerate(figures)}
-    found = differences(shown, confidence=confidence, power=power)
+    found = differences(shown, against=against, confidence=confidence, power=power)
     return found.sort_values("figure", key=lambda column: column.map(order), kind="stable", ignore_index=True)

@@ -56,20 +56,30 @@ CALLED = {
 }
 
 
-def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd.DataFrame:
-    """Each arm's figures less the first arm's over the seeds both have: mean, paired-t interval, p, what is detectable.
+WHERE = " where "
+"""Parts a metric from the circumstances that a figure of it is taken under."""
 
-    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, low, high, p, p_holm, detectable. p is
-    corrected by Holm over the arms of a figure, which are a family (a task and a metric). Fewer than three seeds give
-    no interval, one arm alone gives no rows.
+
+def differences(
+    figures: pd.DataFrame, *, confidence: float, power: float, against: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Each arm's figures less its reference's over the seeds both have: mean, paired-t interval, p, what is detectable.
+
+    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, low, high, p, p_holm, detectable.
+    `against`: arm → reference (None: the first arm, for all); one that is its own has no rows, nor one whose reference
+    was not measured. p is corrected by Holm over a family, a task and a metric: over all arms of a figure, and all
+    circumstances (`WHERE`) of a metric. Fewer than three seeds give no interval.
     """
-    first = figures["arm"].iloc[0]
+    against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
     wide = figures.pivot_table(index="figure", columns=["arm", "seed"], values="value", sort=False)
     rows = []
     for figure, values in wide.iterrows():
         for arm in dict.fromkeys(figures["arm"]):
-            pairs = pd.concat([values.get(first), values.get(arm)], axis=1, keys=["reference", "arm"]).dropna()
-            if arm == first or pairs.empty:
+            first = against[arm]
+            if arm == first or first not in values:
+                continue
+            pairs = pd.concat([values[first], values[arm]], axis=1, keys=["reference", "arm"]).dropna()
+            if pairs.empty:
                 continue
             test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence)
             effect = minimum_detectable_effect(test.n, confidence=confidence, power=power) if test.n > 2 else np.nan
@@ -89,6 +99,7 @@ def differences(figures: pd.DataFrame, *, confidence: float, power: float) -> pd
                 }
             )
     found = pd.DataFrame(rows, columns=COLUMNS)
-    for _, family in found[found["p"].notna()].groupby("figure", sort=False):
+    metric = found["figure"].map(lambda figure: figure.partition(WHERE)[0])
+    for _, family in found[found["p"].notna()].groupby(metric, sort=False):
         found.loc[family.index, "p_holm"] = holm(family["p"].tolist())
     return found

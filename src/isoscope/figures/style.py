@@ -74,8 +74,9 @@ def style() -> Iterator[None]:
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the arm in this place."""
-    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[index % len(ARM_MARKERS)]
+    """Colour and marker of the arm in this place: another pair for each until all pairs are used."""
+    again = index // len(ARM_COLOURS)
+    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
 
 
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:

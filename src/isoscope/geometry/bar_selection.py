@@ -143,7 +143,7 @@ def relative_entropy(bars: Array) -> Array:
     log_neutral = weighed / xp.where(inside, rest, 1.0)
     total = rest + place * xp.exp(log_neutral)
     entropy = xp.log(xp.where(inside, total, 1.0)) - log_neutral
-    size = xp.where(count > 0, count, 1) * 1.0
+    size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # of counts torch makes float32
     missing = xp.log(size) - entropy[..., :1]
     gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
     features = gains & inside[..., 1:] & (missing > _EQUAL)

@@ -94,8 +94,9 @@ def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:
 def normalised(entropy: Array, kept: Array) -> Array:
     """`H / ln k`, in [0, 1], of entropies `[B]` and how many bars each is of; 1 for a single bar, 0 for none."""
     xp = library(entropy)
-    most = xp.log(xp.where(kept > 1, kept, 2) * 1.0)
-    return xp.where(kept > 1, entropy / most, (kept == 1) * 1.0)
+    one = xp.ones_like(entropy)  # torch would make float32 of counts
+    most = xp.log(xp.where(kept > 1, kept, 2) * one)
+    return xp.where(kept > 1, entropy / most, (kept == 1) * one)
 
 
 def numbers(values: Tensor) -> Array:
@@ -106,6 +107,7 @@ def numbers(values: Tensor) -> Array:
 
 def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None) -> Array:
     """Which bars of each barcode `[B, m]` a rule keeps; `random-k` draws by `generator`. See `bar_selection.kept`."""
+    lengths = lengths.detach() if isinstance(lengths, Tensor) else lengths
     draws = None
     if rule == "random-k":
         drawn = torch.rand(tuple(lengths.shape), generator=generator, dtype=torch.float64)

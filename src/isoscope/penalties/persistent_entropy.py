@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from isoscope.geometry.bar_selection import Selection
+from isoscope.geometry.bar_selection import Selection, library
 from isoscope.geometry.barcodes import entropy_and_slope, normalised, numbers, of_lengths, select
 from isoscope.geometry.spanning_trees import minimum_spanning_trees
 from isoscope.penalties.clouds import clouds
@@ -69,7 +69,8 @@ class PersistentEntropy(nn.Module):
         value, slope = -entropy.sum(), -slope
         if self.in_cluster:
             dropped = longer & ~kept
-            share = dropped / dropped.sum(-1).clip(1)[..., None]
+            xp = library(lengths)
+            share = xp.where(dropped, xp.ones_like(lengths), 0.0) / dropped.sum(-1).clip(1)[..., None]
             value, slope = value + self.in_cluster * (share * lengths).sum(), slope + self.in_cluster * share
         count = kept.sum(-1)
         return PersistentEntropyTerms(

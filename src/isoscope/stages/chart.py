@@ -10,7 +10,7 @@ import pandas as pd
 from isoscope import paths
 from isoscope.analysis.courses import averages, compared
 from isoscope.analysis.curves import curves
-from isoscope.analysis.doses import Dose, at_equal, dose
+from isoscope.analysis.doses import Dose, at_equal, dose, references
 from isoscope.analysis.outputs import CONFIG, METRICS
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.reproduction import FILE, Known, published, reproduction
@@ -59,7 +59,7 @@ PENALTY = {
 POSTHOC = [
     f"posthoc/{laid}/{figure}"
     for laid in ("untouched", "all_but_the_top", "whitened")
-    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "neighbour_accuracy")
+    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 ]
 FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
@@ -85,8 +85,10 @@ def chart(
     if missing:
         raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
     known = {arm: _published(of_arm, reproduced.tolerance) for arm, of_arm in folders.items() if of_arm}
-    doses = {arm: dose(read_yaml(of_arm[0], CONFIG)) for arm, of_arm in folders.items() if of_arm}
-    run = Run(project, _identity(analysis, reproduced, known, study, name, outputs, project))
+    doses = {arm: _dose(of_arm) for arm, of_arm in folders.items() if of_arm}
+    against = references(doses)
+    of_runs = {"published": known, "doses": doses}
+    run = Run(project, _identity(analysis, reproduced, of_runs, study, name, outputs, project))
     target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=None, precision="fp64")
@@ -98,7 +100,7 @@ def chart(
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             write_parquet(means, fresh / "averages.parquet")
             if len(folders) > 1 and len(means):
-                write_parquet(compared(means, figures, **options), fresh / "differences.parquet")
+                write_parquet(compared(means, figures, against=against, **options), fresh / "differences.parquet")
                 equal = at_equal(means, doses, anisotropy=list(TRADED), force=FORCE, metrics=list(TASK), **options)
                 if len(equal):
                     write_parquet(equal, fresh / "equal.parquet")
@@ -143,6 +145,14 @@ def _per_class(points: pd.DataFrame) -> dict[str, str]:
     return {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
 
 
+def _dose(outputs: list[Path]) -> Dose:
+    """That of an arm's runs. Raises `InputError` where they were trained with different ones."""
+    found = {dose(read_yaml(output, CONFIG)) for output in outputs}
+    if len(found) > 1:
+        raise InputError(f"{outputs[0].parent}: seeds with different weights or shares of train; run: isoscope repro")
+    return found.pop()
+
+
 def _published(outputs: list[Path], tolerance: float) -> dict[str, Known] | str:
     """What an arm's runs are held against, by what they were trained with, whatever params.yaml says now."""
     found = [published(read_yaml(output, CONFIG), tolerance=tolerance) for output in outputs]
@@ -152,7 +162,7 @@ def _published(outputs: list[Path], tolerance: float) -> dict[str, Known] | str:
 def _identity(
     analysis: Analysis,
     reproduced: Reproduction,
-    known: Mapping[str, Mapping[str, Known] | str],
+    of_runs: Mapping[str, Any],
     study: Study,
     name: str,
     outputs: list[Path],
@@ -167,7 +177,7 @@ def _identity(
         seed=None,
         task=study.task,
         axes={},
-        params=params | {"reproduction": reproduced.model_dump(mode="json"), "published": known},
+        params=params | {"reproduction": reproduced.model_dump(mode="json"), **of_runs},
         inputs=read,
         input_paths=read,
         plugins={},

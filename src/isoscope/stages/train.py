@@ -35,7 +35,7 @@ from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
 from isoscope.training.penalised import penalised
-from isoscope.training.posthoc import posthoc
+from isoscope.training.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -114,7 +114,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         ) from None
     finally:
         display.close()
-    _score(loop, splits, fitted.epoch, run.work)
+    _score(loop, splits["test"], fitted.epoch, run.work)
     assert loop.points is not None
     loop.points.flush()
     _list_checkpoints(run, loop, output)
@@ -132,8 +132,7 @@ def _assist(work: Job, stop: StopSignal) -> None:
         loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
-    loop.scorer.evaluate(splits["test"])
-    posthoc(loop.scorer, splits["train"])
+    loop.scorer.evaluate(splits["test"], loop.scorer.place)
 
 
 def _loop(
@@ -215,14 +214,14 @@ def _check_tables(config: Any, splits: Mapping[str, Encoded]) -> None:
             )
 
 
-def _score(loop: Loop, splits: Mapping[str, Encoded], epoch: int, work: Path) -> None:
-    """Touch the test split once: figures of the chosen epoch, and a prediction per row; and maps after the fact."""
-    test = splits["test"]
-    result = loop.scorer.evaluate(test)
+def _score(loop: Loop, test: Encoded, epoch: int, work: Path) -> None:
+    """Touch the test split once: figures of the chosen epoch, a prediction per row, and maps after the fact."""
+    result = loop.scorer.evaluate(test, loop.scorer.place)
     for name, value in result.sums.figures().items():
         loop.point(f"test/{name}", value, epoch)
-    for name, value in posthoc(loop.scorer, splits["train"]).items():
-        loop.point(f"posthoc/{name}", value, epoch)
+    if result.points is not None:
+        for name, value in posthoc_figures(result.points, test.labels).items():
+            loop.point(f"posthoc/{name}", value, epoch)
     loop.point("training/best_epoch", float(epoch), None)
     columns: dict[str, Any] = {
         "row": np.arange(len(test.labels), dtype=np.int64),

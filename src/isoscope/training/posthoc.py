@@ -1,55 +1,52 @@
-"""Isotropy after the fact: what maps fitted on a trained model's representations do, with nothing trained again."""
+"""Isotropy after the fact: what maps of a trained model's representations do, with nothing trained again."""
 
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.corpora.batches import drawn_rows
-from isoscope.corpora.tokens import Encoded
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.postprocessing import all_but_the_top, whiten
+from isoscope.metrics.classification import SCORES, confusion_matrix
 from isoscope.training.anisotropy import batch_figures
-from isoscope.training.evaluation import Place
-from isoscope.training.scoring import Scorer
 
-FITTED_ON = 2000
-"""Training sentences at most that maps and readers are fitted on."""
 NEIGHBOURS = 10
 PER_DIRECTION = 4
-"""Sentences that a whitened direction needs at least."""
+"""Points that a whitened direction needs at least."""
+Halves = tuple[Floats, Ints, Floats, Ints]
 
 
-def posthoc(scorer: Scorer, train: Encoded) -> dict[str, float]:
-    """`posthoc_figures` of the validation split under the model as it is, fitted on a sample of `train`.
+def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
+    """Figures `map/…` of a cloud `[n, d]` untouched and under maps fitted on one half of it and laid on the other.
 
-    Only of a run that watches anisotropy; every process of a run takes part.
+    Maps: `all_but_the_top` without d/100 directions, `whitened` in as many as vary and have 4 points each. Figures:
+    shares `a_1` … as of any cloud, and accuracy, F1 and Matthews of two probes that learn the classes on the one half
+    and are asked on the other: `ridge_…`, a linear one, which all but sees through such maps, and `neighbour_…`, the
+    vote of the 10 points of largest cosine, which is what isotropy is said to help. Means of both ways round, with `n`
+    points of a half, whitened `directions`, and `chance`, the largest class's share. Halves are drawn within classes.
+    Nothing of a cloud that is no number, or in which a class has one point.
     """
-    if scorer.watch is None:
+    cloud = np.asarray(points, dtype=np.float64)
+    counts = np.bincount(labels)
+    if not np.isfinite(cloud).all() or (counts == 1).any():
         return {}
-    place = Place(scorer.watch.layer, scorer.watch.vectors)
-    known = train.take(drawn_rows(len(train.labels), FITTED_ON))
-    reference, points = (scorer.evaluate(split, place).points for split in (known, scorer.validation))
-    assert reference is not None
-    assert points is not None
-    return posthoc_figures(reference, known.labels, points, scorer.validation.labels)
+    half = np.zeros(len(cloud), bool)
+    random = np.random.default_rng(0)
+    for one in np.flatnonzero(counts):
+        rows = random.permutation(np.flatnonzero(labels == one))
+        half[rows[: len(rows) // 2]] = True
+    ways = [_figures(cloud[a], labels[a], cloud[~a], labels[~a]) for a in (half, ~half)]
+    shared = [name for name in ways[0] if name in ways[1]]
+    return {name: float(np.mean([way[name] for way in ways])) for name in shared} | {
+        "chance": float(counts.max() / len(cloud))
+    }
 
 
-def posthoc_figures(reference: npt.ArrayLike, known: Ints, points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
-    """Figures `map/…` of `points` `[n, d]` untouched and under each map fitted on `reference` `[m, d]`.
-
-    Maps: `all_but_the_top` without d/100 directions, `whitened` in min(d, m/4) of them. Figures: shares `a_1` … as of
-    any cloud; accuracy of two readers that are taught the `known` labels of the mapped reference: `ridge_accuracy`, a
-    linear one, which all but sees through such maps, and `neighbour_accuracy`, the vote of the 10 points of largest
-    cosine, which is what isotropy is said to help. Nothing of a cloud that is no number.
-    """
-    before, after = (np.asarray(cloud, dtype=np.float64) for cloud in (reference, points))
-    if not (np.isfinite(before).all() and np.isfinite(after).all()):
-        return {}
+def _figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
     figures: dict[str, float] = {}
-    for name, (taught, asked) in _mapped(before, after).items():
-        figures |= {f"{name}/{figure}": value for figure, value in batch_figures(asked).items()}
-        figures |= {f"{name}/{figure}": value for figure, value in _read(taught, known, asked, labels).items()}
+    for name, (taught, asked) in _mapped(reference, points).items():
+        found = batch_figures(asked) | {"directions": float(asked.shape[1])} | _probed(taught, known, asked, labels)
+        figures |= {f"{name}/{figure}": value for figure, value in found.items()}
     return figures
 
 
@@ -71,15 +68,18 @@ def _both(
     return laid(reference, reference, components), laid(points, reference, components)
 
 
-def _read(taught: Floats, known: Ints, asked: Floats, labels: Ints) -> dict[str, float]:
+def _probed(taught: Floats, known: Ints, asked: Floats, labels: Ints) -> dict[str, float]:
     # A second, which runs that watch nothing need not wait
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.neighbors import KNeighborsClassifier
 
     scale = float(np.sqrt((taught**2).mean())) or 1.0
-    ridge = RidgeClassifierCV(alphas=np.logspace(-1, 5, 7))
-    near = KNeighborsClassifier(min(NEIGHBOURS, len(taught)), metric="cosine")
-    return {
-        "ridge_accuracy": float(ridge.fit(taught / scale, known).score(asked / scale, labels)),
-        "neighbour_accuracy": float(near.fit(taught, known).score(asked, labels)),
-    }
+    found: dict[str, float] = {}
+    for name, probe in (
+        ("ridge", RidgeClassifierCV(alphas=np.logspace(-1, 5, 7))),
+        ("neighbour", KNeighborsClassifier(min(NEIGHBOURS, len(taught)), metric="cosine")),
+    ):
+        said = probe.fit(taught / scale, known).predict(asked / scale)
+        table = confusion_matrix(labels, said, int(max(known.max(), labels.max())) + 1)
+        found |= {f"{name}_{metric}": score(table) for metric, score in SCORES.items()}
+    return found

@@ -45,12 +45,16 @@ class Scorer:
             place=place,
         )
 
+    @property
+    def place(self) -> Place | None:
+        """What is watched, if anything is."""
+        return None if self.watch is None else Place(self.watch.layer, self.watch.vectors)
+
     def validate(self) -> dict[str, float]:
         """Figures of the validation split, and of the watched sample of it."""
-        if self.watch is None:
-            return self.evaluate(self.validation).sums.figures()
-        found = self.evaluate(self.validation, Place(self.watch.layer, self.watch.vectors))
-        assert found.points is not None
+        found = self.evaluate(self.validation, self.place)
+        if self.watch is None or found.points is None:
+            return found.sums.figures()
         points, labels = found.points[self.sample], self.validation.labels[self.sample]
         return found.sums.figures() | sample_figures(points, labels, clusters=self.watch.clusters)
 
