@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from ruamel.yaml import YAML
 
 from finished_runs import write_metrics, write_run
+from isoscope.config.tree import dump_yaml, read_yaml
 from pipeline_project import Finished, Project, written
 
 WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
@@ -135,14 +135,12 @@ def swept_run(
     axes = {"fusion": "additive", "penalty": penalty, "weight": f"w{weight:g}", "fraction": fraction}
     arm = "-".join(axes.values())
     folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny")
-    text = (folder / "config.yaml").read_text("utf-8")
-    config = YAML(typ="safe").load(text)
+    config = read_yaml(folder, Path("config.yaml"))
     config["axes"] = axes
     config["params"] |= {"penalty": {"kind": "persistent_entropy", "weight": weight}}
     config["params"]["model"] = {"encoder": {"kind": "scratch"}, "fusion": {"kind": "additive"}}
     config["params"]["training"] = {"fraction": share, "batch_size": 64, "epochs": 10}
-    with (folder / "config.yaml").open("w", encoding="utf-8") as file:
-        YAML(typ="safe").dump(config, file)
+    (folder / "config.yaml").write_text(dump_yaml(config), "utf-8")
     own = 1e-3 * seed
     figures = {"a_1": a_1, "a_1_centred": a_1, "accuracy": 0.8 + 0.1 * share - cost * (0.9 - a_1) + own}
     lines = [
