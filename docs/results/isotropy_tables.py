@@ -1,0 +1,102 @@
+"""The tables of isotropy.md, as Markdown; run it at the root of a project whose study `isotropy` was charted.
+
+Reads reports/isotropy/chart and the runs. Values are means of a run's last 30 % of updates or evaluations, then mean
+over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from isoscope.analysis.curves import curves
+from isoscope.analysis.statistics import paired_t
+
+CHART = Path("reports/isotropy/chart")
+SHOWN = {
+    "Task, validation": ["validation/accuracy", "validation/f1", "validation/matthews", "step/loss"],
+    "Batches of 64, dropout on": [f"step/a_{k}{kind}" for kind in ("", "_centred") for k in (1, 2, 3)],
+    "The validation sample, dropout off": [
+        f"validation/{figure}"
+        for figure in (
+            *("a_1", "a_1_centred", "a_1_within", "a_1_clustered", "between_share"),
+            *("normal_cosine", "normal_cosine_shuffled", "bar_mean", "bar_longest", "bar_evenness", "radius"),
+        )
+    ],
+    "The penalty": ["step/penalty", "step/penalty_gradient_norm"],
+}
+
+
+def interval(values: list[float]) -> str:
+    """Mean and t interval."""
+    test = paired_t(values, confidence=0.95)
+    return f"{test.mean:.3g}" + (f" [{test.interval.low:.3g}, {test.interval.high:.3g}]" if test.interval else "")
+
+
+def arms_by_figure(averages: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
+    """A table per group: an arm's mean, and its difference from the first where Holm's p is below .05 in bold."""
+    arms = list(dict.fromkeys(averages["arm"]))
+    found = differences.set_index(["figure", "arm"])
+    for title, figures in SHOWN.items():
+        yield f"\n**{title}**\n\n| | {' | '.join(arms)} |\n|---|{'---|' * len(arms)}"
+        for figure in figures:
+            cells = []
+            for arm in arms:
+                values = averages[(averages["arm"] == arm) & (averages["figure"] == figure)]["value"].tolist()
+                cell = interval(values) if values else "–"
+                if (figure, arm) in found.index:
+                    row = found.loc[(figure, arm)]
+                    mark = "**" if row["p_holm"] < 0.05 else ""
+                    cell += f"; {mark}{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]{mark}"
+                cells.append(cell)
+            yield f"| `{figure}` | {' | '.join(cells)} |"
+
+
+def questions(runs: list[Path]) -> Iterator[str]:
+    """How many bars were kept at each update, and what share of H's maximum they had."""
+    points = curves(runs)
+    for arm, rows in points.groupby("arm", sort=False):
+        kept = rows[rows["metric"].str.startswith("step/kept/")]["value"].to_numpy()
+        if not len(kept):
+            continue
+        norm, even = (
+            rows[rows["metric"].str.startswith(f"step/{name}")]["value"].to_numpy()
+            for name in ("penalty_gradient_norm", "normalised/")
+        )
+        counts = {int(k): float((kept == k).mean()) for k in np.unique(kept)} if kept.max() < 12 else {}
+        yield (
+            f"\n{arm}: kept bars per class and update: median {np.median(kept):.0f}, 90 % in "
+            f"{np.quantile(kept, 0.05):.0f} to {np.quantile(kept, 0.95):.0f}; "
+            + ", ".join(f"{k}: {share:.0%}" for k, share in counts.items())
+            + f". H / ln k: median {np.median(even):.4f}, least {even.min():.4f}. Gradient norm: first update "
+            f"{norm[0]:.4f}, median {np.median(norm):.4f}, largest {norm.max():.4f}."
+        )
+    for metric in ("a_1_centred", "a_1_within", "between_share", "normal_cosine", "normal_cosine_shuffled"):
+        rows = points[points["metric"] == f"validation/{metric}"]
+        ends = [
+            rows.loc[rows.groupby(["arm", "seed"])["step"].agg(which), ["arm", "value"]]
+            for which in ("idxmin", "idxmax")
+        ]
+        shown = (one.groupby("arm", sort=False)["value"].mean() for one in ends)
+        yield f"\n`{metric}` before → after: " + ", ".join(
+            f"{arm} {a:.3f} → {b:.3f}" for arm, a, b in pd.concat(shown, axis=1).itertuples()
+        )
+
+
+def main() -> None:
+    """Print everything."""
+    averages, differences = (pd.read_parquet(CHART / f"{name}.parquet") for name in ("averages", "differences"))
+    print("\n".join(arms_by_figure(averages, differences)))
+    runs = sorted(Path("models/isotropy").glob("*/seed-*"), key=lambda run: list(averages["arm"]).index(run.parts[-2]))
+    print("\n".join(questions(runs)))
+    for metric, arms in json.loads(Path("reports/isotropy/metrics.json").read_text("utf-8")).items():
+        print(
+            f"\ntest {metric}: "
+            + ", ".join(f"{arm} {of['mean']:.3f} ± {of['sd'] or 0:.3f}" for arm, of in arms.items())
+        )
+
+
+if __name__ == "__main__":
+    main()
