@@ -204,7 +204,7 @@ def _of_measures(table: pd.DataFrame, causal: Collection[str]) -> list[str]:
     single = table[table["degenerate"]]
     for (checkpoint, vectors, note), part in single.groupby(["checkpoint", "vectors", "note"], sort=False):
         layers = ", ".join(map(str, sorted(part["layer"].unique())))
-        found.append(f"{checkpoint}, {vectors}, layer {layers}: {note}, so there is nothing to measure.")
+        found.append(f"{checkpoint}, {vectors}, layer {layers}: {note}, so nothing is measured of them there.")
     return found
 
 
