@@ -12,6 +12,7 @@ from isoscope.analysis.reproduction import (
     ALONE,
     FAIL,
     PASS,
+    TABLE_2,
     UNDERPOWERED,
     Cell,
     Known,
@@ -120,6 +121,8 @@ def test_what_was_written_is_read_and_shown(tmp_path: Path) -> None:
     text = as_text(found)
     assert "additive-selected  a_1" in text
     assert text.splitlines()[-1] == "1 pass"
+    assert TABLE_2 in text
+    assert TABLE_2 not in as_text(cells([0.51, 0.515, 0.52], "nothing was published"))
     assert "no runs" in as_text([])
 
 

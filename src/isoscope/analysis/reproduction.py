@@ -40,7 +40,8 @@ _TABLE_3 = {
     ),
 }
 """Table 3 of arXiv:2501.05502: shares of the batch's [CLS] matrix, raw and centred, by arm; means of five runs. Which
-triple is the raw one is inferred. Its Table 2, of the tasks' metrics, has never been readable."""
+triple is the raw one is inferred."""
+TABLE_2 = "The source's table of task metrics has never been readable: ours stand alone."
 BACKBONES = {
     "bert": ("google-bert/bert-base-uncased", "bert-base-uncased"),
     "roberta": ("FacebookAI/roberta-base", "roberta-base"),
@@ -166,4 +167,6 @@ def as_text(cells: Sequence[Cell]) -> str:
         found = f"{cell.mean:>6.3f}  {interval:>14}  {cell.verdict}: {cell.reason}"
         lines.append(f"{cell.arm:{width}}  {cell.figure:12} {known:>9}  {found}")
     counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (PASS, FAIL, UNDERPOWERED, ALONE)}
+    if any(cell.published is not None for cell in cells):
+        lines.append(TABLE_2)
     return "\n".join([*lines, ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.analysis.reproduction import FILE, Cell, read
+from isoscope.analysis.reproduction import FILE, TABLE_2, Cell, read
 from isoscope.errors import InputError
 from isoscope.paths import CHART, CHARTS
 from isoscope.report.inside import Drawing, without_nan
@@ -32,6 +32,11 @@ class Chart(NamedTuple):
     differences: list[dict[str, Any]]
     equal: list[dict[str, Any]]
     """Differences of penalties with weights of their own, at equal effect."""
+
+    @property
+    def table_2(self) -> str:
+        """What is to be said of the other published table, if there is one for this study."""
+        return TABLE_2 if any(cell.published is not None for cell in self.cells) else ""
 
 
 def read_chart(folder: Path, *, key: str) -> Chart | None:
