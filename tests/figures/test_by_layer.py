@@ -114,7 +114,7 @@ def test_layers_of_one_point_keep_their_place_on_the_axis() -> None:
 def test_figures_that_were_not_measured_have_no_panel() -> None:
     figure = geometry_by_layer(table(), ["self_sim", "two_nn_at_n", "avg_sim"], vectors="first")
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
-    assert titles == ["Intrinsic dimension (two neighbours), at equal n", "Mean cosine between sentences"]
+    assert titles == ["Intrinsic dimension (two neighbours), at equal n", "Mean cosine, points of different sentences"]
     with pytest.raises(ValueError, match="none of self_sim, mle was measured on 'first'"):
         geometry_by_layer(table(), ["self_sim", "mle"], vectors="first")
     with pytest.raises(ValueError, match="measured on 'words'"):

@@ -95,7 +95,7 @@ def test_no_triangle_touches_the_title_above(geometry: Table, layers: int) -> No
 def test_the_colour_bar_says_what_noise_gives(geometry: Table) -> None:
     table = geometry()
     label = layer_by_snapshot(table, "avg_sim").axes[-1].get_xlabel()
-    assert label == "Mean cosine between sentences\nisotropic noise: 0.250 (n = 40, d = 8)"
+    assert label == "Mean cosine, points of different sentences\nisotropic noise: 0.250 (n = 40, d = 8)"
     table.loc[table["arm"] == "conv2d", "baseline"] = 0.5
     assert "additive 0.250 (n = 40, d = 8); conv2d 0.500" in layer_by_snapshot(table, "avg_sim").axes[-1].get_xlabel()
 

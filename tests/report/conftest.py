@@ -75,6 +75,14 @@ def explored() -> dict[str, Any]:
 
 def differences() -> list[dict[str, Any]]:
     """Two figures of an arm against the first one; the second has too few seeds for an interval."""
-    row = {"figure": "avg_sim", "arm": "conv2d", "n": 3, "mean_reference": 0.5, "mean": 0.75, "difference": 0.25}
+    row = {
+        "figure": "avg_sim",
+        "reference": "additive",
+        "arm": "conv2d",
+        "n": 3,
+        "mean_reference": 0.5,
+        "mean": 0.75,
+        "difference": 0.25,
+    }
     few = {"figure": "effective_rank", "n": 2, "low": None, "high": None, "p_holm": None, "detectable": nan}
     return [row | {"low": 0.125, "high": 0.375, "p_holm": 0.04, "detectable": 0.2}, row | few]

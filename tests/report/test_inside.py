@@ -45,8 +45,8 @@ def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, materia
     table = page.partition("Differences inside, at the chosen epoch")[2].partition("</table>")[0]
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[2:]]
     assert cells == [
-        ["avg sim", "conv2d", "3", "0.5", "0.75", "+0.25", "[0.125, 0.375]", "0.04", "0.2"],
-        ["effective rank", "conv2d", "2", "0.5", "0.75", "+0.25", "–", "–", "–"],
+        ["avg sim", "conv2d", "3", "additive", "0.5", "0.75", "+0.25", "[0.125, 0.375]", "0.04", "0.2"],
+        ["effective rank", "conv2d", "2", "additive", "0.5", "0.75", "+0.25", "–", "–", "–"],
     ]
 
 
@@ -59,7 +59,7 @@ def test_pictures_follow_the_order_of_the_captions(inside: Inside) -> None:
 @pytest.mark.parametrize(
     "name, caption",
     [
-        ("layers-avg_sim-first", "Mean cosine between sentences, of [CLS], by layer"),
+        ("layers-avg_sim-first", "Mean cosine, points of different sentences, of [CLS], by layer"),
         ("layers-self_sim-words", "Mean cosine of a word with itself in other sentences, of sampled words, by layer"),
         ("layers-mean_norm-last", "Mean norm, of the last token, by layer"),
         ("dynamics-conv2d-k5", "Feature dynamics of conv2d-k5:"),
