@@ -43,6 +43,7 @@ class Configuration:
         raw: Tree | None = None,
     ) -> None:
         self.folder = folder
+        self._overlays: dict[Path, Tree] = {}
         self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
         self.overrides = [parse_override(one) for text in overrides for one in split_overrides(text)]
         unused = self._apply_to_root()
@@ -121,7 +122,7 @@ class Configuration:
         origin = Origin(tree, str(paths.PARAMS))
         for axis, value in choices:
             file = paths.overlay(axis, value)
-            overlay = read_yaml(self.folder, file)
+            overlay = self._overlay(file)
             for override in self._cell_overrides:
                 if override.file == str(file):
                     override.apply(overlay, str(file))
@@ -137,6 +138,12 @@ class Configuration:
                 override.apply(tree, OVERRIDE)
                 origin.lay(override.as_tree(), OVERRIDE)
         return tree, origin
+
+    def _overlay(self, file: Path) -> Tree:
+        """An overlay to be changed at will; each file is read once, however many arms share it."""
+        if file not in self._overlays:
+            self._overlays[file] = read_yaml(self.folder, file)
+        return copy.deepcopy(self._overlays[file])
 
     def _resolve(self, choices: Iterable[tuple[str, str]], kind: type[Cell], axes: dict[str, str]) -> Resolved:
         tree, origin = self._merged(choices)
