@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from isoscope.analysis.differences import WHERE, differences
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats
 
 FEWEST_WEIGHTS = 3
 """Of a family, below which there is nothing to read between."""
@@ -17,6 +17,7 @@ NOISE = 2.0
 cross by chance."""
 LEVELS = 3
 """Places at which families are compared, evenly within what all of them reach."""
+Floats = npt.NDArray[np.float64]
 COLUMNS = ["arm", "seed", "figure", "value"]
 
 
