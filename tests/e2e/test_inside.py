@@ -79,7 +79,7 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
-    idle = ["analyse-isotropy", "chart-isotropy"]  # of a study without seeds: its tables are empty
+    idle = [stage for stage in INSIDE if stage.startswith(("analyse-", "chart-"))]  # without seeds: empty tables
     assert sorted(ran) == sorted(
         [*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2], *idle]
     )
