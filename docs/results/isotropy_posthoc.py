@@ -55,8 +55,8 @@ def main() -> None:
             laid, _, figure = name.partition("/")
             rows.append((run.parts[-2], laid, figure, value))
     table = pd.DataFrame(rows, columns=["arm", "map", "figure", "value"])
+    print(f"chance {table[table['map'] == 'chance']['value'].mean():.3f}\n")
     print(f"| arm | map | {' | '.join(FIGURES)} |\n|---|---|{'---|' * len(FIGURES)}")
-    print(f"chance {table[table['map'] == 'chance']['value'].mean():.3f}")
     for (arm, laid), own in table[table["map"] != "chance"].groupby(["arm", "map"], sort=False):
         cells = []
         for figure in FIGURES:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from isoscope.analysis.courses import compared
 from isoscope.analysis.curves import curves
 from isoscope.analysis.statistics import paired_t
 
@@ -87,7 +88,12 @@ def questions(runs: list[Path]) -> Iterator[str]:
 
 def main() -> None:
     """Print everything."""
-    averages, differences = (pd.read_parquet(CHART / f"{name}.parquet") for name in ("averages", "differences"))
+    averages = pd.read_parquet(CHART / "averages.parquet")
+    figures = [figure for group in SHOWN.values() for figure in group]
+    against = dict.fromkeys(averages["arm"], averages["arm"].iloc[0])
+    differences = compared(averages, figures, against=against, confidence=0.95, power=0.8)
+    below = int((differences["p_holm"] < 0.05).sum())
+    print(f"{len(differences)} differences, {below} with p by Holm below .05")
     print("\n".join(arms_by_figure(averages, differences)))
     runs = sorted(Path("models/isotropy").glob("*/seed-*"), key=lambda run: list(averages["arm"]).index(run.parts[-2]))
     print("\n".join(questions(runs)))
