@@ -124,8 +124,9 @@ def _block(
     rest = xp.where(inside, whole[..., begin:end, None] - lengths[..., None, :end], 1.0)
     logs = xp.where(inside, weighed[..., begin:end, None] - products[..., None, :end], 0.0)
     total = rest + tried * xp.exp(logs / rest)
-    grows = xp.where((total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[:, 1:], 1, 0)
-    return xp.where(grows.sum(-1) > 0, grows.argmax(-1) + 1, (asked - 1).clip(0))
+    grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[:, 1:]
+    first = xp.where(grows, 1, 0).argmax(-1) + 1
+    return xp.where(grows.any(-1), first, (asked - 1).clip(0))
 
 
 def relative_entropy(bars: Array) -> Array:

@@ -62,7 +62,7 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     clouds, n, d = points.shape
     first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
     rows = points.reshape(clouds * n, d)
-    each = rows.index_select(0, first) - rows.index_select(0, second)
+    each = rows.index_select(0, first).sub_(rows.index_select(0, second))
     moves = lengths > 0
     if points.device.type == "cpu" and bool(moves.all()):  # to ask would make another device wait
         each *= (slope / lengths).to(points.dtype).flatten()[:, None]

@@ -28,4 +28,5 @@ def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: i
         raise ValueError(f"labels: {list(labels.shape)} for {len(points)} points")
     count = classes if classes is not None else int(labels.max()) + 1 if len(labels) else 0
     mask = labels == torch.arange(count, device=labels.device)[:, None]
-    return Clouds(points.expand(count, *points.shape), mask)
+    # Backward, an expansion is a sum, even over one; a new axis costs nothing.
+    return Clouds(points[None] if count == 1 else points.expand(count, *points.shape), mask)
