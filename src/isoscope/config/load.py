@@ -13,11 +13,13 @@ from isoscope.config.explain import explain, nearest
 from isoscope.config.model import FFT, Additive, Conv2d, Model
 from isoscope.config.penalty import PENALTIES
 from isoscope.config.project import Cell, Root, Study
+from isoscope.config.search import corners
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 
 CELL_SECTIONS = tuple(Cell.model_fields)
 OVERRIDE = "-S"
+SEARCHED = f"{paths.PARAMS}: search.space"
 
 
 class Resolved(NamedTuple):
@@ -115,6 +117,26 @@ class Configuration:
         tree, origin = self._merged([("task", task)], ("data",))
         return validate(only_data, {"data": tree.get("data", {})}, origin).data
 
+    def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> Resolved:
+        """The typed parameters of an arm of a study with choices laid over it.
+
+        `chosen`: axis → overlay, in place of the arm's own or beside them; dotted name → value. `settings`: overlays
+        beside the study's. A name that does not exist under the overlays chosen is refused.
+        """
+        below = self.study(study)
+        before = {"-".join(axes.values()): axes for axes in self.arms(study)}
+        if arm not in before:
+            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, before)}")
+        axes = before[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
+        for axis, value in axes.items():
+            if not (self.folder / paths.overlay(axis, value)).is_file():
+                known = sorted(path.stem for path in (self.folder / paths.VARIANTS / axis).glob("*.yaml"))
+                raise InputError(f"{paths.overlay(axis, value)}: no such overlay{nearest(value, known)}")
+        shared = [("settings", one) for one in (*below.settings, *settings)]
+        choices = [("task", below.task), *shared, *axes.items()]
+        values = [Override(None, name, value) for name, value in chosen.items() if "." in name]
+        return self._resolve(choices, self._cell_type, axes, values)
+
     def _merged(
         self, choices: Iterable[tuple[str, str]], sections: tuple[str, ...] = CELL_SECTIONS
     ) -> tuple[Tree, Origin]:
@@ -145,8 +167,17 @@ class Configuration:
             self._overlays[file] = read_yaml(self.folder, file)
         return copy.deepcopy(self._overlays[file])
 
-    def _resolve(self, choices: Iterable[tuple[str, str]], kind: type[Cell], axes: dict[str, str]) -> Resolved:
+    def _resolve(
+        self,
+        choices: Iterable[tuple[str, str]],
+        kind: type[Cell],
+        axes: dict[str, str],
+        values: Iterable[Override] = (),
+    ) -> Resolved:
         tree, origin = self._merged(choices)
+        for value in values:
+            value.apply(tree, SEARCHED)
+            origin.lay(value.as_tree(), SEARCHED)
         return Resolved(validate(kind, tree, origin), tree, axes)
 
     def cells(self, study: str) -> dict[str, Resolved]:
@@ -178,7 +209,19 @@ class Configuration:
         cells = [(name, "-".join(axes.values())) for name in run for axes in self.arms(name)]
         for name, arm in cells:
             self.cell(name, arm)
+        self.check_search()
         return len(self.root.tasks) + len(cells)
+
+    def check_search(self) -> None:
+        """Resolve every corner of the space that is searched, so that no trial can meet a name that does not exist."""
+        search = self.root.search
+        if search is None:
+            return
+        for chosen in corners(search):
+            cell = self.laid(search.study, search.arm, chosen, search.settings).cell
+            if cell.training.keep != "best":
+                cure = "a search keeps no more; set it to best"
+                raise InputError(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
 
 
 def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:

@@ -9,6 +9,7 @@ from isoscope.config.data import Data
 from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
 from isoscope.config.penalty import Built
+from isoscope.config.search import Search
 from isoscope.config.training import Training
 
 
@@ -71,6 +72,8 @@ class Root(Section):
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; the task of every study that has seeds must be among them."""
     studies: dict[Name, Study]
+    search: Search | None
+    """What `isoscope search` does; null: nothing is searched."""
     extraction: Extraction
     measures: Measures
     analysis: Analysis

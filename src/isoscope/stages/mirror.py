@@ -43,6 +43,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
             records.append(record)
         elif digest in outputs:
             records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
+    records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
     sent = mirror(project.state, uri=uri, records=records)
     failed = [one for one in sent if one.error]
     if failed:

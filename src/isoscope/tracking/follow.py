@@ -37,6 +37,11 @@ class _Followed:
             self.mirror = None
 
 
+def _below(item: _Followed) -> bool:
+    """Whether a run is shown below another, which MLflow must have first."""
+    return item.tail.record.run is not None and item.tail.record.run.parent is not None
+
+
 class Follower:
     """All records of a folder, or those of `digests`, and the MLflow they go to.
 
@@ -66,7 +71,7 @@ class Follower:
 
     def send(self, deadline: float) -> None:
         """Send all that is new; a refused record does not hold up the others. Raises `UnreachableError`."""
-        for item in self.followed.values():
+        for item in sorted(self.followed.values(), key=_below):
             if not item.unsent:
                 continue
             try:

@@ -13,7 +13,9 @@ DIFF = "diff.patch"
 
 
 class Run(NamedTuple):
-    """What the run is. `params` by dotted name, `inputs` path → md5; `t`, here and below, in Unix milliseconds."""
+    """What the run is. `params` by dotted name, `inputs` path → md5; `parent`: digest of the run it is shown below;
+    `tags`: further ones; `t`, here and below, in Unix milliseconds.
+    """
 
     t: int
     digest: str
@@ -26,6 +28,8 @@ class Run(NamedTuple):
     params: Mapping[str, Any] = {}
     inputs: Mapping[str, str] = {}
     code: str | None = None
+    parent: str | None = None
+    tags: Mapping[str, str] = {}
 
 
 class Attempt(NamedTuple):

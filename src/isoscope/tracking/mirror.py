@@ -75,7 +75,7 @@ class Mirror:
         sent.run_id = present.run_id
         yield "opening the run"
         yield from self._send_params(present, run, sent)
-        yield from self._send_tags(present, plan.tags(record, run), sent)
+        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), sent)
         lacking = [item for item in plan.inputs(record) if (item.name, item.digest) not in present.inputs]
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
@@ -114,6 +114,16 @@ class Mirror:
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             self._steps[metric] = self.server.steps(present.run_id, metric)
         return present
+
+    def _below(self, run: Run) -> dict[str, str]:
+        """The tag that shows a run below its parent, where MLflow has that."""
+        if run.parent is None:
+            return {}
+        if run.parent not in self.server.parents:
+            found = self.server.find(self._experiment, run.parent)
+            self.server.parents |= {run.parent: item.run_id for item in found[:1]}
+        known = self.server.parents.get(run.parent)
+        return {} if known is None else {"mlflow.parentRunId": known}
 
     def _send_params(self, present: Present, run: Run, sent: Sent) -> Iterator[str]:
         # A parameter cannot be changed in MLflow: what it holds stands.

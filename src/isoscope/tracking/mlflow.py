@@ -117,6 +117,8 @@ class Server:
         self.uri, self.root = uri, root
         self.direct = _direct(uri)
         self.client = MlflowClient(uri)
+        self.parents: dict[str, str] = {}
+        """Digest → id of runs that others are shown below."""
 
     def lock(self, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
         """A lock between the processes of this project, waited for so long."""

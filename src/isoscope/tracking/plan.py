@@ -91,6 +91,7 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
         "mlflow.source.name": f"isoscope {run.stage}",
         "mlflow.source.type": "LOCAL",
     }
+    found |= run.tags
     found |= {f"isoscope.dep.{path}": md5 for path, md5 in run.inputs.items()}
     if record.end is not None:
         found |= {

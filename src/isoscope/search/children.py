@@ -1,0 +1,103 @@
+"""A process forked for one piece of work: all that is imported is there, and whatever it does ends with it."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.errors import InputError, RunError
+from isoscope.guard import StoppedError, end_with_parent
+
+DONE, STOPPED, WRONG, FAILED, CRASHED = "done", "stopped", "wrong", "failed", "crashed"
+
+_TEXT = 30_000
+
+
+class Ending(NamedTuple):
+    """How a process ended.
+
+    `kind`: done; stopped, so that it can go on; wrong: its input is, and no repetition helps; failed at its own work;
+    or crashed: killed by a signal, or an error nobody foresaw. `text`: one line or a traceback.
+    """
+
+    kind: str
+    text: str
+
+
+class Child:
+    """A forked process that does `work` and writes what it says to `log`.
+
+    It is no part of the terminal's group, so Ctrl-C does not reach it; when the process that started it ends, however
+    that ends, it is told to stop.
+    """
+
+    def __init__(self, work: Callable[[], None], log: Path | None = None) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe(duplex=False)
+        self._ended: Ending | None = None
+        self._process = context.Process(target=_run, args=(work, log, theirs, os.getpid()))
+        self._process.start()
+        theirs.close()
+        self.pid = self._process.pid
+        self.sentinel = self._process.sentinel
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Send it a signal."""
+        if self._process.is_alive() and self.pid is not None:
+            os.kill(self.pid, number)
+
+    def ending(self, seconds: float) -> Ending | None:
+        """How it ended, waiting so long; None while it lives."""
+        if self._ended is not None:
+            return self._ended
+        self._process.join(seconds)
+        if self._process.exitcode is not None:
+            self._ended = self._read(self._process.exitcode)
+        return self._ended
+
+    def _read(self, code: int) -> Ending:
+        try:
+            told = self._pipe.recv() if self._pipe.poll() else None
+        except EOFError:
+            told = None
+        self._pipe.close()
+        if told is not None:
+            return Ending(*told)
+        if code == -signal.SIGTERM:
+            return Ending(STOPPED, "told to stop before it could begin")
+        what = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+        return Ending(CRASHED, f"its process ended by {what}, as for want of memory")
+
+
+def _run(work: Callable[[], None], log: Path | None, pipe: "multiprocessing.connection.Connection", parent: int) -> None:
+    os.setpgid(0, 0)
+    end_with_parent(signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)  # it ended before it could be watched
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    if log is not None:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for stream in (1, 2):
+            os.dup2(descriptor, stream)
+        os.close(descriptor)
+    try:
+        work()
+        ending = Ending(DONE, "")
+    except StoppedError as error:
+        ending = Ending(STOPPED, str(error))
+    except InputError as error:
+        ending = Ending(WRONG, str(error))
+    except RunError as error:
+        ending = Ending(FAILED, str(error))
+    except Exception:
+        ending = Ending(CRASHED, traceback.format_exc())
+    if ending.text:
+        print(ending.text, file=sys.stderr, flush=True)
+    pipe.send((ending.kind, ending.text[-_TEXT:]))  # no more than a pipe holds: nobody reads before the end
+    sys.stdout.flush()
+    os._exit(0)  # nothing of the parent's is to be closed here

@@ -1,0 +1,141 @@
+"""Who works on which trial: locks that die with their holder, in files beside SQLite or in PostgreSQL's own sessions.
+
+No clocks and no heartbeats: a lock is let go the moment its process ends, and never while it lives.
+"""
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+PAUSE = 0.02  # seconds between two tries for the turn
+TURN = -1
+"""Number of the lock that whoever reads and changes the list of trials holds."""
+BASELINE = -2
+"""Number of the lock of the default arm's runs."""
+
+
+class Leases(Protocol):
+    """Locks of one study, by number of a trial."""
+
+    def take(self, number: int) -> bool:
+        """Take a lock unless another process has it; whether it is ours now."""
+
+    def release(self, number: int) -> None:
+        """Let go of a lock."""
+
+    def held(self) -> bool:
+        """Whether all that was taken is still ours; what was lost with a connection is taken again if it is free."""
+
+    def close(self) -> None:
+        """Let go of all."""
+
+
+@contextmanager
+def turn(leases: Leases) -> Iterator[None]:
+    """Be the only one who reads and changes the list of trials."""
+    while not leases.take(TURN):
+        time.sleep(PAUSE)
+    try:
+        yield
+    finally:
+        leases.release(TURN)
+
+
+class FileLeases:
+    """Locks of the kernel (flock) on files in `folder`: for the processes of one machine."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._files: dict[int, int] = {}
+
+    def take(self, number: int) -> bool:
+        if number in self._files:
+            return True
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.folder / f"{number}.lock", flags, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._files[number] = descriptor
+        return True
+
+    def release(self, number: int) -> None:
+        descriptor = self._files.pop(number)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child still has the file open
+        os.close(descriptor)
+
+    def held(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        for number in list(self._files):
+            self.release(number)
+
+
+class PostgresLeases:
+    """Advisory locks of a PostgreSQL session: for processes anywhere. The session ends with its process, or when the
+    server has not heard of its machine for half a minute.
+    """
+
+    def __init__(self, url: str, study: str) -> None:
+        self.url = url
+        self._class = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4], "big", signed=True)
+        self._taken: set[int] = set()
+        self._connection: Any = None
+
+    def take(self, number: int) -> bool:
+        if number in self._taken:
+            return True
+        if self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
+            self._taken.add(number)
+        return number in self._taken
+
+    def release(self, number: int) -> None:
+        import psycopg
+
+        self._taken.discard(number)
+        try:
+            self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
+        except psycopg.OperationalError:  # with the session the lock is gone as well
+            self._connection = None
+
+    def held(self) -> bool:
+        import psycopg
+
+        try:
+            if self._connection is not None:
+                self._connection.execute("SELECT 1")
+                return True
+        except psycopg.OperationalError:
+            self._connection = None
+        try:
+            return all(self._ask("SELECT pg_try_advisory_lock(%s, %s)", number) for number in self._taken)
+        except psycopg.OperationalError:  # still away: whoever comes back first has them
+            self._connection = None
+            return True
+
+    def close(self) -> None:
+        self._taken.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, statement: str, number: int) -> bool:
+        import psycopg
+
+        if self._connection is None:
+            alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+            self._connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10, **alive)
+            self._connection.execute("SET tcp_keepalives_idle = 10")
+            self._connection.execute("SET tcp_keepalives_interval = 5")
+            self._connection.execute("SET tcp_keepalives_count = 4")
+        row = self._connection.execute(statement, (self._class, number)).fetchone()
+        return bool(row and row[0])

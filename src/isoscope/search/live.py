@@ -1,0 +1,82 @@
+"""What a person sees of a search under way: a table on a terminal, sparse lines in a log."""
+
+import sys
+import time
+from types import TracebackType
+
+import optuna
+from optuna.trial import TrialState
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from isoscope.config.search import Search
+from isoscope.search.status import Status, clock, in_words, row, status
+
+EVERY, LINE_EVERY = 1.0, 30.0
+"""Seconds between two looks at the study, and between two lines in a log."""
+
+
+class Watching:
+    """Looks at a study now and then, and shows what it sees on stderr."""
+
+    def __init__(self, study: optuna.Study, search: Search, *, workers: int) -> None:
+        self.study, self.search, self.workers = study, search, workers
+        self._looked = self._said = float("-inf")
+        self._before: tuple[int, ...] | None = None
+        console = Console(stderr=True)
+        self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
+
+    def __enter__(self) -> "Watching":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """A line beside the table."""
+        if self._live is not None:
+            self._live.console.print(line, markup=False, highlight=False)
+        else:
+            print(f"isoscope: {line}", file=sys.stderr, flush=True)
+
+    def look(self) -> None:
+        """Show how far the study is, if it is time."""
+        now = time.monotonic()
+        if now - self._looked < EVERY:
+            return
+        self._looked = now
+        seen = status(self.study, self.search, workers=self.workers)
+        if self._live is not None:
+            self._live.update(Group(_summary(seen), _running(self.study)), refresh=True)
+            return
+        counts = (seen.complete, seen.pruned, seen.failed)
+        if counts != self._before and now - self._said >= LINE_EVERY:
+            self._said, self._before = now, counts
+            self.say(in_words(seen))
+
+
+def _summary(seen: Status) -> Table:
+    table = Table(title=f"search {seen.study}", title_justify="left")
+    for name in ("done", "running", "pruned", "failed", "time left", "best"):
+        table.add_column(name)
+    best = "\n".join(
+        f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        for number, values in list(seen.best.items())[:5]
+    )
+    left = "?" if seen.eta_seconds is None else clock(seen.eta_seconds)
+    done = f"{seen.complete + seen.pruned + seen.failed}/{seen.budget}"
+    table.add_row(done, str(seen.running), str(seen.pruned), str(seen.failed), left, best or "none yet")
+    return table
+
+
+def _running(study: optuna.Study) -> Table:
+    table = Table(box=None, show_header=False)
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        table.add_row(", ".join(f"{name} {value}" for name, value in row(trial).items()))
+    return table

@@ -1,0 +1,78 @@
+"""A search in records, which MLflow shows: a run for the study, and below it a light one per trial."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from optuna.trial import TrialState
+
+from isoscope.config.search import Search
+from isoscope.config.tree import flatten
+from isoscope.paths import Project
+from isoscope.search.identity import digest
+from isoscope.search.worker import Outcome
+from isoscope.tracking.provenance import Git
+from isoscope.tracking.record import Record
+
+ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
+
+
+def experiment(name: str) -> str:
+    """The experiment of a search."""
+    return f"search-{name}"
+
+
+def note_trial(
+    project: Project,
+    search: Search,
+    outcome: Outcome,
+    *,
+    identity: Mapping[str, Any],
+    name: str,
+    git: Git,
+    environment: Mapping[str, Any],
+) -> None:
+    """Write a trial's record whole: what it tried, what it came to, and which runs made it. Once, however often."""
+    own = digest(identity, name=name, trial=outcome.number)
+    with Record(project.records / f"{own}.jsonl") as record:
+        if record.before.end is not None:
+            return
+        facts = outcome.facts
+        record.run(
+            digest=own,
+            stage="trial",
+            study=experiment(search.name),
+            arm=f"trial {outcome.number}",
+            params=dict(outcome.params),
+            parent=digest(identity, name=name),
+            tags={
+                "optuna.state": outcome.state.name,
+                "optuna.study": name,
+                "optuna.trial": str(outcome.number),
+                "isoscope.runs": " ".join(facts.get("digests", ())),
+            },
+        )
+        record.attempt(git=git, environment=environment)
+        for objective, value in zip(search.objectives, outcome.values or (), strict=False):
+            record.metric(objective, value, step=0)
+        for constraint, value in facts.items():
+            if constraint.startswith("constraint "):
+                record.metric(constraint.replace(" ", "/", 1), value, step=0)
+        record.metric("seconds", facts.get("seconds", time.time() - outcome.began), step=0)
+        record.end(ENDS[outcome.state], reason=facts.get("error"))
+
+
+def begin_study(
+    record: Record, search: Search, *, identity: Mapping[str, Any], name: str, git: Git, environment: Mapping[str, Any]
+) -> None:
+    """Begin, or go on with, the record of a study."""
+    record.run(
+        digest=digest(identity, name=name),
+        stage="search",
+        study=experiment(search.name),
+        arm=f"search {name}",
+        params=flatten(search.model_dump(mode="json")),
+        code=identity["code"],
+        tags={"optuna.study": name},
+    )
+    record.attempt(git=git, environment=environment)

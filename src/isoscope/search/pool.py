@@ -1,0 +1,106 @@
+"""Several workers on one machine: started, replaced where one is killed, and told to finish or to stop."""
+
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from isoscope.errors import InputError, RunError
+from isoscope.search import children
+from isoscope.search.children import Child
+
+FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
+TICK = 0.05
+GRACE = 60.0
+"""Seconds that workers have to stop: a run of theirs saves its state."""
+
+
+class Told:
+    """What a worker was told by signals: to begin nothing more (SIGUSR1), or to stop at once (SIGTERM)."""
+
+    def __init__(self) -> None:
+        self._finish = self._stop = False
+        signal.signal(FINISH, self._note)
+        signal.signal(STOP, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._finish = True
+        self._stop = self._stop or number == STOP
+
+    def finish(self) -> bool:
+        """Whether to begin no further trial."""
+        return self._finish
+
+    def stop(self) -> bool:
+        """Whether to stop at once."""
+        return self._stop
+
+
+class Interrupts:
+    """Ctrl-C and its kin, counted: once to finish, twice to stop; SIGTERM and a hang-up stop at once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.received: int | None = None
+        self.finish = self.stop = False
+
+    def __enter__(self) -> "Interrupts":
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        self._before = {number: signal.signal(number, self._note) for number in numbers}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self.stop = self.stop or self.finish or number != signal.SIGINT
+        self.finish = True
+        self.say(
+            "stopping; the same command goes on"
+            if self.stop
+            else "begun trials are finished, no other is begun; Ctrl-C again stops now"
+        )
+
+
+def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
+    """Keep `count` processes at `start` until all have ended by themselves; `look` is called in between.
+
+    One that is killed is replaced. Raises what a worker raises, after the others have stopped.
+    """
+    workers = [Child(start) for _ in range(count)]
+    wrong: Exception | None = None
+    told: set[int] = set()
+    deadline: float | None = None
+    try:
+        while workers:
+            for worker in list(workers):
+                ending = worker.ending(TICK / len(workers))
+                if ending is None:
+                    continue
+                workers.remove(worker)
+                if ending.kind == children.CRASHED and "signal" in ending.text and not asked.finish and wrong is None:
+                    asked.say(f"a worker was killed ({ending.text}): another takes its place")
+                    workers.append(Child(start))
+                elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED):
+                    kind = InputError if ending.kind == children.WRONG else RunError
+                    wrong = wrong or kind(ending.text.rstrip())
+            number = STOP if asked.stop or wrong else FINISH if asked.finish else None
+            if number is not None and number not in told:
+                told.add(number)
+                for worker in workers:
+                    worker.stop(number)
+            if number == STOP:
+                deadline = deadline or time.monotonic() + GRACE
+                if time.monotonic() > deadline:
+                    for worker in workers:
+                        worker.stop(signal.SIGKILL)
+            look()
+    finally:
+        for worker in workers:
+            worker.stop(signal.SIGKILL)
+    if wrong is not None:
+        raise wrong

@@ -1,0 +1,60 @@
+"""Who proposes trials and who ends them early, by name, with every option that a later Optuna might change."""
+
+import hashlib
+import warnings
+
+from optuna import pruners, samplers
+from optuna.exceptions import ExperimentalWarning
+
+from isoscope.config import search as config
+from isoscope.config.search import Search
+
+
+def sampler(search: Search, number: int) -> samplers.BaseSampler:
+    """The sampler of trial `number`, as if no other trial had ever asked it.
+
+    A sampler that lives on carries its generator's state, and a search that is stopped and continued would propose
+    other trials than one that is not. This one's draws depend on the seed, the number and the study's history alone.
+    """
+    seed = _seed(search.sampler.seed, number)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # they are asked for by name
+        match search.sampler:
+            case config.TPE() as options:
+                return samplers.TPESampler(
+                    n_startup_trials=options.startup, seed=seed, multivariate=True, group=True, constant_liar=True
+                )
+            case config.GP() as options:
+                return samplers.GPSampler(n_startup_trials=options.startup, seed=seed, warn_independent_sampling=False)
+            case config.NSGAII() as options:
+                return samplers.NSGAIISampler(population_size=options.population, seed=seed)
+            case config.Grid():
+                return samplers.BruteForceSampler(seed=seed)
+            case config.QMC():  # one sequence: the trial's number is its place in it
+                return samplers.QMCSampler(
+                    scramble=True,
+                    seed=search.sampler.seed,
+                    independent_sampler=samplers.RandomSampler(seed),
+                    warn_independent_sampling=False,
+                )
+            case config.Random():
+                return samplers.RandomSampler(seed)
+
+
+def pruner(search: Search, steps: int) -> pruners.BasePruner:
+    """The pruner of trials that take `steps` steps."""
+    match search.pruner:
+        case config.Median() as options:
+            return pruners.MedianPruner(n_startup_trials=options.startup, n_warmup_steps=options.warmup)
+        case config.Hyperband() as options:
+            return pruners.HyperbandPruner(max_resource=steps, reduction_factor=options.reduction)
+        case config.Wilcoxon() as options:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                return pruners.WilcoxonPruner(p_threshold=options.p, n_startup_steps=options.startup)
+        case config.NoPruner():
+            return pruners.NopPruner()
+
+
+def _seed(seed: int, number: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "little")

@@ -1,0 +1,101 @@
+"""How far a search is: counts, the best so far, and when it will be done."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from isoscope.config.search import Search
+from isoscope.search.study import spent
+
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+class Status(NamedTuple):
+    """Of a study: trials by state, numbers of those that run, what the best one is worth, seconds left."""
+
+    study: str
+    trials: int
+    budget: int
+    complete: int
+    running: int
+    pruned: int
+    failed: int
+    waiting: int
+    best: dict[int, dict[str, float]]
+    """Number → objectives, of the best trial, or of the Pareto front; feasible ones only."""
+    seconds: float
+    """Work of all trials together."""
+    eta_seconds: float | None
+    """Until the budget is spent, as fast as it went so far; None where nothing can be said."""
+    done: bool
+    """Whether the budget is spent and every trial has ended."""
+
+
+def status(study: optuna.Study, search: Search, *, workers: int = 1) -> Status:
+    """How far a study is; `workers`: how many share what is left."""
+    study._thread_local.cached_all_trials = None
+    trials = study.get_trials(deepcopy=False)
+    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    finished = sum(counts[state] for state in FINISHED)
+    seconds = sum(trial.user_attrs.get("seconds", 0.0) for trial in trials)
+    done = spent(trials, search) and not counts[TrialState.RUNNING]
+    left = search.budget.trials - finished
+    return Status(
+        study.study_name,
+        len(trials) - counts[TrialState.WAITING],
+        search.budget.trials,
+        *(counts[state] for state in (TrialState.COMPLETE, TrialState.RUNNING, TrialState.PRUNED, TrialState.FAIL)),
+        counts[TrialState.WAITING],
+        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study, trials)},
+        seconds,
+        0.0 if done else seconds / finished * max(left, 0) / max(workers, 1) if finished else None,
+        done,
+    )
+
+
+def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    if not any(trial.state == TrialState.COMPLETE for trial in trials):
+        return []
+    if len(study.directions) > 1:
+        return [trial for trial in study.best_trials if feasible(trial)]
+    worth = [trial for trial in trials if trial.state == TrialState.COMPLETE and feasible(trial)]
+    sign = -1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1
+    return sorted(worth, key=lambda trial: sign * (trial.value or 0.0))[:1]
+
+
+def feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial breaks no constraint."""
+    return all(value <= 0 for value in trial.constraints.values())
+
+
+def in_words(one: Status) -> str:
+    """One line for a log."""
+    best = "; ".join(
+        f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        for number, values in list(one.best.items())[:3]
+    )
+    more = f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
+    left = "" if one.eta_seconds is None or one.done else f", about {clock(one.eta_seconds)} left"
+    return (
+        f"search {one.study}: {one.complete + one.pruned + one.failed} of {one.budget} trials done "
+        f"({one.pruned} pruned, {one.failed} failed), {one.running} running{left}; best: {best or 'none yet'}{more}"
+    )
+
+
+def clock(seconds: float) -> str:
+    """A duration for people."""
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{hours:.1f} h" if hours >= 1 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
+
+
+def since(trial: FrozenTrial) -> float:
+    """Seconds since a trial was begun."""
+    return 0.0 if trial.datetime_start is None else time.time() - trial.datetime_start.timestamp()
+
+
+def row(trial: FrozenTrial) -> dict[str, Any]:
+    """A running trial for a table."""
+    return {"trial": trial.number, "for": clock(since(trial)), **trial.params}

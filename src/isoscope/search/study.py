@@ -1,0 +1,213 @@
+"""The Optuna study of a search: where it stands, whether it is still the same search, and when it is done."""
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeVar
+
+import optuna
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+
+from isoscope.config.search import Search
+from isoscope.config.tree import flatten
+from isoscope.errors import InputError
+from isoscope.search.leases import FileLeases, Leases, PostgresLeases, turn
+from isoscope.search.samplers import pruner
+
+VARIABLE = "ISOSCOPE_SEARCH"
+"""Names the storage of every search, unless --storage does."""
+IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
+PATIENCE = 600.0
+"""Seconds that a storage may be away."""
+_SHOWN = 3
+Returned = TypeVar("Returned")
+
+
+class Place(NamedTuple):
+    """Where studies are kept: `url` as Optuna takes it, and the folder of locks and logs on this machine."""
+
+    url: URL
+    folder: Path
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    def leases(self, study: str) -> Leases:
+        """The locks of a study."""
+        if self.url.get_backend_name() == "sqlite":
+            return FileLeases(self.folder / study / "leases")
+        plain = self.url.set(drivername="postgresql")
+        return PostgresLeases(plain.render_as_string(hide_password=False), study)
+
+
+def place(url: str | None, folder: Path) -> Place:
+    """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for what is no such address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = url or f"sqlite:///{folder / 'studies.db'}"
+    try:
+        known = make_url(text)
+        backend = known.get_backend_name()
+    except ArgumentError:
+        raise InputError(f"storage {text!r}: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE") from None
+    if backend not in ("sqlite", "postgresql") or not known.database:
+        raise InputError(
+            f"storage {known.render_as_string(hide_password=True)!r}: expected sqlite:///FILE or "
+            "postgresql://USER@HOST/DATABASE"
+        )
+    if backend == "sqlite":
+        path = Path(known.database)
+        if not path.parent.is_dir():
+            raise InputError(f"storage {text!r}: {path.parent} is no folder; make it first")
+        folder = path.resolve().parent if url else folder
+    return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
+
+
+def connect(where: Place) -> RDBStorage:
+    """Optuna's storage there. Raises `InputError` where it does not answer."""
+    optuna.logging.set_verbosity(logging.WARNING)
+    sqlite = where.url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
+    try:
+        return RDBStorage(where.url.render_as_string(hide_password=False), engine_kwargs=options)
+    except ImportError as error:
+        raise InputError(f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'") from None
+    except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
+        raise InputError(f"storage {where.shown}: does not open ({_line(error)})") from None
+
+
+class Opened(NamedTuple):
+    """A study to work on."""
+
+    study: optuna.Study
+    leases: Leases
+    search: Search
+    where: Place
+
+
+class Kept(NamedTuple):
+    """Trials that were kept outside a storage, and the search they are of."""
+
+    identity: Mapping[str, Any]
+    trials: list[FrozenTrial]
+
+
+def create(
+    search: Search, identity: Mapping[str, Any], where: Place, *, fork: bool, steps: int, kept: Kept | None
+) -> str:
+    """The name of the study of this very search, made where there is none: `name`, or `name-2`, … of its forks.
+
+    `kept`: trials of an earlier storage that a new study begins with. Raises `InputError` where studies of that name
+    are of other searches, and none is to be made beside them; it says in what they differ.
+    """
+    leases = where.leases(search.name)
+    try:
+        with turn(leases):
+            storage = connect(where)
+            family = _family(storage, search.name)
+            for name, before in family.items():
+                if before == identity:
+                    return name
+            if family and not fork:
+                name, before = list(family.items())[-1]
+                raise InputError(
+                    f"search {name!r} in {where.shown} was another one: {differences(before, identity)}; "
+                    "put that back, or make a new study beside it with --fork"
+                )
+            name = search.name if not family else f"{search.name}-{len(family) + 1}"
+            study = optuna.create_study(study_name=name, storage=storage, directions=directions(search))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                study.set_metric_names(list(search.objectives))
+            study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
+            study.set_user_attr(STEPS, steps)
+            if kept is not None and kept.identity == identity:
+                study.add_trials(kept.trials)
+            study.set_user_attr(IDENTITY, identity)  # the last: a study without it is not finished being made
+            return name
+    finally:
+        leases.close()
+
+
+def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
+    """The study `name`, for a process that works on it. Sampler and pruner are set before each trial."""
+    study = optuna.load_study(study_name=name, storage=connect(where), pruner=pruner(search, steps))
+    return Opened(study, where.leases(name), search, where)
+
+
+def directions(search: Search) -> list[str]:
+    """Of the objectives, as Optuna calls them."""
+    return [one.replace("imise", "imize") for one in search.objectives.values()]
+
+
+def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
+    """Names of a search's studies, in the order they were made → the search they are of. Half-made ones are deleted."""
+    found: dict[str, Any] = {}
+    for study in storage.get_all_studies():
+        stem, dash, number = study.study_name.rpartition("-")
+        if study.study_name == name or (dash and stem == name and number.isdecimal()):
+            attrs = storage.get_study_user_attrs(study._study_id)
+            if IDENTITY in attrs:
+                found[study.study_name] = attrs[IDENTITY]
+            else:
+                storage.delete_study(study._study_id)
+    return found
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In which names two searches differ, and from what to what."""
+    old, new = (flatten(json.loads(json.dumps(one))) for one in (before, now))
+    changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    shown = [f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}" for name in changed[:_SHOWN]]
+    return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+
+
+def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
+    """Whether no further trial is to be begun."""
+    begun = [trial for trial in trials if trial.state != TrialState.WAITING]
+    hours = sum(trial.user_attrs.get("seconds", 0.0) for trial in begun) / 3600
+    bound = search.budget.hours
+    return len(begun) >= search.budget.trials or (bound is not None and hours >= bound)
+
+
+def away() -> tuple[type[Exception], ...]:
+    """What a storage raises while it is away."""
+    known: list[type[Exception]] = [StorageInternalError, OperationalError]
+    if find_spec("psycopg"):
+        from psycopg import OperationalError as Away
+
+        known.append(Away)
+    return tuple(known)
+
+
+def persist(call: Callable[[], Returned], what: str, say: Callable[[str], None]) -> Returned:
+    """`call()`, again and again while the storage is away, for ten minutes at most. Raises `InputError` then."""
+    began, pause, told = time.monotonic(), 0.1, False
+    while True:
+        try:
+            found = call()
+        except away() as error:
+            if time.monotonic() - began > PATIENCE:
+                raise InputError(f"{what}: has been away for {PATIENCE / 60:.0f} minutes ({_line(error)})") from None
+            if not told:
+                say(f"{what} does not answer: waiting for it ({_line(error)})")
+            told = True
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
+            continue
+        if told:
+            say(f"{what} is back")
+        return found
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error.__cause__ or error).split())[:200]

@@ -1,0 +1,336 @@
+"""One worker of a search: asks for a trial or takes over one whose worker died, runs it, and tells what came of it."""
+
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from isoscope.config.search import Search
+from isoscope.errors import InputError
+from isoscope.search import children, samplers, space
+from isoscope.search.children import Child, Ending
+from isoscope.search.leases import BASELINE, turn
+from isoscope.search.study import Opened, persist, spent
+
+BASE = "default"
+"""Of a study: what the default arm came to."""
+LOOK, QUIET = 0.05, 1.0  # seconds between two looks at a run, and at trials of others
+GRACE = 30.0  # seconds that a run has to save its state
+
+
+class Job(Protocol):
+    """One run of a trial."""
+
+    digest: str
+    steps: int
+    """Values of its own that it reports at most."""
+
+    def run(self) -> None:
+        """Do it, or go on with it, in a process of its own; SIGTERM ends it so that it can go on."""
+
+    def reports(self) -> Iterable[tuple[int, float]]:
+        """Step (1, 2, …) and value of the first objective, as far as they are known."""
+
+    def figures(self) -> Mapping[str, float]:
+        """Every metric it logged, once it is done."""
+
+
+Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
+"""The runs of what was chosen."""
+
+
+class Outcome(NamedTuple):
+    """What a trial came to: told to the study, and noted in a record."""
+
+    number: int
+    state: TrialState
+    values: list[float] | None
+    params: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    began: float
+    """Unix seconds."""
+
+
+class Asked(Exception):
+    """To stop at once, so that another can go on, or because another does."""
+
+
+class Wishes(Protocol):
+    """What was asked of a worker from outside."""
+
+    def finish(self) -> bool:
+        """To begin no further trial."""
+
+    def stop(self) -> bool:
+        """To stop at once."""
+
+
+class Worker:
+    """Works on a study until its budget is spent and every trial has ended, or until it is told not to."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        plan: Plan,
+        *,
+        wishes: Wishes,
+        note: Callable[[Outcome], None],
+        say: Callable[[str], None],
+        facts: Mapping[str, Any],
+    ) -> None:
+        """`note`: called before a trial's end is told, and again if that was not told; `facts`: of every trial here."""
+        self.study, self.leases, self.search, self.where = opened
+        self.plan, self.wishes, self.note, self.say, self.facts = plan, wishes, note, say, facts
+        self._what = f"storage {self.where.shown}"
+
+    def run(self) -> None:
+        """Raises `InputError` for what no repetition helps, such as an objective that no run logs."""
+        try:
+            if self.search.constraints:
+                self._measure_default()
+            while not (self.wishes.finish() or self.wishes.stop()):
+                trial, left = self._persist(self._next)
+                if trial is not None:
+                    self._work(trial)
+                elif left:
+                    time.sleep(QUIET)  # of those, some may lose their worker
+                else:
+                    return
+        except Asked:
+            return
+        finally:
+            self.leases.close()
+
+    def _persist(self, call: Callable[[], Any]) -> Any:
+        return persist(call, self._what, self.say)
+
+    def _next(self) -> tuple[Trial | None, bool]:
+        """A trial that is ours now; without one, whether some still run."""
+        with turn(self.leases):
+            study = self.study
+            study._thread_local.cached_all_trials = None
+            trials = study.get_trials(deepcopy=False)
+            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+            for known in running:
+                if self.leases.take(known.number):
+                    self.say(f"trial {known.number}: taken over, its worker is gone")
+                    return self._suggested(Trial(self._of(known.number), known._trial_id)), True
+            if spent(trials, self.search):
+                return None, bool(running)
+            waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
+            number = min(waiting, default=len(trials))
+            self.leases.take(number)
+            return self._suggested(self._of(number).ask()), True
+
+    def _of(self, number: int) -> Study:
+        """The study with the sampler of a trial."""
+        self.study.sampler = samplers.sampler(self.search, number)
+        return self.study
+
+    def _suggested(self, trial: Trial) -> Trial:
+        space.suggest(self.search, trial)
+        return trial
+
+    def _work(self, trial: Trial) -> None:
+        began = time.time()
+        jobs = self.plan(space.chosen(self.search, trial.params))
+        facts = dict(self.facts) | {"digests": [job.digest for job in jobs], "seeds": list(self.search.seeds)}
+        before = trial.user_attrs.get("seconds", 0.0)
+        try:
+            figures = self._run(jobs, trial)
+        except Asked:
+            self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
+            self.leases.release(trial.number)
+            raise
+        except _LostError:
+            self.say(f"trial {trial.number}: another worker has it")
+            return
+        except _EndedError as error:
+            outcome = Outcome(trial.number, error.state, None, trial.params, facts | error.facts, began)
+            wrong = error.wrong
+        else:
+            outcome, wrong = self._judged(trial, figures, facts, began)
+        seconds = before + time.time() - began
+        self._tell(trial, outcome._replace(facts=outcome.facts | {"seconds": seconds}))
+        if wrong:
+            raise InputError(wrong)
+
+    def _judged(
+        self, trial: Trial, figures: list[Mapping[str, float]], facts: dict[str, Any], began: float
+    ) -> tuple[Outcome, str]:
+        """The outcome of a trial whose runs are done, and what is wrong with the search if it shows that."""
+        try:
+            values = {name: _mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
+        except InputError as error:
+            facts["error"] = str(error)
+            return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), str(error)
+        for name, value in values.items():
+            if not math.isfinite(value):
+                facts["error"] = f"{name} is {value}"
+                self.say(f"trial {trial.number}: failed: {name} is {value}")
+                return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), ""
+        base = self.study.user_attrs.get(BASE, {})
+        for name, one in self.search.constraints.items():
+            worse = (base[name] - values[name]) * (1 if one.better == "maximise" else -1)
+            facts[f"constraint {name}"] = worse - one.margin
+        objectives = [values[name] for name in self.search.objectives]
+        return Outcome(trial.number, TrialState.COMPLETE, objectives, trial.params, facts, began), ""
+
+    def _run(self, jobs: Sequence[Job], trial: Trial | None) -> list[Mapping[str, float]]:
+        """The figures of each job, all run."""
+        log = self.where.folder / self.study.study_name / f"{'default' if trial is None else trial.number}.log"
+        reported = _Reported(self.search, trial, jobs)
+        for index, job in enumerate(jobs):
+            tries = self.search.retries
+            while (ending := self._watched(job, index, reported, log)).kind != children.DONE:
+                if ending.kind == children.CRASHED and tries:
+                    tries -= 1
+                    self.say(f"{_title(trial)}: {_last_line(ending.text)}; tried again ({log})")
+                    continue
+                if ending.kind == children.STOPPED:
+                    raise Asked
+                self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
+                raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
+            self._look(job, index, reported)
+            if reported.finished(index, job):
+                raise _EndedError(TrialState.PRUNED, {}, ending)
+        return [job.figures() for job in jobs]
+
+    def _watched(self, job: Job, index: int, reported: "_Reported", log: Path) -> Ending:
+        """Run a job in a process of its own, its values reported as they come."""
+        child = Child(job.run, log)
+        looked = time.monotonic()
+        try:
+            while (ending := child.ending(LOOK)) is None:
+                if self.wishes.stop():
+                    raise Asked
+                if self._look(job, index, reported):
+                    raise _EndedError(TrialState.PRUNED, {}, Ending(children.STOPPED, ""))
+                if time.monotonic() - looked > QUIET:
+                    looked = time.monotonic()
+                    if not self.leases.held():
+                        raise _LostError
+            return ending
+        finally:
+            child.stop()
+            if child.ending(GRACE) is None:
+                child.stop(9)
+                child.ending(GRACE)
+
+    def _look(self, job: Job, index: int, reported: "_Reported") -> bool:
+        """Report what is new; whether the trial is to end."""
+        return bool(reported.wanted and self._persist(lambda: reported.look(index, job)))
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> None:
+        facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
+
+        def tell() -> None:
+            for name, value in facts.items():
+                if trial.user_attrs.get(name) != value:
+                    trial.set_user_attr(name, value)
+            known = trial.constraints
+            for name in self.search.constraints:
+                if f"constraint {name}" in outcome.facts and name not in known:
+                    trial.set_constraint(name, outcome.facts[f"constraint {name}"])
+            self.study.tell(trial, outcome.values, state=outcome.state, skip_if_finished=True)
+
+        self.note(outcome)
+        self._persist(tell)
+        self.leases.release(trial.number)
+
+    def _measure_default(self) -> None:
+        """Run the default arm, once for all workers, for constraints to be held against."""
+        while not self.wishes.stop():
+            self.study._thread_local.cached_all_trials = None
+            if BASE in self._persist(lambda: self.study.user_attrs):
+                return
+            if not self._persist(lambda: self.leases.take(BASELINE)):
+                time.sleep(QUIET)
+                continue
+            if BASE not in self._persist(lambda: self.study.user_attrs):
+                self.say("the default arm is run first, for constraints to be held against")
+                try:
+                    figures = self._run(self.plan({}), None)
+                except _EndedError as error:
+                    raise InputError(f"search.arm: the default failed: {_last_line(error.ending.text)}") from None
+                values = {name: _mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
+                self._persist(lambda: self.study.set_user_attr(BASE, values))
+            self.leases.release(BASELINE)
+
+
+class _LostError(Exception):
+    """The lease went with a connection, and another worker has taken it."""
+
+
+class _EndedError(Exception):
+    """The trial ends without a value."""
+
+    def __init__(self, state: TrialState, facts: dict[str, Any], ending: Ending) -> None:
+        super().__init__(state.name)
+        self.state, self.facts, self.ending = state, facts, ending
+        self.wrong = ending.text if ending.kind == children.WRONG else ""
+
+
+class _Reported:
+    """Intermediate values of a trial, of one job after the other; over seeds, or over steps."""
+
+    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job]) -> None:
+        kind = search.pruner.kind
+        self.wanted = trial is not None and len(search.objectives) == 1
+        self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
+        self._trial, self._search = trial, search
+        self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
+        self._known = set() if trial is None else set(_frozen(trial).intermediate_values)
+
+    def look(self, index: int, job: Job) -> bool:
+        """Report what is new of a job; whether the trial is to be pruned."""
+        return False if self._by_seed else self._add([(self._starts[index] + at, x) for at, x in job.reports()])
+
+    def finished(self, index: int, job: Job) -> bool:
+        """Report a job that is done, where seeds are compared; whether the trial is to be pruned."""
+        if not (self.wanted and self._by_seed):
+            return False
+        return self._add([(index, _mean([job.figures()], next(iter(self._search.objectives))))])
+
+    def _add(self, points: Iterable[tuple[int, float]]) -> bool:
+        assert self._trial is not None
+        for step, value in points:
+            if step not in self._known:
+                self._trial.report(value, step)
+                self._known.add(step)
+                if self._prunes and self._trial.should_prune():
+                    return True
+        return False
+
+
+def _frozen(trial: Trial) -> FrozenTrial:
+    return trial.storage.get_trial(trial._trial_id)
+
+
+def _mean(figures: Sequence[Mapping[str, float]], name: str) -> float:
+    """A metric's mean over runs. Raises `InputError` where one has not logged it."""
+    for one in figures:
+        if name not in one:
+            from isoscope.config.explain import nearest
+
+            raise InputError(f"search: no run logs {name!r}{nearest(name, sorted(one))}")
+    return math.fsum(one[name] for one in figures) / len(figures)
+
+
+def _title(trial: Trial | None) -> str:
+    return "default arm" if trial is None else f"trial {trial.number}"
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2]
+
+
+def whereabouts() -> dict[str, Any]:
+    """Where a trial is run, for its attributes."""
+    return {"host": socket.gethostname(), "pid": os.getpid()}

@@ -1,0 +1,114 @@
+"""A search whose runs only sleep, each a step at a time with a checkpoint: `python search_work.py FOLDER …`."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isoscope.config.search import Search
+from isoscope.search.pool import Interrupts, Told, work
+from isoscope.search.study import create, opened, place
+from isoscope.search.worker import Outcome, Worker
+
+SPACE = {
+    "fusion": {"choices": ["additive", "conv2d"]},
+    "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
+    "penalty.weight": {"low": 0.1, "high": 100.0, "log": True},
+}
+
+
+def a_search(**changed: Any) -> Search:
+    """A search over two fusions and a weight."""
+    tree: dict[str, Any] = {
+        "name": "sleep",
+        "study": "fusion",
+        "arm": "additive",
+        "settings": [],
+        "seeds": [0],
+        "space": SPACE,
+        "objectives": {"validation/accuracy": "maximise"},
+        "constraints": {},
+        "at": "best",
+        "budget": {"trials": 6, "hours": None},
+        "retries": 0,
+        "sampler": {"kind": "tpe", "seed": 0, "startup": 3},
+        "pruner": {"kind": "none"},
+    }
+    return Search.model_validate(tree | changed)
+
+
+class Sleeping:
+    """A run of so many steps; what is left of it is done after a kill, each step noted once it is done."""
+
+    def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int) -> None:
+        self.chosen, self.seconds, self.steps = chosen, seconds, steps
+        self.digest = "-".join(f"{name}={value}" for name, value in chosen.items()).replace("/", "_") or "default"
+        self.file = folder / "runs" / f"{self.digest}.json"
+
+    def run(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.with_suffix(".log").open("a") as log:
+            while (done := self.done()) < self.steps:
+                time.sleep(self.seconds / self.steps)
+                fresh = self.file.with_suffix(f".{os.getpid()}")
+                fresh.write_text(json.dumps(done + 1))
+                fresh.rename(self.file)
+                log.write(f"{done + 1}\n")
+                log.flush()
+
+    def done(self) -> int:
+        return int(json.loads(self.file.read_text())) if self.file.exists() else 0
+
+    def value(self) -> float:
+        width = self.chosen.get("model.fusion.width", 4)
+        weight = float(self.chosen.get("penalty.weight", 1.0))
+        return 1 - 0.01 * abs(width - 7) - 0.001 * weight
+
+    def reports(self) -> list[tuple[int, float]]:
+        return [(step, self.value() * step / self.steps) for step in range(1, self.done() + 1)]
+
+    def figures(self) -> dict[str, float]:
+        return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
+
+
+def main() -> None:
+    """Work on the study in a folder until its budget is spent."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--url")
+    parser.add_argument("--trials", type=int, default=6)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--changed", type=json.loads, default={})
+    given = parser.parse_args()
+    search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    where = place(given.url, given.folder)
+    name = create(search, {"search": "sleep"}, where, fork=False, steps=given.steps, kept=None)
+
+    def note(outcome: Outcome) -> None:
+        folder = given.folder / "noted"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{outcome.number}").write_text(outcome.state.name)
+
+    def start() -> None:
+        Worker(
+            opened(search, name, where, steps=given.steps),
+            lambda chosen: [Sleeping(given.folder, chosen, given.seconds, given.steps)],
+            wishes=Told(),
+            note=note,
+            say=say,
+            facts={},
+        ).run()
+
+    with Interrupts(say) as asked:
+        work(start, given.workers, asked=asked, look=lambda: None)
+
+
+if __name__ == "__main__":
+    main()
