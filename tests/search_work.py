@@ -89,7 +89,7 @@ def main() -> None:
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     where = place(given.url, given.folder)
-    name = create(search, {"search": "sleep"}, where, fork=False, steps=given.steps, kept=None)
+    name = create(search, {"search": "sleep"}, where, steps=given.steps)
 
     def note(outcome: Outcome) -> None:
         folder = given.folder / "noted"

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from isoscope import launched
-from isoscope.cli import inspection, stages, tools
+from isoscope.cli import inspection, search, stages, tools
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble
 
-__all__ = ["app", "inspection", "main", "stages", "tools"]
+__all__ = ["app", "inspection", "main", "search", "stages", "tools"]
 
 
 def main() -> None:

@@ -102,11 +102,18 @@ class Kept(NamedTuple):
 
 
 def create(
-    search: Search, identity: Mapping[str, Any], where: Place, *, fork: bool, steps: int, kept: Kept | None
+    search: Search,
+    identity: Mapping[str, Any],
+    where: Place,
+    *,
+    steps: int,
+    fork: bool = False,
+    join: bool = False,
+    kept: Kept | None = None,
 ) -> str:
     """The name of the study of this very search, made where there is none: `name`, or `name-2`, … of its forks.
 
-    `kept`: trials of an earlier storage that a new study begins with. Raises `InputError` where studies of that name
+    `join`: only find it. `kept`: trials of an earlier storage that a new study begins with. Raises `InputError` where studies of that name
     are of other searches, and none is to be made beside them; it says in what they differ.
     """
     leases = where.leases(search.name)
@@ -117,7 +124,9 @@ def create(
             for name, before in family.items():
                 if before == identity:
                     return name
-            if family and not fork:
+            if join and not family:
+                raise InputError(f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run")
+            if family and (join or not fork):
                 name, before = list(family.items())[-1]
                 raise InputError(
                     f"search {name!r} in {where.shown} was another one: {differences(before, identity)}; "

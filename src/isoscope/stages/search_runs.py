@@ -1,0 +1,102 @@
+"""The training runs of a search's trials: the ones that the same choices, given by hand, would make."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from isoscope import paths
+from isoscope.code import code_version
+from isoscope.config.load import Configuration
+from isoscope.config.search import Search
+from isoscope.config.tree import flatten, read_yaml
+from isoscope.errors import InputError
+from isoscope.search.identity import identity
+from isoscope.stages.train import train
+from isoscope.stages.training_job import Cell, Job, job
+from isoscope.tracking import lease
+from isoscope.tracking.lines import Point
+from isoscope.tracking.record import Tail
+from isoscope.tracking.run import FOLLOWED
+
+_WAIT = 1.0  # seconds between two looks at a run that somebody else does
+
+
+class TrainingRun:
+    """One training run as a trial's job."""
+
+    def __init__(self, work: Job, *, objective: str, at: str) -> None:
+        self.work, self.objective, self.at = work, objective, at
+        self.digest = work.run.digest
+        self.steps = work.training.epochs
+        self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
+
+    def run(self) -> None:
+        """Train, go on, or find it finished; where somebody else does the same run, wait for that."""
+        os.environ[FOLLOWED] = "1"  # the search mirrors all records
+        work = self.work
+        while lease.held(work.run.folder):
+            time.sleep(_WAIT)
+        train(work.model, work.penalty, work.training, cell=work.cell, project=work.run.project, output=None)
+
+    def reports(self) -> list[tuple[int, float]]:
+        """The objective after each epoch so far."""
+        if not self._tail.path.exists():
+            return []
+        self._tail.poll()
+        points = [point for point in self._tail.record.metrics if point.name == self.objective]
+        return [(point.epoch, point.value) for point in points if point.epoch]
+
+    def figures(self) -> dict[str, float]:
+        """Every metric at the epoch that counts, or at its last step where it is of no epoch."""
+        text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
+        points = [Point(0, line["name"], float(line["value"]), line["step"], line["epoch"]) for line in map(json.loads, text.splitlines())]
+        last = {point.name: point.value for point in sorted(points, key=lambda point: point.step)}
+        if self.at == "last":
+            return last
+        chosen = int(last["training/best_epoch"])
+        return last | {point.name: point.value for point in points if point.epoch == chosen}
+
+
+def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
+    """What runs a choice means, one per seed (the search's own unless others are given)."""
+    task = configuration.study(search.study).task
+    objective = next(iter(search.objectives))
+
+    def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
+        found = configuration.laid(search.study, search.arm, chosen, search.settings)
+        digests = configuration.plugin_digests(found.cell)
+        arm = "-".join(found.axes.values())
+        sections = found.cell.model, found.cell.penalty, found.cell.training
+        works = [
+            job(*sections, cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests), project=project)
+            for seed in seeds
+        ]
+        return [TrainingRun(work, objective=objective, at=search.at) for work in works]
+
+    return runs
+
+
+def identified(configuration: Configuration, search: Search, project: paths.Project) -> dict[str, Any]:
+    """What this search is, for the study that is to hold it."""
+    found = configuration.laid(search.study, search.arm, {}, search.settings)
+    axes = {name: one.choices for name, one in search.space.items() if "." not in name}
+    files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
+    default = plan(configuration, search, project)({})[0]
+    sections = ("model", "penalty", "training")
+    return identity(
+        search,
+        fixed={section: found.tree[section] for section in sections},
+        overlays={file.as_posix(): flatten(read_yaml(configuration.folder, file)) for file in files},
+        inputs=default.work.run.identity.inputs,
+        code=code_version("train"),
+    )
+
+
+def searched(configuration: Configuration) -> Search:
+    """The section `search`. Raises `InputError` where nothing is searched."""
+    if configuration.root.search is None:
+        raise InputError(f"{paths.PARAMS}: search: nothing is searched (null); describe a space, as docs/search.md does")
+    configuration.check_search()
+    return configuration.root.search
