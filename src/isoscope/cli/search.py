@@ -84,14 +84,29 @@ def status(
     where = _place(project, storage)
     with importing():
         from isoscope.search.status import in_words
-        from isoscope.stages.search import look
+        from isoscope.search.status import status as look
+        from isoscope.search.study import latest
 
-    seen = look(configuration, project, where)
+    seen = look(latest(_searched(configuration), where), _searched(configuration))
     say(seen._asdict(), as_json, in_words(seen))
 
 
+def _searched(configuration: Any) -> Any:
+    if configuration.root.search is None:
+        raise InputError("params.yaml: search: nothing is searched (null); describe a space there")
+    configuration.check_search()
+    return configuration.root.search
+
+
 def _work(
-    workers: int, storage: str | None, overrides: list[str], plugin: list[Path], as_json: bool, *, fork: bool, join: bool
+    workers: int,
+    storage: str | None,
+    overrides: list[str],
+    plugin: list[Path],
+    as_json: bool,
+    *,
+    fork: bool,
+    join: bool,
 ) -> None:
     project, configuration = configure(overrides, plugin)
     as_stage()
@@ -102,11 +117,10 @@ def _work(
         from isoscope.stages.search import search as stage
 
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    if configuration.root.search is None:
-        raise InputError("params.yaml: search: nothing is searched (null); describe a space there")
-    folder = where.folder / "reports" / configuration.root.search.name if other else project.folder / "reports/search"
+    section = _searched(configuration)
+    folder = where.folder / "reports" / section.name if other else project.folder / "reports/search"
     found = stage(
-        configuration, project, where, workers=workers, fork=fork, join=join, target=None if join else folder
+        section, configuration, project, where, workers=workers, fork=fork, join=join, target=None if join else folder
     )
     shown = f"{in_words(found.status)}" + (f"\n{found.folder}" if found.folder else "")
     say({**found.status._asdict(), "folder": str(found.folder) if found.folder else None}, as_json, shown)

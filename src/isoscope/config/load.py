@@ -221,7 +221,9 @@ class Configuration:
             cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             if cell.training.keep != "best":
                 cure = "a search keeps no more; set it to best"
-                raise InputError(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
+                raise InputError(
+                    f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}"
+                )
 
 
 def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:

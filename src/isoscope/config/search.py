@@ -28,7 +28,7 @@ class Dimension(Section):
     """Whether a number is drawn evenly on a logarithmic scale."""
     step: int | float | None = None
     """Distance of two numbers, from `low` on."""
-    when: dict[str, Annotated[tuple[Scalar, ...], Field(min_length=1, strict=False)]] = {}
+    when: dict[str, Annotated[tuple[Scalar, ...], Field(min_length=1, strict=False)]] = Field({})
     """Earlier names of the space → those of their choices under which this one exists; none: always."""
 
     @property

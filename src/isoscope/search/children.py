@@ -73,7 +73,9 @@ class Child:
         return Ending(CRASHED, f"its process ended by {what}, as for want of memory")
 
 
-def _run(work: Callable[[], None], log: Path | None, pipe: "multiprocessing.connection.Connection", parent: int) -> None:
+def _run(
+    work: Callable[[], None], log: Path | None, pipe: "multiprocessing.connection.Connection", parent: int
+) -> None:
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:

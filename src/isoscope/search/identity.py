@@ -15,7 +15,7 @@ _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 def identity(
     search: Search, *, fixed: Mapping[str, Any], overlays: Mapping[str, Any], inputs: Mapping[str, str], code: str
 ) -> dict[str, Any]:
-    """A search by what its trials are measured by: space, objectives, seeds, everything that is not searched, data, code.
+    """A search by what its trials are measured by: space, objectives, seeds, all that is not searched, data, code.
 
     Names, the budget, and who proposes and ends trials are no part of it: a study may go on with others. `fixed`: the
     default arm, resolved; `overlays`: those that the space chooses from.

@@ -132,7 +132,7 @@ class PostgresLeases:
         import psycopg
 
         if self._connection is None:
-            alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+            alive: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
             self._connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10, **alive)
             self._connection.execute("SET tcp_keepalives_idle = 10")
             self._connection.execute("SET tcp_keepalives_interval = 5")

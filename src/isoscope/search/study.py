@@ -5,13 +5,14 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import optuna
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
@@ -80,7 +81,9 @@ def connect(where: Place) -> RDBStorage:
     try:
         return RDBStorage(where.url.render_as_string(hide_password=False), engine_kwargs=options)
     except ImportError as error:
-        raise InputError(f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'") from None
+        raise InputError(
+            f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'"
+        ) from None
     except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
         raise InputError(f"storage {where.shown}: does not open ({_line(error)})") from None
 
@@ -113,8 +116,8 @@ def create(
 ) -> str:
     """The name of the study of this very search, made where there is none: `name`, or `name-2`, … of its forks.
 
-    `join`: only find it. `kept`: trials of an earlier storage that a new study begins with. Raises `InputError` where studies of that name
-    are of other searches, and none is to be made beside them; it says in what they differ.
+    `join`: only find it. `kept`: trials of an earlier storage that a new study begins with. Raises `InputError` where
+    studies of that name are of other searches and none is to be made beside them; it says in what they differ.
     """
     leases = where.leases(search.name)
     try:
@@ -125,7 +128,9 @@ def create(
                 if before == identity:
                     return name
             if join and not family:
-                raise InputError(f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run")
+                raise InputError(
+                    f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run"
+                )
             if family and (join or not fork):
                 name, before = list(family.items())[-1]
                 raise InputError(
@@ -153,9 +158,18 @@ def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
     return Opened(study, where.leases(name), search, where)
 
 
-def directions(search: Search) -> list[str]:
-    """Of the objectives, as Optuna calls them."""
-    return [one.replace("imise", "imize") for one in search.objectives.values()]
+def latest(search: Search, where: Place) -> optuna.Study:
+    """The newest study of a search's name, to look at. Raises `InputError` where there is none."""
+    storage = connect(where)
+    family = _family(storage, search.name)
+    if not family:
+        raise InputError(f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run")
+    return optuna.load_study(study_name=list(family)[-1], storage=storage)
+
+
+def directions(search: Search) -> list[StudyDirection]:
+    """Of the objectives, as Optuna has them."""
+    return [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
 
 
 def _family(storage: RDBStorage, name: str) -> dict[str, Any]:

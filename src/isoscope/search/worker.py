@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
     """Unix seconds."""
 
 
-class Asked(Exception):
+class AskedError(Exception):
     """To stop at once, so that another can go on, or because another does."""
 
 
@@ -102,7 +102,7 @@ class Worker:
                     time.sleep(QUIET)  # of those, some may lose their worker
                 else:
                     return
-        except Asked:
+        except AskedError:
             return
         finally:
             self.leases.close()
@@ -140,11 +140,12 @@ class Worker:
     def _work(self, trial: Trial) -> None:
         began = time.time()
         jobs = self.plan(space.chosen(self.search, trial.params))
-        facts = dict(self.facts) | {"digests": [job.digest for job in jobs], "seeds": list(self.search.seeds)}
+        digests = [job.digest for job in jobs]
+        facts: dict[str, Any] = {**self.facts, "digests": digests, "seeds": list(self.search.seeds)}
         before = trial.user_attrs.get("seconds", 0.0)
         try:
             figures = self._run(jobs, trial)
-        except Asked:
+        except AskedError:
             self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
             self.leases.release(trial.number)
             raise
@@ -152,12 +153,12 @@ class Worker:
             self.say(f"trial {trial.number}: another worker has it")
             return
         except _EndedError as error:
-            outcome = Outcome(trial.number, error.state, None, trial.params, facts | error.facts, began)
+            outcome = Outcome(trial.number, error.state, None, trial.params, {**facts, **error.facts}, began)
             wrong = error.wrong
         else:
             outcome, wrong = self._judged(trial, figures, facts, began)
         seconds = before + time.time() - began
-        self._tell(trial, outcome._replace(facts=outcome.facts | {"seconds": seconds}))
+        self._tell(trial, outcome._replace(facts={**outcome.facts, "seconds": seconds}))
         if wrong:
             raise InputError(wrong)
 
@@ -194,7 +195,7 @@ class Worker:
                     self.say(f"{_title(trial)}: {_last_line(ending.text)}; tried again ({log})")
                     continue
                 if ending.kind == children.STOPPED:
-                    raise Asked
+                    raise AskedError
                 self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
                 raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
             self._look(job, index, reported)
@@ -209,7 +210,7 @@ class Worker:
         try:
             while (ending := child.ending(LOOK)) is None:
                 if self.wishes.stop():
-                    raise Asked
+                    raise AskedError
                 if self._look(job, index, reported):
                     raise _EndedError(TrialState.PRUNED, {}, Ending(children.STOPPED, ""))
                 if time.monotonic() - looked > QUIET:
@@ -259,9 +260,12 @@ class Worker:
                     figures = self._run(self.plan({}), None)
                 except _EndedError as error:
                     raise InputError(f"search.arm: the default failed: {_last_line(error.ending.text)}") from None
-                values = {name: _mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
-                self._persist(lambda: self.study.set_user_attr(BASE, values))
+                names = (*self.search.objectives, *self.search.constraints)
+                self._keep_default({name: _mean(figures, name) for name in names})
             self.leases.release(BASELINE)
+
+    def _keep_default(self, values: Mapping[str, float]) -> None:
+        self._persist(lambda: self.study.set_user_attr(BASE, values))
 
 
 class _LostError(Exception):

@@ -1,7 +1,7 @@
 """Stage `search`: trials until the budget is spent, by workers here and elsewhere, and what came of them."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from isoscope.search.study import Opened, Place, create, opened
 from isoscope.search.worker import Outcome, Worker, whereabouts
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
-from isoscope.stages.search_runs import identified, plan, searched
+from isoscope.stages.search_runs import identified, plan
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.provenance import environment, git_state
 from isoscope.tracking.record import Record
@@ -34,6 +34,7 @@ class Found(NamedTuple):
 
 
 def search(
+    section: Search,
     configuration: Configuration,
     project: paths.Project,
     where: Place,
@@ -48,7 +49,6 @@ def search(
     `join`: only help; the study must be there, and nothing is written but its trials. `target`: where its tables and
     figures go. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
-    section = searched(configuration)
     known = identified(configuration, section, project)
     runs = plan(configuration, section, project)
     steps = sum(run.steps for run in runs({}))
@@ -73,9 +73,9 @@ def search(
         watching = stack.enter_context(Watching(one.study, section, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
         if not status(one.study, section).done:
+            stack.enter_context(following(project))  # first: it sends the end of the study's record, too
             if not join:
-                stack.enter_context(_noted(project, section, one, known, git, asked))
-            stack.enter_context(following(project))
+                stack.enter_context(_noted(project, section, one, known, git))
             work(start, workers, asked=asked, look=watching.look)
         seen = status(one.study, section)
     one.leases.close()
@@ -86,18 +86,8 @@ def search(
     return Found(seen, folder)
 
 
-def look(configuration: Configuration, project: paths.Project, where: Place) -> Status:
-    """How far the study of the section `search` is. Raises `InputError` where it is not begun."""
-    section = searched(configuration)
-    known = identified(configuration, section, project)
-    name = create(section, known, where, fork=False, steps=0, join=True, kept=None)
-    return status(opened(section, name, where, steps=1).study, section)
-
-
 @contextmanager
-def _noted(
-    project: paths.Project, section: Search, one: Opened, known: dict[str, Any], git: Any, asked: Interrupts
-) -> Iterator[None]:
+def _noted(project: paths.Project, section: Search, one: Opened, known: dict[str, Any], git: Any) -> Iterator[None]:
     """The record of the study, by the first of those who work on it in this project; the others only work."""
     name = one.study.study_name
     own = digest(known, name=name)
@@ -122,11 +112,10 @@ def _noted(
         for objectives in list(seen.best.values())[:1] if len(section.objectives) == 1 else []:
             for figure, number in objectives.items():
                 record.metric(f"best/{figure}", number, step=done)
-        record.end("FINISHED" if seen.done else "KILLED", reason=None if seen.done else "stopped before its budget was spent")
+        record.end(
+            "FINISHED" if seen.done else "KILLED", reason=None if seen.done else "stopped before its budget was spent"
+        )
 
 
 def _say(line: str) -> None:
     print(f"isoscope: {line}", file=sys.stderr, flush=True)
-
-
-Say = Callable[[str], None]

@@ -11,7 +11,6 @@ from isoscope.code import code_version
 from isoscope.config.load import Configuration
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten, read_yaml
-from isoscope.errors import InputError
 from isoscope.search.identity import identity
 from isoscope.stages.train import train
 from isoscope.stages.training_job import Cell, Job, job
@@ -51,7 +50,10 @@ class TrainingRun:
     def figures(self) -> dict[str, float]:
         """Every metric at the epoch that counts, or at its last step where it is of no epoch."""
         text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
-        points = [Point(0, line["name"], float(line["value"]), line["step"], line["epoch"]) for line in map(json.loads, text.splitlines())]
+        points = [
+            Point(0, line["name"], float(line["value"]), line["step"], line["epoch"])
+            for line in map(json.loads, text.splitlines())
+        ]
         last = {point.name: point.value for point in sorted(points, key=lambda point: point.step)}
         if self.at == "last":
             return last
@@ -92,11 +94,3 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
         inputs=default.work.run.identity.inputs,
         code=code_version("train"),
     )
-
-
-def searched(configuration: Configuration) -> Search:
-    """The section `search`. Raises `InputError` where nothing is searched."""
-    if configuration.root.search is None:
-        raise InputError(f"{paths.PARAMS}: search: nothing is searched (null); describe a space, as docs/search.md does")
-    configuration.check_search()
-    return configuration.root.search

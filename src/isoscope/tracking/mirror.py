@@ -120,8 +120,8 @@ class Mirror:
         if run.parent is None:
             return {}
         if run.parent not in self.server.parents:
-            found = self.server.find(self._experiment, run.parent)
-            self.server.parents |= {run.parent: item.run_id for item in found[:1]}
+            for item in self.server.find(self._experiment, run.parent)[:1]:
+                self.server.parents[run.parent] = item.run_id
         known = self.server.parents.get(run.parent)
         return {} if known is None else {"mlflow.parentRunId": known}
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from isoscope.config.tree import flatten, read_yaml
 from isoscope.errors import InputError
@@ -24,7 +25,7 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     config = read_yaml(output, Path(CONFIG))
     record = RunRecord(restored=True)
     try:
-        names = {name: config.get(name) for name in ("study", "arm", "seed", "task")}
+        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task")}
         axes, params, inputs = (config.get(name) or {} for name in ("axes", "params", "inputs"))
         stage = config.get("stage") or "train"
         run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
