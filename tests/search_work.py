@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.config.search import Search
+from isoscope.paths import Project
+from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.study import create, opened, place
-from isoscope.search.worker import Outcome, Worker
+from isoscope.search.worker import Outcome, Worker, whereabouts
+from isoscope.tracking.provenance import Git
 
+IDENTITY = {"search": "sleep", "code": "none"}
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d"]},
     "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
@@ -89,12 +93,12 @@ def main() -> None:
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     where = place(given.url, given.folder)
-    name = create(search, {"search": "sleep"}, where, steps=given.steps)
+    name = create(search, IDENTITY, where, steps=given.steps)
+
+    project = Project(given.folder, given.folder)
 
     def note(outcome: Outcome) -> None:
-        folder = given.folder / "noted"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{outcome.number}").write_text(outcome.state.name)
+        note_trial(project, search, outcome, identity=IDENTITY, name=name, git=Git(None), environment={})
 
     def start() -> None:
         Worker(
@@ -103,7 +107,7 @@ def main() -> None:
             wishes=Told(),
             note=note,
             say=say,
-            facts={},
+            facts=whereabouts(),
         ).run()
 
     with Interrupts(say) as asked:

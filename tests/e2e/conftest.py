@@ -1,21 +1,11 @@
 """One pipeline run for all: a finished project that tests copy, whichever process makes it first."""
 
 import json
-from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from pipeline_project import Done, Finished, Project, make
-
-# MLflow 3.17 itself uses what SQLAlchemy 2.1 deprecates; the warning comes up once, when its tables are first mapped.
-NOLOAD = r"ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(NOLOAD))
 
 
 @pytest.fixture(scope="session")

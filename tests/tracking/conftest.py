@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,14 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# MLflow 3.17 itself uses what SQLAlchemy 2.1 deprecates; the warning comes up once, when its tables are first mapped.
-NOLOAD = r"ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(NOLOAD))
+from postgres import PostgreSQL
 
 
 @pytest.fixture(scope="session")
@@ -101,36 +93,11 @@ def mlflow_server(running_server: MlflowServer) -> MlflowServer:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """The address of an empty database on a PostgreSQL server of its own, which root may not run."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    initdb = shutil.which("initdb") or (str(found[-1]) if found else None)
-    if initdb is None or not Path(initdb).resolve().with_name("pg_ctl").exists():
-        pytest.skip("PostgreSQL (initdb, pg_ctl) is not installed")
-    binaries = Path(initdb).resolve().parent
-    import pwd
-
-    user = None
-    if os.geteuid() == 0:
-        known = {entry.pw_name for entry in pwd.getpwall()}
-        user = "postgres" if "postgres" in known else "nobody"
-    folder = Path(tempfile.mkdtemp(prefix="isoscope-postgresql-"))
+    """The address of an empty database on a PostgreSQL server of its own."""
+    server = PostgreSQL()
     try:
-        if user is not None:
-            shutil.chown(folder, user)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-
-        def call(*command: str) -> None:
-            subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=600)
-
-        data = str(folder / "data")
-        call(str(binaries / "initdb"), "-D", data, "-A", "trust", "-U", "tests", "--no-sync")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-        call(str(binaries / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
-        try:
-            yield f"postgresql+psycopg://tests@127.0.0.1:{port}/postgres"
-        finally:
-            call(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+        server.start()
+        yield server.url
+        server.stop()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()

@@ -118,9 +118,12 @@ class Worker:
             trials = study.get_trials(deepcopy=False)
             running = [trial for trial in trials if trial.state == TrialState.RUNNING]
             for known in running:
-                if self.leases.take(known.number):
+                if not self.leases.take(known.number):
+                    continue
+                if study._storage.get_trial(known._trial_id).state == TrialState.RUNNING:
                     self.say(f"trial {known.number}: taken over, its worker is gone")
                     return self._suggested(Trial(self._of(known.number), known._trial_id)), True
+                self.leases.release(known.number)  # it ended while we looked
             if spent(trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]

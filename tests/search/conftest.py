@@ -1,0 +1,29 @@
+"""A PostgreSQL of the searches' own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from postgres import PostgreSQL
+
+
+@pytest.fixture(scope="session")
+def running_postgres() -> Iterator[PostgreSQL]:
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres(running_postgres: PostgreSQL) -> PostgreSQL:
+    """A PostgreSQL server with an empty database; a test may restart it."""
+    import psycopg
+
+    with psycopg.connect(running_postgres.url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return running_postgres

@@ -1,0 +1,158 @@
+"""Nothing is lost and nothing is counted twice, whatever dies: a search of short sleeps, killed at random."""
+
+import collections
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import optuna
+import pytest
+
+from isoscope.tracking.mirror import mirror
+from isoscope.tracking.mlflow import connect
+from isoscope.tracking.record import read
+from postgres import PostgreSQL
+
+WORK = Path(__file__).parents[1] / "search_work.py"
+STATES = optuna.trial.TrialState
+
+
+def begin(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
+    path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
+    return subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 120) -> str:
+    """What it said, its end waited for: it must be a good one."""
+    _, said = process.communicate(timeout=seconds)
+    assert process.returncode == 0, said
+    return said
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def tree(pid: int) -> list[int]:
+    return [pid, *(one for child in children(pid) for one in tree(child))]
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def study(folder: Path, url: str | None = None) -> optuna.Study:
+    return optuna.load_study(study_name="sleep", storage=url or f"sqlite:///{folder / 'studies.db'}")
+
+
+def check(folder: Path, trials: int, url: str | None = None) -> None:
+    """Every trial finished once, each with one run in MLflow, and no step of a run done twice."""
+    found = study(folder, url).trials
+    assert collections.Counter(trial.state for trial in found) == {STATES.COMPLETE: trials}
+    assert [trial.number for trial in found] == list(range(trials))
+    records = [read(path) for path in (folder / ".isoscope/records").glob("*.jsonl")]
+    assert {record.status for record in records} == {"FINISHED"}
+    assert sorted(int(record.run.tags["optuna.trial"]) for record in records if record.run) == list(range(trials))
+    for file in (folder / "runs").glob("*.log"):
+        steps = [int(line) for line in file.read_text().splitlines()]
+        # One of them may have been noted by a process that was killed before it could say so.
+        assert steps == sorted(set(steps)), f"{file.name}: {steps}"
+
+
+def mirrored(folder: Path, trials: int) -> None:
+    """In MLflow, too, each trial is one run, and none is left running."""
+    assert not [one.error for one in mirror(folder) if one.error]
+    mirror(folder)
+    server = connect(None, folder)
+    experiment = server.experiment("search-sleep")
+    runs = server.client.search_runs([experiment], max_results=1000)
+    assert collections.Counter(run.info.status for run in runs) == {"FINISHED": trials}
+    assert len({run.data.tags["optuna.trial"] for run in runs}) == trials
+
+
+def strike(process: subprocess.Popen[str], folder: Path, url: str | None, trials: int, kills: int, seed: int) -> None:
+    """Kill so many workers or their runs, at random times, while the search goes on."""
+    random.seed(seed)
+    while kills and process.poll() is None:
+        time.sleep(random.uniform(0.05, 0.4))
+        victims = tree(process.pid)[1:]
+        if victims:
+            kill(random.choice(victims))
+            kills -= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
+def test_two_hundred_trials_and_twenty_three_kills(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("postgres").url if where == "postgresql" else None
+    words = ["--trials", "200", "--workers", "4", "--seconds", "0.2", "--steps", "4", "--changed", '{"retries": 30}']
+    words += ["--url", url] if url else []
+    for whole in range(3):
+        process = begin(tmp_path, *words)
+        time.sleep(1.5)
+        strike(process, tmp_path, url, 200, 7 if whole < 2 else 6, seed=whole)
+        assert process.poll() is None, process.communicate()
+        kill(*tree(process.pid))
+        process.communicate()
+    ended(begin(tmp_path, *words))
+    check(tmp_path, 200, url)
+    mirrored(tmp_path, 200)
+
+
+@pytest.mark.postgresql
+@pytest.mark.slow
+def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) -> None:
+    words = ["--trials", "60", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
+    process = begin(tmp_path, *words)
+    for _ in range(2):
+        time.sleep(2)
+        assert process.poll() is None, process.communicate()
+        postgres.stop()
+        time.sleep(1)
+        postgres.start()
+    assert "waiting for it" in ended(process)
+    check(tmp_path, 60, postgres.url)
+
+
+def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
+    words = ["--trials", "24", "--workers", "2", "--seconds", "0.2"]
+    both = [begin(tmp_path, *words) for _ in range(2)]
+    for process in both:
+        ended(process)
+    check(tmp_path, 24)
+    assert len({trial.user_attrs["pid"] for trial in study(tmp_path).trials}) == 4
+
+
+def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path) -> None:
+    words = ["--trials", "6", "--workers", "2", "--seconds", "2", "--steps", "10"]
+    process = begin(tmp_path, *words)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    assert collections.Counter(trial.state for trial in study(tmp_path).trials) == {STATES.COMPLETE: 2}
+    process = begin(tmp_path, *words)
+    time.sleep(1.8)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    assert time.monotonic() - began < 0.7
+    assert study(tmp_path).trials[-1].state == STATES.RUNNING
+    ended(begin(tmp_path, *words))
+    check(tmp_path, 6)
