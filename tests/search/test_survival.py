@@ -56,13 +56,17 @@ def kill(*pids: int) -> None:
             continue
 
 
-def study(folder: Path, url: str | None = None) -> optuna.Study:
-    return optuna.load_study(study_name="sleep", storage=url or f"sqlite:///{folder / 'studies.db'}")
+def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
+    storage = optuna.storages.RDBStorage(url or f"sqlite:///{folder / 'studies.db'}")
+    try:
+        return optuna.load_study(study_name="sleep", storage=storage).trials
+    finally:
+        storage.engine.dispose()
 
 
 def check(folder: Path, trials: int, url: str | None = None) -> None:
     """Every trial finished once, each with one run in MLflow, and no step of a run done twice."""
-    found = study(folder, url).trials
+    found = trials_of(folder, url)
     assert collections.Counter(trial.state for trial in found) == {STATES.COMPLETE: trials}
     assert [trial.number for trial in found] == list(range(trials))
     records = [read(path) for path in (folder / ".isoscope/records").glob("*.jsonl")]
@@ -135,7 +139,7 @@ def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
     for process in both:
         ended(process)
     check(tmp_path, 24)
-    assert len({trial.user_attrs["pid"] for trial in study(tmp_path).trials}) == 4
+    assert len({trial.user_attrs["pid"] for trial in trials_of(tmp_path)}) == 4
 
 
 def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     ended(process)
-    assert collections.Counter(trial.state for trial in study(tmp_path).trials) == {STATES.COMPLETE: 2}
+    assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == {STATES.COMPLETE: 2}
     process = begin(tmp_path, *words)
     time.sleep(1.8)
     process.send_signal(signal.SIGINT)
@@ -153,6 +157,6 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     process.send_signal(signal.SIGINT)
     ended(process)
     assert time.monotonic() - began < 0.7
-    assert study(tmp_path).trials[-1].state == STATES.RUNNING
+    assert trials_of(tmp_path)[-1].state == STATES.RUNNING
     ended(begin(tmp_path, *words))
     check(tmp_path, 6)

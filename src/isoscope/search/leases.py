@@ -3,6 +3,7 @@
 No clocks and no heartbeats: a lock is let go the moment its process ends, and never while it lives.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -29,7 +30,10 @@ class Leases(Protocol):
         """Let go of a lock."""
 
     def held(self) -> bool:
-        """Whether all that was taken is still ours; what was lost with a connection is taken again if it is free."""
+        """Whether all that was taken is still ours; what was lost with a connection is taken again if it is free.
+
+        Raises what a connection raises while the storage is away.
+        """
 
     def close(self) -> None:
         """Let go of all."""
@@ -89,41 +93,35 @@ class PostgresLeases:
         self.url = url
         self._class = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4], "big", signed=True)
         self._taken: set[int] = set()
+        self._lost: set[int] = set()
+        """Of those, what went with a connection and has not been taken again."""
         self._connection: Any = None
 
     def take(self, number: int) -> bool:
-        if number in self._taken:
-            return True
         if self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
             self._taken.add(number)
-        return number in self._taken
+            return True
+        return False
 
     def release(self, number: int) -> None:
         import psycopg
 
         self._taken.discard(number)
-        try:
+        self._lost.discard(number)
+        with contextlib.suppress(psycopg.OperationalError):  # with the session the lock is gone as well
             self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
-        except psycopg.OperationalError:  # with the session the lock is gone as well
-            self._connection = None
 
     def held(self) -> bool:
-        import psycopg
-
-        try:
-            if self._connection is not None:
-                self._connection.execute("SELECT 1")
-                return True
-        except psycopg.OperationalError:
-            self._connection = None
-        try:
-            return all(self._ask("SELECT pg_try_advisory_lock(%s, %s)", number) for number in self._taken)
-        except psycopg.OperationalError:  # still away: whoever comes back first has them
-            self._connection = None
-            return True
+        self._ask("SELECT %s::int IS NOT NULL AND %s::int IS NOT NULL", 0)
+        for number in list(self._lost):
+            if not self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
+                return False
+            self._lost.discard(number)
+        return True
 
     def close(self) -> None:
         self._taken.clear()
+        self._lost.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -131,11 +129,19 @@ class PostgresLeases:
     def _ask(self, statement: str, number: int) -> bool:
         import psycopg
 
-        if self._connection is None:
-            alive: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-            self._connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10, **alive)
-            self._connection.execute("SET tcp_keepalives_idle = 10")
-            self._connection.execute("SET tcp_keepalives_interval = 5")
-            self._connection.execute("SET tcp_keepalives_count = 4")
-        row = self._connection.execute(statement, (self._class, number)).fetchone()
+        try:
+            self._connection = self._connection or self._connected()
+            row = self._connection.execute(statement, (self._class, number)).fetchone()
+        except psycopg.OperationalError:
+            self._connection = None
+            self._lost |= self._taken
+            raise
         return bool(row and row[0])
+
+    def _connected(self) -> Any:
+        import psycopg
+
+        connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+        for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # a server's own are hours
+            connection.execute(f"SET tcp_keepalives_{name} = {value}")
+        return connection

@@ -1,5 +1,6 @@
 """One worker of a search: asks for a trial or takes over one whose worker died, runs it, and tells what came of it."""
 
+import contextlib
 import math
 import os
 import socket
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -16,7 +18,7 @@ from isoscope.errors import InputError
 from isoscope.search import children, samplers, space
 from isoscope.search.children import Child, Ending
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.study import Opened, persist, spent
+from isoscope.search.study import Opened, away, persist, spent
 
 BASE = "default"
 """Of a study: what the default arm came to."""
@@ -152,8 +154,8 @@ class Worker:
             self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
             self.leases.release(trial.number)
             raise
-        except _LostError:
-            self.say(f"trial {trial.number}: another worker has it")
+        except (_LostError, UpdateFinishedTrialError):  # a connection was lost, and with it the lease for a while
+            self._leave(trial)
             return
         except _EndedError as error:
             outcome = Outcome(trial.number, error.state, None, trial.params, {**facts, **error.facts}, began)
@@ -188,7 +190,9 @@ class Worker:
 
     def _run(self, jobs: Sequence[Job], trial: Trial | None) -> list[Mapping[str, float]]:
         """The figures of each job, all run."""
-        log = self.where.folder / self.study.study_name / f"{'default' if trial is None else trial.number}.log"
+        logs = self.where.folder / self.study.study_name
+        logs.mkdir(parents=True, exist_ok=True)
+        log = logs / f"{'default' if trial is None else trial.number}.log"
         reported = _Reported(self.search, trial, jobs)
         for index, job in enumerate(jobs):
             tries = self.search.retries
@@ -218,8 +222,9 @@ class Worker:
                     raise _EndedError(TrialState.PRUNED, {}, Ending(children.STOPPED, ""))
                 if time.monotonic() - looked > QUIET:
                     looked = time.monotonic()
-                    if not self.leases.held():
-                        raise _LostError
+                    with contextlib.suppress(*away()):  # whoever comes back first has it
+                        if not self.leases.held():
+                            raise _LostError
             return ending
         finally:
             child.stop()
@@ -244,8 +249,16 @@ class Worker:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
             self.study.tell(trial, outcome.values, state=outcome.state, skip_if_finished=True)
 
+        if not self._persist(self.leases.held):
+            self._leave(trial)
+            return
         self.note(outcome)
-        self._persist(tell)
+        with contextlib.suppress(UpdateFinishedTrialError):  # told before the connection was lost
+            self._persist(tell)
+        self.leases.release(trial.number)
+
+    def _leave(self, trial: Trial) -> None:
+        self.say(f"trial {trial.number}: another worker has it")
         self.leases.release(trial.number)
 
     def _measure_default(self) -> None:
