@@ -23,7 +23,7 @@ test: .venv/.project  ## run the tests; the summary names what was skipped
 	$(PYTEST) --dist loadfile --no-loadscope-reorder
 
 faults: .venv/.project  ## strike at every durable write and at a hundred random moments (about an hour)
-	$(PYTEST) --dist worksteal tests/faults --exhaustive --timeout 7200
+	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
 
 check: lint types floors contracts  ## style, types, floors, contracts
 

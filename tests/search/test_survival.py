@@ -89,7 +89,7 @@ def mirrored(folder: Path, trials: int) -> None:
     assert len({run.data.tags["optuna.trial"] for run in runs}) == trials
 
 
-def strike(process: subprocess.Popen[str], folder: Path, url: str | None, trials: int, kills: int, seed: int) -> None:
+def strike(process: subprocess.Popen[str], kills: int, *, seed: int) -> None:
     """Kill so many workers or their runs, at random times, while the search goes on."""
     random.seed(seed)
     while kills and process.poll() is None:
@@ -102,26 +102,31 @@ def strike(process: subprocess.Popen[str], folder: Path, url: str | None, trials
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
-def test_two_hundred_trials_and_twenty_three_kills(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_nothing_is_lost_and_nothing_counted_twice(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest, pytestconfig: pytest.Config
+) -> None:
+    """Killed at random: workers and their runs, and now and then all of them at once."""
+    exhaustive = pytestconfig.getoption("--exhaustive")
+    trials, kills, wholes = (200, 20, 3) if exhaustive else (40, 6, 1)
     url = request.getfixturevalue("postgres").url if where == "postgresql" else None
-    words = ["--trials", "200", "--workers", "4", "--seconds", "0.2", "--steps", "4", "--changed", '{"retries": 30}']
-    words += ["--url", url] if url else []
-    for whole in range(3):
+    words = ["--trials", str(trials), "--workers", "4", "--seconds", "0.2", "--steps", "4"]
+    words += ["--changed", '{"retries": 30}', *(["--url", url] if url else [])]
+    for whole in range(wholes):
         process = begin(tmp_path, *words)
         time.sleep(1.5)
-        strike(process, tmp_path, url, 200, 7 if whole < 2 else 6, seed=whole)
+        strike(process, -(-kills // wholes), seed=whole)
         assert process.poll() is None, process.communicate()
         kill(*tree(process.pid))
         process.communicate()
     ended(begin(tmp_path, *words))
-    check(tmp_path, 200, url)
-    mirrored(tmp_path, 200)
+    check(tmp_path, trials, url)
+    mirrored(tmp_path, trials)
 
 
 @pytest.mark.postgresql
 @pytest.mark.slow
 def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) -> None:
-    words = ["--trials", "60", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
+    words = ["--trials", "40", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
     process = begin(tmp_path, *words)
     for _ in range(2):
         time.sleep(2)
@@ -130,7 +135,7 @@ def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) 
         time.sleep(1)
         postgres.start()
     assert "waiting for it" in ended(process)
-    check(tmp_path, 60, postgres.url)
+    check(tmp_path, 40, postgres.url)
 
 
 def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
