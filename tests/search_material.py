@@ -1,0 +1,88 @@
+"""Small searches: a conditional space, with pruned, failed and infeasible trials among the complete ones."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import optuna
+from optuna.distributions import FloatDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
+DIRECTIONS = ("maximize", "minimize", "minimize")
+STEPS = 4
+FUSIONS = ("additive", "conv2d", "fft")
+
+
+def new(objectives: int = 1, *, axis: str | None = "fusion", seed: int = 0) -> Study:
+    """A study without trials."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(directions=DIRECTIONS[:objectives], sampler=optuna.samplers.RandomSampler(seed=seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names(list(NAMES[:objectives]))
+    study.set_user_attr("axis", axis)
+    study.set_user_attr("steps", STEPS)
+    return study
+
+
+def searched(trials: int = 40, objectives: int = 1, *, axis: str | None = "fusion", seed: int = 0) -> Study:
+    """Of every five trials the fourth is pruned after two steps (one objective only), of every eleven the eighth fails.
+
+    Where accuracy is below 0.7 a trial is infeasible. A pruned one reported NaN first.
+    """
+    study = new(objectives, axis=axis, seed=seed)
+
+    def run(trial: Trial) -> Sequence[float]:
+        values = _values(trial)
+        trial.set_user_attr("seconds", 1.5 * (trial.number + 1))
+        trial.set_user_attr("digests", [f"{trial.number:064x}"])
+        if trial.number % 11 == 7:
+            trial.set_user_attr("error", "the loss was not finite")
+            raise RuntimeError("the loss was not finite")
+        if objectives == 1:
+            for step in range(STEPS):
+                early = trial.number % 5 == 3
+                trial.report(math.nan if early and step == 0 else values[0] * (step + 1) / STEPS, step)
+                if early and step == 1:
+                    raise optuna.TrialPruned
+        trial.set_constraint("validation/accuracy", 0.7 - values[0])
+        return values[:objectives]
+
+    study.optimize(run, n_trials=trials, catch=(RuntimeError,))
+    return study
+
+
+def _values(trial: Trial) -> list[float]:
+    rate = trial.suggest_float("training.learning_rate", 1e-5, 1e-2, log=True)
+    trial.suggest_float("training.dropout", 0.0, 0.5)
+    fusion = trial.suggest_categorical("fusion", FUSIONS)
+    gain = 0.0
+    if fusion == "conv2d":
+        gain = 0.02 * len(trial.suggest_categorical("model.fusion.kernel_size", ["[3]", "[3, 5]"]))
+    if fusion == "fft":
+        gain = -0.02 * trial.suggest_int("model.fusion.modes", 1, 8)
+    weight = trial.suggest_float("penalty.weight", 1.0, 100.0) if trial.suggest_categorical("penalty", [1, 0]) else 0.0
+    accuracy = 0.85 + gain - 0.05 * (math.log10(rate) + 3.5) ** 2
+    return [accuracy - 0.001 * weight, 0.5 - 0.004 * weight + 0.1 * accuracy, 100 * rate + weight]
+
+
+def points(
+    values: Sequence[Sequence[float]], directions: Sequence[str], *, infeasible: Sequence[int] = ()
+) -> tuple[Study, list[FrozenTrial]]:
+    """A study of complete trials with these values, and its trials; those numbered break a constraint."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(directions=list(directions))
+    for number, value in enumerate(values):
+        study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE,
+                values=list(value),
+                params={"x": float(number)},
+                distributions={"x": FloatDistribution(0, 1000)},
+                constraints={"c": 1.0 if number in infeasible else 0.0},
+            )
+        )
+    return study, study.trials
