@@ -1,0 +1,221 @@
+"""A search as its figures see it: complete trials by architecture, places on axes, points and their legend."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from optuna.distributions import CategoricalDistribution
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from isoscope.figures.style import INK, SHAPES, WIDTH, legend_inches, look, wrapped
+
+PALE = 0.3
+"""Opacity of trials that break a constraint."""
+COLUMNS = 3
+"""Panels in a row."""
+Measure = Callable[[FrozenTrial], float]
+
+
+class Searched(NamedTuple):
+    """Objectives by name and whether more is better; all trials; complete ones with finite values by architecture.
+
+    `chosen`: number of the trial to be marked, and the word for it. Without an axis the one architecture is "".
+    """
+
+    objectives: list[tuple[str, bool]]
+    trials: list[FrozenTrial]
+    groups: dict[str, list[FrozenTrial]]
+    front: set[int]
+    axis: str | None
+    steps: int
+    chosen: int | None
+
+    @property
+    def complete(self) -> list[FrozenTrial]:
+        """Those of all architectures, by number."""
+        return sorted((trial for trials in self.groups.values() for trial in trials), key=lambda trial: trial.number)
+
+    @property
+    def word(self) -> str:
+        """What the marked trial is: the best, or one suggested from a front."""
+        return "best trial" if len(self.objectives) == 1 else "suggested trial"
+
+    def look(self, trial: FrozenTrial) -> tuple[str, str]:
+        """Colour and marker of a trial's architecture."""
+        return look(list(self.groups).index(_architecture(trial, self.axis) or ""))
+
+    def known(self, trial: FrozenTrial) -> bool:
+        """Whether a trial went so far as to have an architecture."""
+        return _architecture(trial, self.axis) in self.groups
+
+
+class Scale(NamedTuple):
+    """Where a parameter's values stand: numbers as they are, choices at 0, 1, … with their texts as labels."""
+
+    place: Measure
+    log: bool
+    labels: list[str]
+
+
+def searched(study: Study, *, chosen: int | None) -> Searched:
+    """What the figures take from a study."""
+    several = len(study.directions) > 1
+    names = study.metric_names or [f"objective_{k + 1}" if several else "objective" for k in range(10)]
+    more = [one == StudyDirection.MAXIMIZE for one in study.directions]
+    axis = study.user_attrs.get("axis")
+    groups: dict[str, list[FrozenTrial]] = {"": []} if axis is None else {}
+    for trial in study.trials:
+        for choice in getattr(trial.distributions.get(str(axis)), "choices", ()):
+            groups.setdefault(text(choice), [])
+        architecture = _architecture(trial, axis)
+        if trial.state == TrialState.COMPLETE and architecture is not None and all(map(math.isfinite, trial.values)):
+            groups.setdefault(architecture, []).append(trial)
+    steps = study.user_attrs.get("steps") or max((len(one.intermediate_values) for one in study.trials), default=0)
+    front = {trial.number for trial in study.best_trials}
+    return Searched(list(zip(names, more, strict=False)), study.trials, groups, front, axis, steps, chosen)
+
+
+def feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial breaks no constraint."""
+    return all(value <= 0 for value in trial.constraints.values())
+
+
+def text(choice: Any) -> str:
+    """A choice as a label."""
+    return choice if isinstance(choice, str) else json.dumps(choice)
+
+
+def varied(trials: Sequence[FrozenTrial]) -> list[str]:
+    """Parameters with several values among these trials, in order of first sight; a condition may hide them in some."""
+    names = dict.fromkeys(name for trial in trials for name in trial.params)
+    return [name for name in names if len({text(one.params[name]) for one in trials if name in one.params}) > 1]
+
+
+def scale(name: str, trials: Sequence[FrozenTrial]) -> Scale:
+    """The axis of a parameter over those of the trials that have it; one that was once a choice is one throughout."""
+    having = [trial for trial in trials if name in trial.params]
+    if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in having):
+        log = all(getattr(trial.distributions[name], "log", False) for trial in having)
+        return Scale(lambda trial: float(trial.params[name]), log, [])
+    choices = [choice for trial in having for choice in getattr(trial.distributions[name], "choices", ())]
+    seen = {text(trial.params[name]) for trial in having}
+    labels = [one for one in dict.fromkeys(text(one) for one in choices) if one in seen]
+    labels += sorted(seen - set(labels))
+    return Scale(lambda trial: float(labels.index(text(trial.params[name]))), False, labels)
+
+
+def set_scale(axes: Axes, which: str, found: Scale, label: str, inches: float) -> None:
+    """Put a parameter's scale, ticks and name on the axis x or y, once its points are drawn."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if found.log:
+        axes.set(**{f"{which}scale": "log"})
+        low, high = axis.get_data_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,), numticks=5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # matplotlib's own is mathtext
+        axis.set_minor_locator(NullLocator())
+    elif found.labels:
+        axis.set_ticks(range(len(found.labels)), [wrapped(one, 0.9, size=7, lines=1) for one in found.labels])
+        axes.set(**{f"{which}lim": (-0.5, len(found.labels) - 0.5)})
+    else:
+        axis.set_major_locator(MaxNLocator(4))
+    axis.set_label_text(wrapped(label, inches, size=7.5), fontsize=7.5)
+
+
+def dots(axes: Axes, view: Searched, trials: Sequence[FrozenTrial], x: Measure, y: Measure) -> None:
+    """A point per trial in its architecture's look, pale where a constraint is broken, with a ring around the chosen.
+
+    Of architectures the last is drawn last, so that panels of one search agree.
+    """
+    many = len(trials) > SHAPES
+    for name in view.groups:
+        for allowed in (False, True):
+            shown = [trial for trial in trials if _of(trial, view, name) and feasible(trial) == allowed]
+            if shown:
+                colour, marker = view.look(shown[0])
+                axes.plot(
+                    *([x(trial) for trial in shown], [y(trial) for trial in shown]),
+                    linestyle="",
+                    marker=marker,
+                    markersize=4,
+                    color=colour,
+                    alpha=0.9 if allowed else PALE,
+                    markeredgewidth=0,
+                    rasterized=many,
+                    gid="feasible" if allowed else "infeasible",
+                )
+    for trial in trials:
+        if trial.number == view.chosen:
+            axes.plot([x(trial)], [y(trial)], gid="chosen", **_ring())
+
+
+def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = False) -> list[Line2D]:
+    """What a legend says: architectures with their number of trials, what pale means, the ring; or lines, a thick one.
+
+    Pale points break a constraint; lines say nothing of that.
+    """
+    found: list[Line2D] = []
+    for name in view.groups:
+        shown = [trial for trial in trials if _of(trial, view, name)]
+        if shown:
+            colour, marker = view.look(shown[0])
+            label = f"{name or 'trials'}, n = {len(shown)}"
+            kind: dict[str, Any] = (
+                {"linestyle": "-", "linewidth": 0.9} if lines else {"linestyle": "", "marker": marker}
+            )
+            found.append(Line2D([], [], color=colour, label=wrapped(label, 2.2, size=7.5), **kind))
+    if not lines and not all(map(feasible, trials)):
+        found.append(Line2D([], [], linestyle="", color=INK, marker="o", alpha=PALE, label="breaks a constraint"))
+    if any(trial.number == view.chosen for trial in trials):
+        kind = {"color": INK, "linewidth": 2.6} if lines else _ring()
+        found.append(Line2D([], [], label=f"{view.word}, number {view.chosen}", **kind))
+    return found
+
+
+def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple[Figure, list[Axes]]:
+    """A figure of as many panels in rows of `COLUMNS`, with a legend below; few panels are wide ones."""
+    columns = min(panels, COLUMNS)
+    rows = -(-panels // columns)
+    size = (WIDTH, height * rows + 0.3 + (legend_inches(below, 3) if below else 0))
+    drawing = Figure(figsize=size, layout="constrained")
+    every = list(drawing.subplots(rows, columns, squeeze=False).ravel())
+    for axes in every:
+        axes.tick_params(labelsize=7)
+        axes.grid(visible=True)
+    for axes in every[panels:]:
+        axes.set_visible(False)
+    if below:
+        drawing.legend(handles=list(below), loc="outside lower center", ncols=3, fontsize=7.5)
+    return drawing, every[:panels]
+
+
+def called(name: str) -> str:
+    """An objective as an axis names it."""
+    return name.replace("_", " ")
+
+
+def _ring() -> dict[str, Any]:
+    return {
+        "linestyle": "",
+        "marker": "o",
+        "markersize": 10,
+        "markerfacecolor": "none",
+        "markeredgecolor": INK,
+        "markeredgewidth": 1.2,
+    }
+
+
+def _architecture(trial: FrozenTrial, axis: str | None) -> str | None:
+    """The value of the axis; "" where a search has none; None where the trial ended before it had one."""
+    if axis is None:
+        return ""
+    return text(trial.params[axis]) if axis in trial.params else None
+
+
+def _of(trial: FrozenTrial, view: Searched, name: str) -> bool:
+    return _architecture(trial, view.axis) == name
