@@ -1,8 +1,12 @@
 """Small searches: a conditional space, with pruned, failed and infeasible trials among the complete ones."""
 
+import json
 import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.distributions import FloatDistribution
@@ -10,9 +14,15 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.searches import best, front, importances, knee, saved_by_pruning
+from isoscope.analysis.trials import trials_table
+from isoscope.figures.search import pictures
+
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
 DIRECTIONS = ("maximize", "minimize", "minimize")
 STEPS = 4
+DIGEST = "5ea2c4" + 58 * "0"
 FUSIONS = ("additive", "conv2d", "fft")
 
 
@@ -38,7 +48,7 @@ def searched(trials: int = 40, objectives: int = 1, *, axis: str | None = "fusio
     def run(trial: Trial) -> Sequence[float]:
         values = _values(trial)
         trial.set_user_attr("seconds", 1.5 * (trial.number + 1))
-        trial.set_user_attr("digests", [f"{trial.number:064x}"])
+        trial.set_user_attr("digests", [f"{trial.number:04x}" + 60 * "0"])
         if trial.number % 11 == 7:
             trial.set_user_attr("error", "the loss was not finite")
             raise RuntimeError("the loss was not finite")
@@ -86,3 +96,33 @@ def points(
             )
         )
     return study, study.trials
+
+
+def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = True, **changed: Any) -> Path:
+    """What `isoscope search` leaves of a study."""
+    several = len(study.directions) > 1
+    suggested = knee(front(study), study.directions) if several else None
+    marked = suggested if several else best(study)
+    table = importances(study, least=least, resamples=2)
+    write_parquet(trials_table(study), folder / "trials.parquet")
+    write_parquet(table, folder / "importances.parquet")
+    words = {"maximize": "maximise", "minimize": "minimise"}
+    facts = {
+        "name": "search",
+        "objectives": dict(zip(NAMES, [words[one] for one in DIRECTIONS[: len(study.directions)]], strict=False)),
+        "constraints": {"validation/accuracy": "≥ 0.7"},
+        "counts": Counter(trial.state.name for trial in study.trials),
+        "best": None if several or marked is None else marked.number,
+        "front": [trial.number for trial in front(study)],
+        "knee": suggested and suggested.number,
+        "saved": saved_by_pruning(study)._asdict(),
+        "best_params": marked.params if marked else {},
+        "digest": DIGEST,
+    }
+    (folder / "study.json").write_text(json.dumps(facts | changed), "utf-8")
+    (folder / "figures").mkdir()
+    if marked:
+        (folder / "best.yaml").write_text("".join(f"{k}: {v}\n" for k, v in marked.params.items()), "utf-8")
+    for name, _, _, svg in pictures(study, table, chosen=marked and marked.number, least=least) if drawn else []:
+        (folder / "figures" / f"{name}.svg").write_text(svg, "utf-8")
+    return folder

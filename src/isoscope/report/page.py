@@ -11,6 +11,7 @@ from isoscope.analysis.tables import Tables
 from isoscope.report import numbers
 from isoscope.report.manifests import task
 from isoscope.report.runs import plugins, run_row, server
+from isoscope.report.search import read_search
 from isoscope.report.studies import show
 from isoscope.tracking.lines import RunRecord
 
@@ -24,13 +25,15 @@ def build(
     tracking_uri: str | None,
     experiments: Mapping[str, str],
     folders: Mapping[str, Path] | None = None,
+    search: Path | None = None,
 ) -> str:
     """The report as HTML text: figures, tables, style and the explorer's script inside, nothing loaded from elsewhere.
 
     `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
     to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
-    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. Raises `InputError`
-    where a manifest lacks what the page shows.
+    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. `search`: where
+    `isoscope search` left its results; a search without trials has no section. Raises `InputError` where a manifest
+    lacks what the page shows, or files are damaged.
     """
     rows = {
         study.study: [
@@ -55,6 +58,7 @@ def build(
                 show(study, rows[study.study], position=i, folder=(folders or {}).get(study.study))
                 for i, study in enumerate(studies, start=1)
             ],
+            search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
             tasks=[task(name, manifest) for name, manifest in manifests.items()],
             runs=every,
             plugins=plugins(every),

@@ -63,8 +63,8 @@ def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None,
         device=_device(author.environment) if author else None,
         changed=len({_device(attempt.environment) for attempt in record.attempts}) > 1 if record else False,
         accepted=tuple(item.code[:SHORT] for item in record.accepted) if record else (),
-        search=f"tags.`{DIGEST}` LIKE '{run.digest[:SHORT]}%'",
-        link=_link(run.digest, tracking_uri, experiment),
+        search=pasted(run.digest),
+        link=link(run.digest, tracking_uri, experiment),
     )
 
 
@@ -100,7 +100,13 @@ def server(tracking_uri: str | None) -> str | None:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/")))
 
 
-def _link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
+def pasted(digest: str) -> str:
+    """What to paste into MLflow's search field to find a run."""
+    return f"tags.`{DIGEST}` LIKE '{digest[:SHORT]}%'"
+
+
+def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
+    """Address of the search for a run; None without a server that a browser opens, or its experiment's id there."""
     address = server(tracking_uri)
     if address is None or experiment is None:
         return None
