@@ -53,6 +53,7 @@ studies:
   sweep:
     task: tiny
     seeds: []
+search: null
 data:
   tokenizer:
     vocab_size: 100

@@ -13,6 +13,7 @@ VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
+SEARCH = Path("reports/search")
 CHART, CHARTS = "chart", "charts"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")

@@ -9,7 +9,7 @@ import pytest
 
 from isoscope import code, paths
 from isoscope.config.base import Section
-from isoscope.config.load import CELL_SECTIONS
+from isoscope.config.load import CELL_SECTIONS, Configuration
 from isoscope.config.project import Cell, Root
 from isoscope.config.schema import json_schema
 from isoscope.config.tree import read_yaml
@@ -38,6 +38,8 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
         sections = {section for section, annotation in TYPES.items() if kind == annotation or section == parameter.name}
         if inspect.isclass(kind) and issubclass(kind, Section) and not sections:
             sections = {"studies"}  # one study of the mapping
+        if kind is Configuration:
+            sections = {"studies", *CELL_SECTIONS} - {"data"}  # all of it but what `prepare` has made
         taken |= sections
     of_plugins = {*CELL_SECTIONS, "extraction", "measures"} - ({"measures"} if VERBS[name] == "explore" else set())
     plugins = {"plugins"} if declared(name) & of_plugins else set()
@@ -90,7 +92,8 @@ def test_git_keeps_metrics_and_figures_and_dvc_the_rest() -> None:
     for stage in STAGES.values():
         for kind in ("metrics", "plots"):
             assert all(options["cache"] is False for out in stage.get(kind, ()) for options in out.values())
-        assert all(isinstance(out, str) for out in stage["outs"]), (
+        options = [option for out in stage["outs"] if isinstance(out, dict) for option in out.values()]
+        assert all(option == {"persist": True} for option in options), (
             "outs are cached: 'cache: false' disables the run cache"
         )
 

@@ -38,6 +38,7 @@ def run(
     workers: Workers = 1,
     storage: Storage = None,
     fork: Annotated[bool, typer.Option(help="Where the search has changed, make a new study beside the old.")] = False,
+    if_any: Annotated[bool, typer.Option(help="Where nothing is searched, do nothing.")] = False,
     overrides: Set = [],  # noqa: B006 - typer copies it
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
@@ -49,7 +50,7 @@ def run(
 
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
-    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False)
+    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False, if_any=if_any)
 
 
 @search.command()
@@ -91,6 +92,56 @@ def status(
     say(seen._asdict(), as_json, in_words(seen))
 
 
+Trial = Annotated[int | None, typer.Option(min=0, help="Its number; if not given, the best, or the one suggested.")]
+
+
+@search.command()
+def adopt(
+    name: Annotated[str, typer.Argument(metavar="AXIS/NAME", help="The overlay to write: variants/AXIS/NAME.yaml.")],
+    trial: Trial = None,
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Write a trial's choices as an overlay, so that a study can have it as an arm.
+
+    Example: isoscope search adopt fusion/found --trial 7
+    """
+    project, configuration = configure(overrides, plugin)
+    section, where = _searched(configuration), _place(project, storage)
+    with importing():
+        from isoscope.stages.search_choice import adopt as write
+
+    file, number = write(section, configuration, where, name=name, trial=trial)
+    shown = file.relative_to(project.folder)
+    say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}")
+
+
+@search.command()
+def confirm(
+    trial: Trial = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Fresh seeds, of the trial and of the default alike.")] = 5,
+    workers: Workers = 1,
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Train a trial and the default anew with fresh seeds, and say how they differ: the best trial is an optimist.
+
+    Example: isoscope search confirm --seeds 5 --workers 2
+    """
+    project, configuration = configure(overrides, plugin)
+    section, where = _searched(configuration), _place(project, storage)
+    heal(project)
+    with importing():
+        from isoscope.stages.search_choice import confirm as run_again
+
+    found = run_again(section, configuration, project, where, trial=trial, seeds=seeds, workers=workers)
+    say(found.as_dict(), as_json, found.as_text())
+
+
 def _searched(configuration: Any) -> Any:
     if configuration.root.search is None:
         raise InputError("params.yaml: search: nothing is searched (null); describe a space there")
@@ -107,20 +158,31 @@ def _work(
     *,
     fork: bool,
     join: bool,
+    if_any: bool = False,
 ) -> None:
     project, configuration = configure(overrides, plugin)
     as_stage()
+    if if_any and configuration.root.search is None:
+        from isoscope.paths import SEARCH
+
+        (project.folder / SEARCH).mkdir(parents=True, exist_ok=True)
+        say({"study": None}, as_json, "nothing is searched")
+        return
+    section, where = _searched(configuration), _place(project, storage)
     heal(project)
-    where = _place(project, storage)
     with importing():
         from isoscope.search.status import in_words
         from isoscope.stages.search import search as stage
 
-    other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    section = _searched(configuration)
-    folder = where.folder / "reports" / section.name if other else project.folder / "reports/search"
-    found = stage(
-        section, configuration, project, where, workers=workers, fork=fork, join=join, target=None if join else folder
-    )
-    shown = f"{in_words(found.status)}" + (f"\n{found.folder}" if found.folder else "")
+    folder = None if join else _folder(project, configuration, plugin, where)
+    found = stage(section, configuration, project, where, workers=workers, fork=fork, join=join, target=folder)
+    shown = in_words(found.status) + (f"\n{found.folder}" if found.folder else "")
     say({**found.status._asdict(), "folder": str(found.folder) if found.folder else None}, as_json, shown)
+
+
+def _folder(project: Any, configuration: Any, plugin: list[Path], where: Any) -> Path:
+    """Where a search's results go: the pipeline's place, unless it is another search than the pipeline's."""
+    from isoscope.paths import SEARCH
+
+    other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
+    return where.folder / "reports" / configuration.root.search.name if other else project.folder / SEARCH

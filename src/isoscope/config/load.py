@@ -137,6 +137,12 @@ class Configuration:
         values = [Override(None, name, value) for name, value in chosen.items() if "." in name]
         return self._resolve(choices, self._cell_type, axes, values)
 
+    def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
+        """What all arms of a study are laid over: params.yaml, the task's overlay, and the settings."""
+        known = self.study(study)
+        choices = [("task", known.task), *(("settings", one) for one in (*known.settings, *settings))]
+        return self._merged(choices)[0]
+
     def _merged(
         self, choices: Iterable[tuple[str, str]], sections: tuple[str, ...] = CELL_SECTIONS
     ) -> tuple[Tree, Origin]:

@@ -89,7 +89,7 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
             chosen=study["best"] if len(study["objectives"]) == 1 else study["knee"],
             best_params={name: _text(value) for name, value in (study["best_params"] or {}).items()},
             overlay=(folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
-            trials=_trials(folder, study, tracking_uri, experiments.get(study["name"])),
+            trials=_trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
             importances=[without_nan(row) for row in pq.read_table(folder / IMPORTANCES).to_pylist()],
             saved={name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             drawings=[_drawing(path) for path in sorted((folder / "figures").glob("*.svg"), key=_place)],

@@ -1,12 +1,12 @@
 """How far a search is: counts, the best so far, and when it will be done."""
 
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from isoscope.analysis.searches import best, front
 from isoscope.config.search import Search
 from isoscope.search.study import spent
 
@@ -52,26 +52,18 @@ def status(study: optuna.Study, search: Search, *, workers: int = 1) -> Status:
         counts[TrialState.PRUNED],
         counts[TrialState.FAIL],
         counts[TrialState.WAITING],
-        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study, trials)},
+        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study)},
         seconds,
         0.0 if done else seconds / finished * max(left, 0) / max(workers, 1) if finished else None,
         done,
     )
 
 
-def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    if not any(trial.state == TrialState.COMPLETE for trial in trials):
-        return []
+def _best(study: optuna.Study) -> list[FrozenTrial]:
     if len(study.directions) > 1:
-        return [trial for trial in study.best_trials if feasible(trial)]
-    worth = [trial for trial in trials if trial.state == TrialState.COMPLETE and feasible(trial)]
-    sign = -1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1
-    return sorted(worth, key=lambda trial: sign * (trial.value or 0.0))[:1]
-
-
-def feasible(trial: FrozenTrial) -> bool:
-    """Whether a trial breaks no constraint."""
-    return all(value <= 0 for value in trial.constraints.values())
+        return front(study)
+    found = best(study)
+    return [] if found is None else [found]
 
 
 def in_words(one: Status) -> str:

@@ -35,6 +35,7 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
         records=read_records(project.records, shown),
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", LOCAL_PAGES),
         experiments=known_experiments(project.state, None),
+        search=project.folder / paths.SEARCH,
         folders={study.study: project.folder / paths.analysed(study.study) for study in shown},
     )
     target = project.folder / paths.INDEX

@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 
 def search(
-    section: Search,
+    search: Search,
     configuration: Configuration,
     project: paths.Project,
     where: Place,
@@ -49,37 +49,39 @@ def search(
     `join`: only help; the study must be there, and nothing is written but its trials. `target`: where its tables and
     figures go. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
-    known = identified(configuration, section, project)
-    runs = plan(configuration, section, project)
+    known = identified(configuration, search, project)
+    runs = plan(configuration, search, project)
     steps = sum(run.steps for run in runs({}))
     name = create(
-        section, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
+        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
     )
     git = git_state(project.folder)
     facts = {"provenance": {"commit": git.commit, "dirty": git.dirty, "data": known["inputs"].get("data")}}
 
     def start() -> None:
-        one = opened(section, name, where, steps=steps)
+        one = opened(search, name, where, steps=steps)
         here = environment(device="cpu", threads=None, precision="fp32")
 
         def note(outcome: Outcome) -> None:
-            note_trial(project, section, outcome, identity=known, name=name, git=git, environment=here)
+            note_trial(project, search, outcome, identity=known, name=name, git=git, environment=here)
 
         told = Told()
         Worker(one, runs, wishes=told, note=note, say=_say, facts=facts | whereabouts()).run()
 
-    one = opened(section, name, where, steps=steps)
+    one = opened(search, name, where, steps=steps)
     with ExitStack() as stack:
-        watching = stack.enter_context(Watching(one.study, section, workers=workers))
+        watching = stack.enter_context(Watching(one.study, search, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
-        if not status(one.study, section).done:
+        if not status(one.study, search).done:
             stack.enter_context(following(project))  # first: it sends the end of the study's record, too
             if not join:
-                stack.enter_context(_noted(project, section, one, known, git))
+                stack.enter_context(_noted(project, search, one, known, git))
             work(start, workers, asked=asked, look=watching.look)
-        seen = status(one.study, section)
+        seen = status(one.study, search)
     one.leases.close()
-    folder = write_results(one, target, identity=known, digest=digest(known, name=name)) if target else None
+    folder = (
+        write_results(one, configuration, target, identity=known, digest=digest(known, name=name)) if target else None
+    )
     print(f"isoscope: {in_words(seen)}", file=sys.stderr)
     if asked.received is not None and not seen.done:
         raise StoppedError(asked.received, f"search {name}: stopped; the same command goes on")

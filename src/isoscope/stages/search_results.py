@@ -1,15 +1,99 @@
 """What came of a search, as files: its trials, the best of them as an overlay, and figures."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
+from isoscope.analysis.parquet import write_parquet
+from isoscope.analysis.searches import LEAST, best, front, importances, knee, saved_by_pruning
+from isoscope.analysis.trials import rebuilt, trials_table
+from isoscope.config.load import Configuration
+from isoscope.config.overlays import difference
+from isoscope.config.search import Search
+from isoscope.config.tree import dump_yaml
+from isoscope.errors import InputError
+from isoscope.figures.search import pictures
+from isoscope.sealing import replacing, write_text
+from isoscope.search import space
 from isoscope.search.study import Kept, Opened
 
+STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
+    *("study.json", "trials.parquet", "importances.parquet"),
+    *("best.yaml", "figures"),
+)
 
-def kept(target: Path) -> Kept | None:
-    """The trials in what an earlier search has left, as one finds it in a fresh clone."""
-    return None
+
+def kept(folder: Path) -> Kept | None:
+    """The trials that an earlier search has left in a folder, as in a fresh clone; None where there are none.
+
+    Those that had not ended are not among them. Raises `InputError` where the files are damaged.
+    """
+    if not (folder / STUDY).is_file():
+        return None
+    try:
+        identity = json.loads((folder / STUDY).read_text("utf-8"))["identity"]
+        trials = rebuilt(pd.read_parquet(folder / TRIALS))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{folder}: not what isoscope search left ({error}); delete it, or get it by dvc pull"
+        ) from None
+    return Kept(identity, [trial for trial in trials if trial.state.is_finished()])
 
 
-def write_results(one: Opened, target: Path, *, identity: dict[str, Any], digest: str) -> Path:
-    return target
+def chosen_trial(one: Opened) -> int | None:
+    """Number of the best trial of a study, or of the one suggested from its Pareto front."""
+    study = one.study
+    found = best(study) if len(study.directions) == 1 else knee(front(study), study.directions)
+    return None if found is None else found.number
+
+
+def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
+    """What a trial's choices change, as an overlay: laid over the study, it gives the trial's numbers again."""
+    chosen = space.chosen(search, params)
+    tree = configuration.laid(search.study, search.arm, chosen, search.settings).tree
+    return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
+
+
+def write_results(
+    one: Opened, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
+) -> Path:
+    """Write a study's table of trials, importances, best trial and figures to a folder, in place of what was there."""
+    study, search = one.study, one.search
+    study._thread_local.cached_all_trials = None
+    table, number = trials_table(study), chosen_trial(one)
+    found = importances(study)
+    params = None if number is None else study.trials[number].params
+    facts = {
+        "name": study.study_name,
+        "experiment": search.study,
+        "objectives": search.objectives,
+        "constraints": {
+            name: f"{constraint.better}d, at most {constraint.margin} worse than the default"
+            for name, constraint in search.constraints.items()
+        },
+        "default": study.user_attrs.get("default"),
+        "counts": {str(state): int(count) for state, count in table["state"].value_counts().items()},
+        "best": number if len(search.objectives) == 1 else None,
+        "front": [trial.number for trial in front(study)] if len(search.objectives) > 1 else [],
+        "knee": number if len(search.objectives) > 1 else None,
+        "saved": saved_by_pruning(study)._asdict(),
+        "best_params": params,
+        "digest": digest,
+        "identity": identity,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(folder, "table") as fresh:
+        write_parquet(table, fresh / TRIALS)
+        write_parquet(found, fresh / IMPORTANCES)
+        write_text(fresh / STUDY, json.dumps(facts, indent=1) + "\n", "table")
+        if params is not None:
+            write_text(fresh / BEST, overlay(configuration, search, params), "table")
+        (fresh / FIGURES).mkdir()
+        source = {"Source": f"isoscope digest {digest}"}
+        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
+            write_text(fresh / FIGURES / f"{name}.svg", svg, "table")
+    return folder

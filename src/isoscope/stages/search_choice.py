@@ -1,0 +1,164 @@
+"""One trial of a search, taken out of it: as an overlay, or trained again with fresh seeds."""
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from optuna.trial import FrozenTrial, TrialState
+
+from isoscope import paths
+from isoscope.analysis.differences import differences
+from isoscope.config.explain import nearest
+from isoscope.config.load import Configuration
+from isoscope.config.search import Search
+from isoscope.errors import InputError, RunError
+from isoscope.guard import StoppedError, StopSignal
+from isoscope.search import children, space
+from isoscope.search.children import Child
+from isoscope.search.study import Opened, Place, latest
+from isoscope.stages.mirror import following
+from isoscope.stages.search_results import chosen_trial, overlay
+from isoscope.stages.search_runs import TrainingRun, plan
+
+_LOOK = 0.1
+DEFAULT, CHOSEN = "default", "chosen"
+
+
+class Confirmed(NamedTuple):
+    """How a trial differs from the default over fresh seeds, and what it was thought to be worth."""
+
+    trial: int
+    seeds: list[int]
+    rows: list[dict[str, Any]]
+    believed: dict[str, float]
+    """Its objectives in the search."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return self._asdict()
+
+    def as_text(self) -> str:
+        """For people."""
+        lines = [f"trial {self.trial} against the default, {len(self.seeds)} fresh seeds:"]
+        for row in self.rows:
+            believed = self.believed.get(row["figure"])
+            search = "" if believed is None else f" (in the search {believed:.4g})"
+            interval = "no interval" if row["low"] is None else f"[{row['low']:+.4g}, {row['high']:+.4g}]"
+            lines.append(
+                f"  {row['figure']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
+                f"difference {row['difference']:+.4g} {interval}"
+            )
+        return "\n".join(lines)
+
+
+def adopt(
+    search: Search, configuration: Configuration, where: Place, *, name: str, trial: int | None
+) -> tuple[Path, int]:
+    """Write `variants/<axis>/<name>.yaml` from a trial; returns the file and the trial's number.
+
+    Raises `InputError` for a name that is none or is taken by another overlay.
+    """
+    axis, slash, value = name.partition("/")
+    if not slash:
+        raise InputError(f"{name!r}: expected AXIS/NAME, such as fusion/found")
+    file = configuration.folder / paths.overlay(axis, value)
+    known = _trial(search, where, trial)
+    text = f"# Trial {known.number} of the search {search.name!r}, as it was found; not confirmed by this file alone.\n"
+    text += overlay(configuration, search, known.params)
+    if file.exists() and file.read_text("utf-8") != text:
+        raise InputError(f"{file.relative_to(configuration.folder)}: holds something else; choose another name")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+    return file, known.number
+
+
+def confirm(
+    search: Search,
+    configuration: Configuration,
+    project: paths.Project,
+    where: Place,
+    *,
+    trial: int | None,
+    seeds: int,
+    workers: int,
+) -> Confirmed:
+    """Train a trial and the default with seeds that the search has not used, and compare them in pairs.
+
+    Written to `reports/search-confirmed.json`. Raises `RunError` where a run fails, `StoppedError` after a signal.
+    """
+    known = _trial(search, where, trial)
+    runs = plan(configuration, search, project)
+    first = max(search.seeds) + 1
+    fresh = list(range(first, first + seeds))
+    default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
+    with StopSignal() as stop, following(project):
+        _train([*default, *chosen], workers, stop)
+    rows = [
+        {"figure": figure, "arm": arm, "seed": seed, "value": one.figures()[figure]}
+        for arm, of_arm in ((DEFAULT, default), (CHOSEN, chosen))
+        for seed, one in zip(fresh, of_arm, strict=True)
+        for figure in dict.fromkeys((*search.objectives, *search.constraints))
+    ]
+    analysis = configuration.root.analysis
+    table = differences(pd.DataFrame(rows), confidence=analysis.confidence, power=analysis.power)
+    found = [
+        {str(name): None if isinstance(value, float) and value != value else value for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+    believed = dict(zip(search.objectives, known.values or (), strict=True))
+    confirmed = Confirmed(known.number, fresh, found, believed)
+    target = project.folder / "reports" / "search-confirmed.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(
+        json.dumps(confirmed.as_dict() | {"digests": _digests(default, chosen)}, indent=1) + "\n", "utf-8"
+    )
+    return confirmed
+
+
+def _digests(default: Sequence[TrainingRun], chosen: Sequence[TrainingRun]) -> dict[str, list[str]]:
+    return {DEFAULT: [one.digest for one in default], CHOSEN: [one.digest for one in chosen]}
+
+
+def _train(runs: list[TrainingRun], workers: int, stop: StopSignal) -> None:
+    """Train all, so many at a time."""
+    left, busy = list(runs), dict[Child, TrainingRun]()
+    while left or busy:
+        while left and len(busy) < workers:
+            one = left.pop(0)
+            busy[Child(one.run)] = one
+        for child in list(busy):
+            ending = child.ending(_LOOK / len(busy))
+            if ending is None:
+                continue
+            title = busy.pop(child).work.run.identity.title
+            if ending.kind not in (children.DONE, children.STOPPED):
+                for other in busy:
+                    other.stop()
+                kind = InputError if ending.kind == children.WRONG else RunError
+                raise kind(f"{title}: {ending.text.rstrip()}")
+            print(f"isoscope: {title}: {ending.kind}, {len(left) + len(busy)} left", file=sys.stderr, flush=True)
+        if stop.received is not None:
+            for child in busy:
+                child.stop()
+            for child in busy:
+                child.ending(60)
+            raise StoppedError(stop.received or signal.SIGTERM, "confirm: stopped; the same command goes on")
+
+
+def _trial(search: Search, where: Place, number: int | None) -> FrozenTrial:
+    """The trial of that number, or the best. Raises `InputError` where there is none that is complete."""
+    study = latest(search, where)
+    if number is None:
+        number = chosen_trial(Opened(study, where.leases(study.study_name), search, where))
+        if number is None:
+            raise InputError(f"search {study.study_name}: no complete trial breaks no constraint; name one by --trial")
+    known = {str(trial.number): trial for trial in study.get_trials(states=(TrialState.COMPLETE,))}
+    if str(number) not in known:
+        raise InputError(
+            f"--trial {number}: no complete trial of search {study.study_name}{nearest(str(number), known)}"
+        )
+    return known[str(number)]
