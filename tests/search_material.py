@@ -109,6 +109,7 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
     words = {"maximize": "maximise", "minimize": "minimise"}
     facts = {
         "name": "search",
+        "experiment": "search",
         "objectives": dict(zip(NAMES, [words[one] for one in DIRECTIONS[: len(study.directions)]], strict=False)),
         "constraints": {"validation/accuracy": "≥ 0.7"},
         "counts": Counter(trial.state.name for trial in study.trials),

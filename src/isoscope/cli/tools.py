@@ -103,6 +103,7 @@ def check(
     project, configuration = configure(overrides, plugin)
     resolved = configuration.check()
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands |= {group.name for group in app.registered_groups if group.name}
     profiles = check_agreement(project.folder, configuration, commands)
     line = f"{resolved} tasks and arms, {profiles} profiles, dvc.yaml and MLproject agree"
     say({"cells": resolved, "profiles": profiles}, as_json, line)
