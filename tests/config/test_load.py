@@ -67,6 +67,8 @@ def rename(node: dict, key: str) -> None:
 # Below `axes` and in `studies` a key is a name the user gives: a misspelling shows elsewhere (no overlay, no stage).
 STUDIES = ("fusion", "isotropy", "sweep")
 NAMED_BY_USER = {("studies", study) for study in STUDIES}
+# Which metrics a run logs is known when it has: a search stops then.
+NAMED_BY_USER |= {("search", kind, name) for kind in ("objectives", "constraints") for name in PARAMS["search"][kind]}
 
 
 @pytest.mark.parametrize("path", [path for path in keys(PARAMS) if path not in NAMED_BY_USER], ids=".".join)
@@ -91,6 +93,7 @@ FREE = {
     ("plugins",): [[]],
     **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
     **{("studies", "sweep", "axes", axis): [[]] for axis in ("fusion", "penalty", "weight", "fraction")},
+    ("search", "settings"): [[]],
     ("report", "title"): ["no such/../thing"],
 }
 """What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing, any title."""

@@ -14,7 +14,7 @@ from isoscope.config.tree import parse_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "report", "repro"}
+COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "report", "repro", "search"}
 
 
 @pytest.fixture
@@ -127,4 +127,4 @@ def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
     absent = [
         f"studies.{study}.{one}" for study in ("fusion", "isotropy", "sweep") for one in ("task=absent", "seeds=[]")
     ]
-    assert Configuration(project, absent).check() == 1
+    assert Configuration(project, [*absent, "search=null"]).check() == 1

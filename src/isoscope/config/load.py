@@ -100,9 +100,12 @@ class Configuration:
             arms = [{**arm, axis: value} for arm in arms for value in values]
         return arms
 
+    def _named_arms(self, study: str) -> dict[str, dict[str, str]]:
+        return {"-".join(axes.values()): axes for axes in self.arms(study)}
+
     def cell(self, study: str, arm: str) -> Resolved:
         """The typed parameters of one arm: params.yaml, the task's overlay, each axis's overlay, then `-S`."""
-        found = {"-".join(axes.values()): axes for axes in self.arms(study)}
+        found = self._named_arms(study)
         if arm not in found:
             raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, found)}")
         chosen = self.study(study)
@@ -124,7 +127,7 @@ class Configuration:
         beside the study's. A name that does not exist under the overlays chosen is refused.
         """
         below = self.study(study)
-        before = {"-".join(axes.values()): axes for axes in self.arms(study)}
+        before = self._named_arms(study)
         if arm not in before:
             raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, before)}")
         axes = before[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
@@ -223,6 +226,10 @@ class Configuration:
         search = self.root.search
         if search is None:
             return
+        for key, value in (("study", search.study), ("arm", search.arm)):
+            names = list(self.root.studies if key == "study" else self._named_arms(search.study))
+            if value not in names:
+                raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
         for chosen in corners(search):
             cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             if cell.training.keep != "best":

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from isoscope.config.base import Count, Fraction, Name, NonNegative, Positive, Section, Seed
+from isoscope.config.explain import nearest
 
 Direction = Literal["maximise", "minimise"]
 Scalar = bool | int | float | str | None
@@ -209,7 +210,10 @@ class Search(Section):
             for other, values in one.when.items():
                 known = before.get(other)
                 if known is None or not known.choices:
-                    raise ValueError(f"space.{name}.when.{other}: no earlier name of the space with choices")
+                    raise ValueError(
+                        f"space.{name}.when.{other}: no earlier name of the space with choices"
+                        f"{nearest(other, self.space)}"
+                    )
                 if unknown := [value for value in values if value not in known.choices]:
                     raise ValueError(f"space.{name}.when.{other}: {unknown[0]!r} is none of its choices")
             if self.sampler.kind == "grid" and not one.choices and not one.whole and one.step is None:

@@ -82,7 +82,13 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
 
 @contextmanager
 def following(project: Project) -> Iterator[dict[str, str]]:
-    """A process that mirrors all records while the pipeline runs; yields the variables that tell its stages so."""
+    """A process that mirrors all records while the pipeline runs; yields the variables that tell its stages so.
+
+    None is started where one does so already: two would write the same things at once.
+    """
+    if os.environ.get(FOLLOWED):
+        yield {}
+        return
     command = [sys.executable, "-m", "isoscope", "mirror", "--follow", "all"]
     process = subprocess.Popen(command, cwd=project.folder, stdin=subprocess.PIPE, start_new_session=True)
     try:
