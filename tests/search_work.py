@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.config.search import Search
+from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
@@ -17,6 +18,8 @@ from isoscope.search.study import create, opened, place
 from isoscope.search.worker import Outcome, Worker, whereabouts
 from isoscope.tracking.provenance import Git
 
+HEAVY = 10
+"""Weight from which runs break, where they are to."""
 IDENTITY = {"search": "sleep", "code": "none"}
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d"]},
@@ -48,12 +51,15 @@ def a_search(**changed: Any) -> Search:
 class Sleeping:
     """A run of so many steps; what is left of it is done after a kill, each step noted once it is done."""
 
-    def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int) -> None:
-        self.chosen, self.seconds, self.steps = chosen, seconds, steps
+    def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int, broken: str) -> None:
+        self.chosen, self.seconds, self.steps, self.broken = chosen, seconds, steps, broken
         self.digest = "-".join(f"{name}={value}" for name, value in chosen.items()).replace("/", "_") or "default"
         self.file = folder / "runs" / f"{self.digest}.json"
 
     def run(self) -> None:
+        """Sleep; heavy ones break, in the way that `--broken` names."""
+        if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "run" in self.broken:
+            raise ValueError("too heavy to run")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.with_suffix(".log").open("a") as log:
             while (done := self.done()) < self.steps:
@@ -76,6 +82,10 @@ class Sleeping:
         return [(step, self.value() * step / self.steps) for step in range(1, self.done() + 1)]
 
     def figures(self) -> dict[str, float]:
+        if "unlogged" in self.broken:
+            return {"validation/accuracies": 1.0}
+        if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "nan" in self.broken:
+            return {"validation/accuracy": float("nan"), "validation/a_1": 0.0}
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
@@ -89,6 +99,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--changed", type=json.loads, default={})
+    parser.add_argument("--broken", default="", help="run, nan, unlogged: what goes wrong")
     given = parser.parse_args()
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
@@ -103,7 +114,7 @@ def main() -> None:
     def start() -> None:
         Worker(
             opened(search, name, where, steps=given.steps),
-            lambda chosen: [Sleeping(given.folder, chosen, given.seconds, given.steps)],
+            lambda chosen: [Sleeping(given.folder, chosen, given.seconds, given.steps, given.broken)],
             wishes=Told(),
             note=note,
             say=say,
@@ -111,7 +122,11 @@ def main() -> None:
         ).run()
 
     with Interrupts(say) as asked:
-        work(start, given.workers, asked=asked, look=lambda: None)
+        try:
+            work(start, given.workers, asked=asked, look=lambda: None)
+        except InputError as error:
+            say(str(error))
+            sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,24 +15,9 @@ from isoscope.tracking.mirror import mirror
 from isoscope.tracking.mlflow import connect
 from isoscope.tracking.record import read
 from postgres import PostgreSQL
+from search_studies import begin, ended, trials_of
 
-WORK = Path(__file__).parents[1] / "search_work.py"
 STATES = optuna.trial.TrialState
-
-
-def begin(folder: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
-    path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
-    return subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-
-
-def ended(process: subprocess.Popen[str], seconds: float = 120) -> str:
-    """What it said, its end waited for: it must be a good one."""
-    _, said = process.communicate(timeout=seconds)
-    assert process.returncode == 0, said
-    return said
 
 
 def children(pid: int) -> list[int]:
@@ -54,14 +38,6 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
-    storage = optuna.storages.RDBStorage(url or f"sqlite:///{folder / 'studies.db'}")
-    try:
-        return optuna.load_study(study_name="sleep", storage=storage).trials
-    finally:
-        storage.engine.dispose()
 
 
 def check(folder: Path, trials: int, url: str | None = None) -> None:

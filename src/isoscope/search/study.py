@@ -148,6 +148,8 @@ def create(
                 study.add_trials(kept.trials)
             study.set_user_attr(IDENTITY, identity)  # the last: a study without it is not finished being made
             return name
+    except away() as error:
+        raise InputError(f"storage {where.shown}: does not open ({_line(error)})") from None
     finally:
         leases.close()
 

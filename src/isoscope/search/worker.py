@@ -306,6 +306,7 @@ class _Reported:
         self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
         self._trial, self._search = trial, search
         self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
+        self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
         self._known = set() if trial is None else set(_frozen(trial).intermediate_values)
 
     def look(self, index: int, job: Job) -> bool:
@@ -324,7 +325,7 @@ class _Reported:
             if step not in self._known:
                 self._trial.report(value, step)
                 self._known.add(step)
-                if self._prunes and self._trial.should_prune():
+                if self._prunes and step < self._last and self._trial.should_prune():  # a whole one is worth its value
                     return True
         return False
 

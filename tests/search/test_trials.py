@@ -1,0 +1,164 @@
+"""What is proposed, what is pruned, and what becomes of trials that go wrong."""
+
+import collections
+import json
+from pathlib import Path
+
+import optuna
+import pytest
+
+from isoscope.config.search import corners
+from isoscope.errors import InputError
+from isoscope.search import space
+from isoscope.search.samplers import sampler
+from isoscope.search.study import create, differences, latest, place
+from search_studies import begin, ended, trials_of
+from search_work import IDENTITY, a_search
+
+STATES = optuna.trial.TrialState
+SAMPLERS = {
+    "tpe": {"startup": 5},
+    "gp": {"startup": 5},
+    "nsgaii": {"population": 5},
+    "random": {},
+    "qmc": {},
+    "grid": {},
+}
+FINITE = {
+    "fusion": {"choices": ["additive", "conv2d"]},
+    "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
+    "penalty.weight": {"low": 0.0, "high": 1.0, "step": 0.5},
+}
+
+
+def tried(folder: Path, *words: str, budgets: tuple[int, ...]) -> list[dict[str, object]]:
+    """Parameters of the trials after searches to one budget after the other."""
+    folder.mkdir()
+    for budget in budgets:
+        ended(begin(folder, "--trials", str(budget), "--seconds", "0", *words))
+    return [trial.params for trial in trials_of(folder)]
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> None:
+    """A proposal depends on the seed and on what was tried before, and on nothing else."""
+    changed = {"sampler": {"kind": kind, "seed": 3, **SAMPLERS[kind]}}
+    if kind == "grid":
+        changed["space"] = FINITE
+    words = ("--changed", json.dumps(changed))
+    whole = tried(tmp_path / "whole", *words, budgets=(20,))
+    assert tried(tmp_path / "parted", *words, budgets=(5, 20)) == whole
+    changed["sampler"]["seed"] = 4
+    assert tried(tmp_path / "other", "--changed", json.dumps(changed), budgets=(20,)) != whole
+    if kind == "grid":
+        assert len({json.dumps(one, sort_keys=True) for one in whole}) == 20
+
+
+def test_a_dead_parameter_is_never_drawn_and_none_that_lives_is_left_out() -> None:
+    search = a_search()
+    study = optuna.create_study(sampler=sampler(search, 0))
+    drawn = []
+    for number in range(60):
+        study.sampler = sampler(search, number)
+        trial = study.ask()
+        chosen = space.suggest(search, trial)
+        drawn.append(chosen)
+        assert ("model.fusion.width" in chosen) == (chosen["fusion"] == "conv2d")
+        assert space.chosen(search, trial.params) == chosen
+        study.tell(trial, chosen["penalty.weight"])
+    assert len({chosen["fusion"] for chosen in drawn}) == 2
+
+
+def test_lists_are_choices_too() -> None:
+    search = a_search(space={"fusion": {"choices": ["conv2d"]}, "a.size": {"choices": [[1, 3], [3, 3]]}})
+    study = optuna.create_study(sampler=sampler(search, 0))
+    trial = study.ask()
+    assert space.suggest(search, trial)["a.size"] in ((1, 3), (3, 3))
+    assert trial.params["a.size"] in ("[1, 3]", "[3, 3]")
+
+
+def test_corners_meet_every_choice_and_bound_under_every_condition() -> None:
+    found = list(corners(a_search()))
+    assert {one["fusion"] for one in found} == {"additive", "conv2d"}
+    assert {one.get("model.fusion.width") for one in found} == {None, 1, 9}
+    assert {one["penalty.weight"] for one in found if one["fusion"] == "additive"} == {0.1, 100.0}
+
+
+def test_a_trial_that_fails_shows_its_own_traceback_and_stops_nothing(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "run"))
+    trials = trials_of(tmp_path)
+    heavy = [trial for trial in trials if trial.params["penalty.weight"] > 10]
+    assert heavy
+    assert {trial.number for trial in trials if trial.state == STATES.FAIL} == {trial.number for trial in heavy}
+    assert all("ValueError: too heavy to run" in trial.user_attrs["error"] for trial in heavy)
+    assert said.count("Traceback") == len(heavy)
+
+
+def test_a_crash_is_tried_again_so_often(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--trials", "6", "--seconds", "0", "--broken", "run", "--changed", '{"retries": 2}'))
+    heavy = sum(trial.params["penalty.weight"] > 10 for trial in trials_of(tmp_path))
+    assert heavy
+    assert said.count("tried again") == 2 * heavy
+
+
+def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "nan"))
+    failed = [trial for trial in trials_of(tmp_path) if trial.state == STATES.FAIL]
+    assert failed
+    assert all(trial.params["penalty.weight"] > 10 for trial in failed)
+    assert all(trial.user_attrs["error"] == "validation/accuracy is nan" for trial in failed)
+    assert said.count("validation/accuracy is nan") == len(failed)
+
+
+def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--seconds", "0", "--broken", "unlogged"), code=2)
+    assert "no run logs 'validation/accuracy'; did you mean 'validation/accuracies'?" in said
+    assert "Traceback" not in said
+    assert [trial.state for trial in trials_of(tmp_path)] == [STATES.FAIL]
+
+
+@pytest.mark.parametrize("kind", ["median", "hyperband"])
+def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
+    options = {"median": {"startup": 3, "warmup": 0}, "hyperband": {"reduction": 2}}[kind]
+    changed = {"pruner": {"kind": kind, **options}, "sampler": {"kind": "random", "seed": 0}}
+    words = ("--trials", "16", "--seconds", "0.6", "--steps", "6", "--changed", json.dumps(changed))
+    ended(begin(tmp_path, *words))
+    counts = collections.Counter(trial.state for trial in trials_of(tmp_path))
+    assert counts[STATES.PRUNED] > 2
+    assert counts[STATES.COMPLETE] > 2
+    assert counts[STATES.PRUNED] + counts[STATES.COMPLETE] == 16
+    for trial in trials_of(tmp_path):
+        assert (len(trial.intermediate_values) == 6) == (trial.state == STATES.COMPLETE)
+        assert (trial.value == trial.intermediate_values[6]) if trial.state == STATES.COMPLETE else True
+
+
+def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_path: Path) -> None:
+    search, where = a_search(), place(None, tmp_path)
+    other = IDENTITY | {"space": {"fusion": 1}}
+    assert create(search, IDENTITY, where, steps=1) == "sleep"
+    with pytest.raises(InputError, match=r"was another one: space\.fusion absent → 1; put that back"):
+        create(search, other, where, steps=1)
+    assert create(search, other, where, steps=1, fork=True) == "sleep-2"
+    assert create(search, IDENTITY, where, steps=1) == "sleep"
+    assert create(search, other, where, steps=1) == "sleep-2"
+    assert latest(search, where).study_name == "sleep-2"
+
+
+def test_a_long_difference_is_cut() -> None:
+    before, now = ({"a": {str(key): value for key in range(9)}} for value in (1, 2))
+    assert differences(before, now) == "a.0 1 → 2; a.1 1 → 2; a.2 1 → 2; and 6 more"
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("nonsense", "expected sqlite:///FILE or postgresql://"),
+        ("mysql://u@h/d", "expected sqlite:///FILE or postgresql://"),
+        ("sqlite:////no/such/folder/a.db", "/no/such/folder is no folder"),
+        ("postgresql://u:secret@127.0.0.1:1/d", "does not open"),
+    ],
+)
+def test_a_wrong_storage_is_named_without_its_password(url: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        create(a_search(), IDENTITY, place(url, tmp_path), steps=1)
+    assert "secret" not in str(raised.value)
