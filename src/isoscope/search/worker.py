@@ -205,7 +205,7 @@ class Worker:
                     raise AskedError
                 self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
                 raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
-            self._look(job, index, reported)
+            self._look(job, index, reported, ended=True)
             if reported.finished(index, job):
                 raise _EndedError(TrialState.PRUNED, {}, ending)
         return [job.figures() for job in jobs]
@@ -232,9 +232,9 @@ class Worker:
                 child.stop(9)
                 child.ending(GRACE)
 
-    def _look(self, job: Job, index: int, reported: "_Reported") -> bool:
-        """Report what is new; whether the trial is to end."""
-        return bool(reported.wanted and self._persist(lambda: reported.look(index, job)))
+    def _look(self, job: Job, index: int, reported: "_Reported", *, ended: bool = False) -> bool:
+        """Report what is new; whether the trial is to end, which one whose job has `ended` is not."""
+        return bool(reported.wanted and self._persist(lambda: reported.look(index, job, ended=ended)))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
@@ -309,23 +309,26 @@ class _Reported:
         self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
         self._known = set() if trial is None else set(_frozen(trial).intermediate_values)
 
-    def look(self, index: int, job: Job) -> bool:
+    def look(self, index: int, job: Job, *, ended: bool) -> bool:
         """Report what is new of a job; whether the trial is to be pruned."""
-        return False if self._by_seed else self._add([(self._starts[index] + at, x) for at, x in job.reports()])
+        if self._by_seed:
+            return False
+        points = [(self._starts[index] + at, value) for at, value in job.reports()]
+        return self._add(points, prune=self._prunes and not ended)
 
     def finished(self, index: int, job: Job) -> bool:
         """Report a job that is done, where seeds are compared; whether the trial is to be pruned."""
         if not (self.wanted and self._by_seed):
             return False
-        return self._add([(index, _mean([job.figures()], next(iter(self._search.objectives))))])
+        return self._add([(index, _mean([job.figures()], next(iter(self._search.objectives))))], prune=True)
 
-    def _add(self, points: Iterable[tuple[int, float]]) -> bool:
+    def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
         assert self._trial is not None
         for step, value in points:
             if step not in self._known:
                 self._trial.report(value, step)
                 self._known.add(step)
-                if self._prunes and step < self._last and self._trial.should_prune():  # a whole one is worth its value
+                if prune and step < self._last and self._trial.should_prune():  # a whole one is worth its value
                     return True
         return False
 
