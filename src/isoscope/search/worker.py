@@ -5,18 +5,18 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
-from isoscope.config.search import Search
 from isoscope.errors import InputError
 from isoscope.search import children, samplers, space
 from isoscope.search.children import Child, Ending
+from isoscope.search.jobs import Job, Reported, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.study import Opened, away, persist, spent
 
@@ -24,23 +24,6 @@ BASE = "default"
 """Of a study: what the default arm came to."""
 LOOK, QUIET = 0.05, 1.0  # seconds between two looks at a run, and at trials of others
 GRACE = 30.0  # seconds that a run has to save its state
-
-
-class Job(Protocol):
-    """One run of a trial."""
-
-    digest: str
-    steps: int
-    """Values of its own that it reports at most."""
-
-    def run(self) -> None:
-        """Do it, or go on with it, in a process of its own; SIGTERM ends it so that it can go on."""
-
-    def reports(self) -> Iterable[tuple[int, float]]:
-        """Step (1, 2, …) and value of the first objective, as far as they are known."""
-
-    def figures(self) -> Mapping[str, float]:
-        """Every metric it logged, once it is done."""
 
 
 Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
@@ -172,7 +155,7 @@ class Worker:
     ) -> tuple[Outcome, str]:
         """The outcome of a trial whose runs are done, and what is wrong with the search if it shows that."""
         try:
-            values = {name: _mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
+            values = {name: mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
         except InputError as error:
             facts["error"] = str(error)
             return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), str(error)
@@ -193,7 +176,7 @@ class Worker:
         logs = self.where.folder / self.study.study_name
         logs.mkdir(parents=True, exist_ok=True)
         log = logs / f"{'default' if trial is None else trial.number}.log"
-        reported = _Reported(self.search, trial, jobs)
+        reported = Reported(self.search, trial, jobs)
         for index, job in enumerate(jobs):
             tries = self.search.retries
             while (ending := self._watched(job, index, reported, log)).kind != children.DONE:
@@ -210,7 +193,7 @@ class Worker:
                 raise _EndedError(TrialState.PRUNED, {}, ending)
         return [job.figures() for job in jobs]
 
-    def _watched(self, job: Job, index: int, reported: "_Reported", log: Path) -> Ending:
+    def _watched(self, job: Job, index: int, reported: Reported, log: Path) -> Ending:
         """Run a job in a process of its own, its values reported as they come."""
         child = Child(job.run, log)
         looked = time.monotonic()
@@ -232,7 +215,7 @@ class Worker:
                 child.stop(9)
                 child.ending(GRACE)
 
-    def _look(self, job: Job, index: int, reported: "_Reported", *, ended: bool = False) -> bool:
+    def _look(self, job: Job, index: int, reported: Reported, *, ended: bool = False) -> bool:
         """Report what is new; whether the trial is to end, which one whose job has `ended` is not."""
         return bool(reported.wanted and self._persist(lambda: reported.look(index, job, ended=ended)))
 
@@ -277,7 +260,7 @@ class Worker:
                 except _EndedError as error:
                     raise InputError(f"search.arm: the default failed: {_last_line(error.ending.text)}") from None
                 names = (*self.search.objectives, *self.search.constraints)
-                self._keep_default({name: _mean(figures, name) for name in names})
+                self._keep_default({name: mean(figures, name) for name in names})
             self.leases.release(BASELINE)
 
     def _keep_default(self, values: Mapping[str, float]) -> None:
@@ -295,56 +278,6 @@ class _EndedError(Exception):
         super().__init__(state.name)
         self.state, self.facts, self.ending = state, facts, ending
         self.wrong = ending.text if ending.kind == children.WRONG else ""
-
-
-class _Reported:
-    """Intermediate values of a trial, of one job after the other; over seeds, or over steps."""
-
-    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job]) -> None:
-        kind = search.pruner.kind
-        self.wanted = trial is not None and len(search.objectives) == 1
-        self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
-        self._trial, self._search = trial, search
-        self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
-        self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
-        self._known = set() if trial is None else set(_frozen(trial).intermediate_values)
-
-    def look(self, index: int, job: Job, *, ended: bool) -> bool:
-        """Report what is new of a job; whether the trial is to be pruned."""
-        if self._by_seed:
-            return False
-        points = [(self._starts[index] + at, value) for at, value in job.reports()]
-        return self._add(points, prune=self._prunes and not ended)
-
-    def finished(self, index: int, job: Job) -> bool:
-        """Report a job that is done, where seeds are compared; whether the trial is to be pruned."""
-        if not (self.wanted and self._by_seed):
-            return False
-        return self._add([(index, _mean([job.figures()], next(iter(self._search.objectives))))], prune=True)
-
-    def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
-        assert self._trial is not None
-        for step, value in points:
-            if step not in self._known:
-                self._trial.report(value, step)
-                self._known.add(step)
-                if prune and step < self._last and self._trial.should_prune():  # a whole one is worth its value
-                    return True
-        return False
-
-
-def _frozen(trial: Trial) -> FrozenTrial:
-    return trial.storage.get_trial(trial._trial_id)
-
-
-def _mean(figures: Sequence[Mapping[str, float]], name: str) -> float:
-    """A metric's mean over runs. Raises `InputError` where one has not logged it."""
-    for one in figures:
-        if name not in one:
-            from isoscope.config.explain import nearest
-
-            raise InputError(f"search: no run logs {name!r}{nearest(name, sorted(one))}")
-    return math.fsum(one[name] for one in figures) / len(figures)
 
 
 def _title(trial: Trial | None) -> str:
