@@ -164,8 +164,11 @@ def _work(
     as_stage()
     if if_any and configuration.root.search is None:
         from isoscope.paths import SEARCH
+        from isoscope.sealing import replacing, write_text
 
-        (project.folder / SEARCH).mkdir(parents=True, exist_ok=True)
+        (project.folder / SEARCH).parent.mkdir(exist_ok=True)
+        with replacing(project.folder / SEARCH, "table") as fresh:  # what an earlier search left is none of this one
+            write_text(fresh / "study.json", '{"counts": {}}\n', "table")
         say({"study": None}, as_json, "nothing is searched")
         return
     section, where = _searched(configuration), _place(project, storage)

@@ -35,7 +35,10 @@ def kept(folder: Path) -> Kept | None:
     if not (folder / STUDY).is_file():
         return None
     try:
-        identity = json.loads((folder / STUDY).read_text("utf-8"))["identity"]
+        known = json.loads((folder / STUDY).read_text("utf-8"))
+        if not known["counts"]:
+            return None
+        identity = known["identity"]
         trials = rebuilt(pd.read_parquet(folder / TRIALS))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(

@@ -1,0 +1,175 @@
+"""A search from its first trial to an overlay of its best: on real runs, with a real MLflow database and DVC.
+
+The tests of this file are one story, told in order.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import optuna
+import pandas as pd
+import pytest
+
+from isoscope.config.tree import read_yaml
+from pipeline_project import Finished, Project
+
+SEARCH = """\
+search:
+  name: tiny
+  study: fusion
+  arm: additive
+  settings: []
+  seeds: [0]
+  space:
+    fusion: {choices: [additive, conv2d]}
+    model.fusion.kernel_size: {choices: [[1, 3], [3, 3]], when: {fusion: [conv2d]}}
+    training.learning_rate: {low: 0.01, high: 0.1, log: true}
+  objectives: {validation/accuracy: maximise}
+  constraints: {validation/loss: {better: minimise, margin: 1.0}}
+  at: best
+  budget: {trials: 3, hours: null}
+  retries: 0
+  sampler: {kind: random, seed: 5}
+  pruner: {kind: none}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The finished project, with a search that the first test begins."""
+    folder = tmp_path_factory.mktemp("search") / "project"
+    project = finished.project.copy(folder)
+    text = re.sub(r"^search: null.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
+    (folder / "params.yaml").write_text(text, "utf-8")
+    project.commit("A search")
+    return project
+
+
+def trials(project: Project) -> list[optuna.trial.FrozenTrial]:
+    storage = optuna.storages.RDBStorage(f"sqlite:///{project.folder / '.isoscope/search/studies.db'}")
+    try:
+        return optuna.load_study(study_name="tiny", storage=storage).trials
+    finally:
+        storage.engine.dispose()
+
+
+def study(project: Project) -> dict:
+    return json.loads(project.text("reports/search/study.json"))
+
+
+def by_hand(params: dict) -> list[str]:
+    """The words that set the choices of a trial."""
+    settings = [f"{name}={value}" for name, value in params.items() if "." in name]
+    return [word for one in settings for word in ("-S", one)]
+
+
+def test_dvc_runs_it_once(project: Project) -> None:
+    done = project.isoscope("repro", "search", "report")
+    assert "search" in done.ran
+    assert "the default arm is run first" in done.err
+    assert [trial.state.name for trial in trials(project)] == ["COMPLETE"] * 3
+    assert study(project)["counts"] == {"COMPLETE": 3}
+    assert "search-" in project.text("reports/index.html")
+    assert project.isoscope("repro", "search", "report").ran == []
+
+
+def test_a_trial_is_the_run_that_its_choices_give_by_hand(project: Project) -> None:
+    for trial in trials(project):
+        (digest,) = trial.user_attrs["digests"]
+        done = project.isoscope(
+            "train", "fusion", trial.params["fusion"], "--seed", "0", *by_hand(trial.params), "--json"
+        )
+        assert "found finished, nothing trained" in done.err
+        assert json.loads(done.out)["folder"].endswith(f".isoscope/runs/{digest}/output")
+        lines = (Path(json.loads(done.out)["folder"]) / "metrics.jsonl").read_text().splitlines()
+        figures = [json.loads(line) for line in lines]
+        best = next(one["value"] for one in figures if one["name"] == "training/best_epoch")
+        value = next(one["value"] for one in figures if (one["name"], one["epoch"]) == ("validation/accuracy", best))
+        assert trial.value == value
+
+
+def test_mlflow_shows_a_run_per_trial_below_the_study(project: Project) -> None:
+    tracked = project.tracked()
+    (parent,) = [run for run in tracked.values() if run.name == "search tiny"]
+    below = [run for run in tracked.values() if run.tags.get("isoscope.stage") == "trial"]
+    assert parent.status == "FINISHED"
+    assert sorted(run.name for run in below) == ["trial 0", "trial 1", "trial 2"]
+    assert {run.status for run in below} == {"FINISHED"}
+    assert len({run.tags["mlflow.parentRunId"] for run in below}) == 1
+    assert {run.tags["optuna.state"] for run in below} == {"COMPLETE"}
+    assert all(tracked[digest].status == "FINISHED" for run in below for digest in run.tags["isoscope.runs"].split())
+
+
+def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> None:
+    number = study(project)["best"]
+    project.isoscope("search", "adopt", "fusion/found")
+    assert read_yaml(project.folder, Path("variants/fusion/found.yaml")) == read_yaml(
+        project.folder, Path("reports/search/best.yaml")
+    )
+    before = project.text("params.yaml")
+    project.edit("params.yaml", "fusion: [additive, conv2d]", "fusion: [additive, conv2d, found]")
+    done = project.isoscope("train", "fusion", "found", "--seed", "0", "-S", "training.epochs=4")
+    assert f"({trials(project)[number].user_attrs['digests'][0][:12]}): found finished" in done.err
+    (project.folder / "params.yaml").write_text(before)
+    refused = project.isoscope("search", "adopt", "fusion/additive", code=2)
+    assert "variants/fusion/additive.yaml: holds something else" in refused.err
+
+
+def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
+    done = project.isoscope("search", "confirm", "--seeds", "3", "--workers", "2", "--json")
+    found = json.loads(done.out)
+    assert found["seeds"] == [1, 2, 3]
+    assert {row["figure"] for row in found["rows"]} == {"validation/accuracy", "validation/loss"}
+    assert all(row["n"] == 3 and row["low"] <= row["difference"] <= row["high"] for row in found["rows"])
+    assert json.loads(project.text("reports/search-confirmed.json"))["trial"] == found["trial"]
+
+
+def test_a_larger_budget_goes_on_where_only_the_results_are(project: Project, tmp_path: Path) -> None:
+    """As in a fresh clone after `dvc pull`."""
+    clone = project.copy(tmp_path / "clone")
+    shutil.rmtree(clone.folder / ".isoscope" / "search")
+    clone.edit("params.yaml", "trials: 3", "trials: 5")
+    assert "search" in clone.isoscope("repro", "search").ran
+    known, now = trials(project), trials(clone)
+    assert [trial.params for trial in now[:3]] == [trial.params for trial in known]
+    assert [trial.values for trial in now[:3]] == [trial.values for trial in known]
+    assert [trial.datetime_start for trial in now[:3]] == [trial.datetime_start for trial in known]
+    assert len(now) == 5
+    there = project.copy(tmp_path / "there")
+    there.edit("params.yaml", "trials: 3", "trials: 5")
+    there.isoscope("search", "run")
+    assert [trial.params for trial in trials(there)] == [trial.params for trial in now]
+    assert list(pd.read_parquet(there.folder / "reports/search/trials.parquet")["number"]) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("trials: 3", "trials: 0", "params.yaml: search.budget.trials: expected greater than or equal to 1, got 0"),
+        ("high: 0.1,", "high: 0.2,", "search 'tiny' in sqlite"),
+        ("training.learning_rate: {", "training.learning_rats: {", "training.learning_rats: unknown key; did you mean"),
+        (
+            "fusion: {choices: [additive, conv2d]}",
+            "fusion: {choices: [conv2d, fft3]}",
+            "variants/fusion/fft3.yaml: no such",
+        ),
+        ("validation/accuracy: maximise", "test/accuracy: maximise", "'test/accuracy' is of the test split"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(project: Project, old: str, new: str, said: str, tmp_path: Path) -> None:
+    there = project.copy(tmp_path / "project")
+    there.edit("params.yaml", old, new)
+    done = there.isoscope("search", "run", code=2)
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert len(trials(there)) == 3
+
+
+def test_another_storage_and_none_are_named(project: Project) -> None:
+    done = project.isoscope("search", "run", "--storage", "postgresql://nobody@127.0.0.1:1/none", code=2)
+    assert "storage postgresql+psycopg://nobody@127.0.0.1:1/none: does not open" in done.err
+    assert "no such study" in project.isoscope("search", "status", "-S", "search.name=other", code=2).err
+    assert "nothing is searched" in project.isoscope("search", "run", "-S", "search=null", code=2).err
+    assert json.loads(project.isoscope("search", "status", "--json").out)["done"]
