@@ -11,7 +11,8 @@ from isoscope.config.search import corners
 from isoscope.errors import InputError
 from isoscope.search import space
 from isoscope.search.samplers import sampler
-from isoscope.search.study import create, differences, latest, place
+from isoscope.search.study import create, differences, latest, opened, place
+from isoscope.search.worker import Worker
 from search_studies import begin, ended, trials_of
 from search_work import IDENTITY, a_search
 
@@ -31,11 +32,18 @@ FINITE = {
 }
 
 
-def tried(folder: Path, *words: str, budgets: tuple[int, ...]) -> list[dict[str, object]]:
-    """Parameters of the trials after searches to one budget after the other."""
-    folder.mkdir()
+def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...]) -> list[dict[str, object]]:
+    """Parameters of the trials after sessions to one budget after the other, each with nothing left of the last."""
     for budget in budgets:
-        ended(begin(folder, "--trials", str(budget), "--seconds", "0", *words))
+        search = a_search(**changed, budget={"trials": budget, "hours": None})
+        where = place(None, folder)
+        one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
+        worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, facts={})
+        while (trial := worker._next()[0]) is not None:
+            one.study.tell(trial, trial.params["penalty.weight"])
+            one.leases.release(trial.number)
+        one.leases.close()
+        one.study._storage._backend.engine.dispose()
     return [trial.params for trial in trials_of(folder)]
 
 
@@ -45,11 +53,10 @@ def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> N
     changed = {"sampler": {"kind": kind, "seed": 3, **SAMPLERS[kind]}}
     if kind == "grid":
         changed["space"] = FINITE
-    words = ("--changed", json.dumps(changed))
-    whole = tried(tmp_path / "whole", *words, budgets=(20,))
-    assert tried(tmp_path / "parted", *words, budgets=(5, 20)) == whole
+    whole = tried(tmp_path / "whole", changed, budgets=(20,))
+    assert tried(tmp_path / "parted", changed, budgets=(5, 20)) == whole
     changed["sampler"]["seed"] = 4
-    assert tried(tmp_path / "other", "--changed", json.dumps(changed), budgets=(20,)) != whole
+    assert tried(tmp_path / "other", changed, budgets=(20,)) != whole
     if kind == "grid":
         assert len({json.dumps(one, sort_keys=True) for one in whole}) == 20
 
@@ -121,12 +128,12 @@ def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Pat
 def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
     options = {"median": {"startup": 3, "warmup": 0}, "hyperband": {"reduction": 2}}[kind]
     changed = {"pruner": {"kind": kind, **options}, "sampler": {"kind": "random", "seed": 0}}
-    words = ("--trials", "16", "--seconds", "0.6", "--steps", "6", "--changed", json.dumps(changed))
+    words = ("--trials", "12", "--seconds", "0.4", "--steps", "6", "--changed", json.dumps(changed))
     ended(begin(tmp_path, *words))
     counts = collections.Counter(trial.state for trial in trials_of(tmp_path))
-    assert counts[STATES.PRUNED] > 2
-    assert counts[STATES.COMPLETE] > 2
-    assert counts[STATES.PRUNED] + counts[STATES.COMPLETE] == 16
+    assert counts[STATES.PRUNED] > 1
+    assert counts[STATES.COMPLETE] > 1
+    assert counts[STATES.PRUNED] + counts[STATES.COMPLETE] == 12
     for trial in trials_of(tmp_path):
         assert (len(trial.intermediate_values) == 6) == (trial.state == STATES.COMPLETE)
         if trial.state == STATES.COMPLETE:
