@@ -15,7 +15,7 @@ from isoscope.paths import Project
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.study import create, opened, place
-from isoscope.search.worker import Outcome, Worker, whereabouts
+from isoscope.search.worker import Outcome, Worker
 from isoscope.tracking.provenance import Git
 
 HEAVY = 10
@@ -118,7 +118,7 @@ def main() -> None:
             wishes=Told(),
             note=note,
             say=say,
-            facts=whereabouts(),
+            provenance={},
         ).run()
 
     with Interrupts(say) as asked:

@@ -120,7 +120,7 @@ def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
     for process in both:
         ended(process)
     check(tmp_path, 24)
-    assert len({trial.user_attrs["pid"] for trial in trials_of(tmp_path)}) == 4
+    assert len({trial.user_attrs["provenance"]["pid"] for trial in trials_of(tmp_path)}) == 4
 
 
 def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path) -> None:

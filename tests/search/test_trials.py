@@ -38,7 +38,7 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
         search = a_search(**changed, budget={"trials": budget, "hours": None})
         where = place(None, folder)
         one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
-        worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, facts={})
+        worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
         while (trial := worker._next()[0]) is not None:
             one.study.tell(trial, trial.params["penalty.weight"])
             one.leases.release(trial.number)

@@ -7,13 +7,11 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-PAUSE = 0.02  # seconds between two tries for the turn
 TURN = -1
 """Number of the lock that whoever reads and changes the list of trials holds."""
 BASELINE = -2
@@ -23,8 +21,8 @@ BASELINE = -2
 class Leases(Protocol):
     """Locks of one study, by number of a trial."""
 
-    def take(self, number: int) -> bool:
-        """Take a lock unless another process has it; whether it is ours now."""
+    def take(self, number: int, *, wait: bool = False) -> bool:
+        """Take a lock unless another process has it, or wait for that one; whether it is ours now."""
 
     def release(self, number: int) -> None:
         """Let go of a lock."""
@@ -42,8 +40,7 @@ class Leases(Protocol):
 @contextmanager
 def turn(leases: Leases) -> Iterator[None]:
     """Be the only one who reads and changes the list of trials."""
-    while not leases.take(TURN):
-        time.sleep(PAUSE)
+    leases.take(TURN, wait=True)
     try:
         yield
     finally:
@@ -58,13 +55,13 @@ class FileLeases:
         self.folder = folder
         self._files: dict[int, int] = {}
 
-    def take(self, number: int) -> bool:
+    def take(self, number: int, *, wait: bool = False) -> bool:
         if number in self._files:
             return True
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.folder / f"{number}.lock", flags, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             os.close(descriptor)
             return False
@@ -97,8 +94,9 @@ class PostgresLeases:
         """Of those, what went with a connection and has not been taken again."""
         self._connection: Any = None
 
-    def take(self, number: int) -> bool:
-        if self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
+    def take(self, number: int, *, wait: bool = False) -> bool:
+        kind = "pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "pg_try_advisory_lock(%s, %s)"
+        if self._ask(f"SELECT {kind}", number):
             self._taken.add(number)
             return True
         return False

@@ -73,13 +73,18 @@ def place(url: str | None, folder: Path) -> Place:
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
 
 
-def connect(where: Place) -> RDBStorage:
-    """Optuna's storage there. Raises `InputError` where it does not answer."""
+def connect(where: Place, *, known: bool = False) -> RDBStorage:
+    """Optuna's storage there; `known`: its tables were looked at. Raises `InputError` where it does not answer."""
     optuna.logging.set_verbosity(logging.WARNING)
     sqlite = where.url.get_backend_name() == "sqlite"
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
     try:
-        return RDBStorage(where.url.render_as_string(hide_password=False), engine_kwargs=options)
+        return RDBStorage(
+            where.url.render_as_string(hide_password=False),
+            engine_kwargs=options,
+            skip_compatibility_check=known,
+            skip_table_creation=known,
+        )
     except ImportError as error:
         raise InputError(
             f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'"
@@ -156,7 +161,7 @@ def create(
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
     """The study `name`, for a process that works on it. Sampler and pruner are set before each trial."""
-    study = optuna.load_study(study_name=name, storage=connect(where), pruner=pruner(search, steps))
+    study = optuna.load_study(study_name=name, storage=connect(where, known=True), pruner=pruner(search, steps))
     return Opened(study, where.leases(name), search, where)
 
 

@@ -67,11 +67,11 @@ class Worker:
         wishes: Wishes,
         note: Callable[[Outcome], None],
         say: Callable[[str], None],
-        facts: Mapping[str, Any],
+        provenance: Mapping[str, Any],
     ) -> None:
-        """`note`: called before a trial's end is told, and again if that was not told; `facts`: of every trial here."""
+        """`note`: called before a trial's end is told, and again if that was not told; `provenance`: of every trial."""
         self.study, self.leases, self.search, self.where = opened
-        self.plan, self.wishes, self.note, self.say, self.facts = plan, wishes, note, say, facts
+        self.plan, self.wishes, self.note, self.say, self.provenance = plan, wishes, note, say, provenance
         self._what = f"storage {self.where.shown}"
 
     def run(self) -> None:
@@ -128,8 +128,9 @@ class Worker:
     def _work(self, trial: Trial) -> None:
         began = time.time()
         jobs = self.plan(space.chosen(self.search, trial.params))
-        digests = [job.digest for job in jobs]
-        facts: dict[str, Any] = {**self.facts, "digests": digests, "seeds": list(self.search.seeds)}
+        # Three attributes, not ten: each is a transaction.
+        provenance = {**self.provenance, **_whereabouts(), "seeds": list(self.search.seeds)}
+        facts: dict[str, Any] = {"provenance": provenance, "digests": [job.digest for job in jobs]}
         before = trial.user_attrs.get("seconds", 0.0)
         try:
             figures = self._run(jobs, trial)
@@ -288,6 +289,6 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
 
-def whereabouts() -> dict[str, Any]:
+def _whereabouts() -> dict[str, Any]:
     """Where a trial is run, for its attributes."""
     return {"host": socket.gethostname(), "pid": os.getpid()}

@@ -17,7 +17,7 @@ from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
 from isoscope.search.study import Opened, Place, create, opened
-from isoscope.search.worker import Outcome, Worker, whereabouts
+from isoscope.search.worker import Outcome, Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
@@ -56,7 +56,7 @@ def search(
         search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
     )
     git = git_state(project.folder)
-    facts = {"provenance": {"commit": git.commit, "dirty": git.dirty, "data": known["inputs"].get("data")}}
+    provenance = {"commit": git.commit, "dirty": git.dirty, "data": known["inputs"].get("data")}
 
     def start() -> None:
         one = opened(search, name, where, steps=steps)
@@ -66,7 +66,7 @@ def search(
             note_trial(project, search, outcome, identity=known, name=name, git=git, environment=here)
 
         told = Told()
-        Worker(one, runs, wishes=told, note=note, say=_say, facts=facts | whereabouts()).run()
+        Worker(one, runs, wishes=told, note=note, say=_say, provenance=provenance).run()
 
     one = opened(search, name, where, steps=steps)
     with ExitStack() as stack:

@@ -1,0 +1,219 @@
+"""What a search costs beside its trials: workers, storages, large studies. Prints Markdown.
+
+Trials here sleep or count, so that nothing but the search itself is measured.
+"""
+
+import argparse
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from timing import table
+
+from isoscope.config.search import Search
+from isoscope.search.pool import Interrupts, Told, work
+from isoscope.search.samplers import sampler
+from isoscope.search.space import suggest
+from isoscope.search.status import status
+from isoscope.search.study import Place, create, opened, place
+from isoscope.search.worker import Outcome, Worker
+
+SPACE = {
+    "fusion": {"choices": ["additive", "conv2d", "fft"]},
+    "model.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
+    "penalty.weight": {"low": 0.1, "high": 100.0, "log": True},
+}
+
+
+def a_search(trials: int, kind: str = "random") -> Search:
+    """A search of so many trials."""
+    sampler = {"kind": kind, "seed": 0, **({"startup": 10} if kind == "tpe" else {})}
+    tree = {
+        "name": "bench",
+        "study": "fusion",
+        "arm": "additive",
+        "settings": [],
+        "seeds": [0],
+        "space": SPACE,
+        "objectives": {"value": "minimise"},
+        "constraints": {},
+        "at": "best",
+        "budget": {"trials": trials, "hours": None},
+        "retries": 0,
+        "sampler": sampler,
+        "pruner": {"kind": "none"},
+    }
+    return Search.model_validate(tree)
+
+
+class Job:
+    """A run that sleeps, or counts on one core, for so long."""
+
+    digest, steps = "none", 1
+
+    def __init__(self, chosen: Mapping[str, Any], seconds: float, *, busy: bool) -> None:
+        self.chosen, self.seconds, self.busy = chosen, seconds, busy
+
+    def run(self) -> None:
+        """Sleep, or count."""
+        if not self.busy:
+            time.sleep(self.seconds)
+        total = 0
+        for number in range(int(2.5e7 * self.seconds) if self.busy else 0):
+            total += number
+
+    def reports(self) -> list[tuple[int, float]]:
+        """Nothing on the way."""
+        return []
+
+    def figures(self) -> dict[str, float]:
+        """One value."""
+        return {"value": float(self.chosen["penalty.weight"])}
+
+
+def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, busy: bool = False) -> float:
+    """Seconds that a search takes whose libraries are imported."""
+    search = a_search(trials)
+    began = time.perf_counter()
+    name = create(search, {"of": trials}, where, steps=1)
+
+    def start() -> None:
+        one = opened(search, name, where, steps=1)
+        plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
+        Worker(one, plan, wishes=Told(), note=_unnoted, say=print, provenance={}).run()
+
+    with Interrupts(print) as asked:
+        work(start, workers, asked=asked, look=lambda: None)
+    return time.perf_counter() - began
+
+
+def _unnoted(outcome: Outcome) -> None:
+    pass
+
+
+def bare(url: str, trials: int, processes: int) -> float:
+    """The same with Optuna and processes alone: one per worker, and one forked for each trial."""
+    began = time.perf_counter()
+    optuna.create_study(study_name="bare", storage=url)
+    context = multiprocessing.get_context("fork")
+    running = [context.Process(target=_optimise, args=(url, trials // processes)) for _ in range(processes)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+    return time.perf_counter() - began
+
+
+def _optimise(url: str, trials: int) -> None:
+    search = a_search(1)
+
+    def objective(trial: optuna.Trial) -> float:
+        chosen = suggest(search, trial)
+        child = multiprocessing.get_context("fork").Process(target=Job(chosen, 0.0, busy=False).run)
+        child.start()
+        child.join()
+        return float(chosen["penalty.weight"])
+
+    study = optuna.load_study(study_name="bare", storage=url, sampler=optuna.samplers.RandomSampler())
+    study.optimize(objective, n_trials=trials)
+
+
+def fresh(url: str | None) -> tuple[Place, str]:
+    """An empty storage, and its address."""
+    folder = Path(tempfile.mkdtemp())
+    if url is not None:
+        import psycopg
+
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+    where = place(url, folder)
+    return where, where.url.render_as_string(hide_password=False)
+
+
+def throughput(name: str, url: str | None, trials: int) -> list[tuple[str, ...]]:
+    """Trivial trials per second, two processes each way, in turn."""
+    ours, theirs = [], []
+    for _ in range(3):
+        where, address = fresh(url)
+        theirs.append(bare(address, trials, 2))
+        where, _ = fresh(url)
+        ours.append(searched(where, trials, 2))
+    rate, other = trials / min(ours), trials / min(theirs)
+    return [
+        (
+            f"trivial trials per second, {name}, 2 workers",
+            f"{rate:.0f}",
+            f"bare Optuna {other:.0f}",
+            f"{rate / other:.2f} ×",
+        )
+    ]
+
+
+def large(trials: int) -> list[tuple[str, ...]]:
+    """Of a study of so many trials: one proposal by TPE, and its status from scratch."""
+    where, _ = fresh(None)
+    search = a_search(trials + 10, "tpe")
+    name = create(search, {"of": trials}, where, steps=1)
+    study = optuna.load_study(study_name=name, storage=where.url.render_as_string(hide_password=False))
+    memory = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    for _ in range(trials):
+        trial = memory.ask()
+        memory.tell(trial, suggest(search, trial)["penalty.weight"])
+    study.add_trials(memory.trials)
+    one = opened(search, name, where, steps=1)
+    began = time.perf_counter()
+    status(one.study, search)
+    seen = time.perf_counter() - began
+    asked = []
+    for number in range(trials, trials + 5):
+        began = time.perf_counter()
+        one.study._thread_local.cached_all_trials = None
+        one.study.sampler = sampler(search, number)
+        trial = one.study.ask()
+        suggest(search, trial)
+        asked.append(time.perf_counter() - began)
+        one.study.tell(trial, 1.0)
+    middle = sorted(asked)[2]
+    return [
+        (f"{trials:,} trials: a proposal by TPE (middle of 5)", f"{1e3 * middle:.0f} ms", "", "200 ms"),
+        (f"{trials:,} trials: status", f"{seen:.2f} s", "", "2 s"),
+    ]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--postgresql", metavar="URL", help="a database to use, and to empty")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--large", type=int, default=10_000)
+    chosen = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rows: list[tuple[str, ...]] = []
+    repeat: Callable[[Callable[[], float]], float] = lambda call: min(call() for _ in range(3))  # noqa: E731
+    rows.append(
+        ("4 trials of one second, 4 workers", f"{repeat(lambda: searched(fresh(None)[0], 4, 4, 1.0)):.2f} s", "", "2 s")
+    )
+    rows += throughput("SQLite", None, chosen.trials)
+    if chosen.postgresql:
+        rows += throughput("PostgreSQL", chosen.postgresql, chosen.trials)
+    one = searched(fresh(None)[0], 8, 1, 2.0, busy=True)
+    two = searched(fresh(None)[0], 8, 2, 2.0, busy=True)
+    rows.append(
+        (
+            "8 trials that keep one core busy for 2 s: 2 workers against 1",
+            f"{two:.1f} s",
+            f"{one:.1f} s",
+            f"{one / two:.2f} ×",
+        )
+    )
+    rows += large(chosen.large)
+    print(table("A search beside its trials", ("what", "ours", "beside", "ratio or bound"), rows))
+
+
+if __name__ == "__main__":
+    main()
