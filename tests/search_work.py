@@ -5,17 +5,18 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from isoscope.config.search import Search
 from isoscope.errors import InputError
 from isoscope.paths import Project
+from isoscope.search.cluster import Cluster, check, connected
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.study import create, opened, place
-from isoscope.search.worker import Outcome, Worker
+from isoscope.search.worker import Outcome, Wishes, Worker
 from isoscope.tracking.provenance import Git
 
 HEAVY = 10
@@ -89,6 +90,25 @@ class Sleeping:
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
+def start(given: Mapping[str, Any], wishes: Wishes, say: Callable[[str], None]) -> None:
+    """Be one worker, here or on another node."""
+    folder, name, steps = Path(given["folder"]), given["name"], given["steps"]
+    search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
+    project = Project(folder, folder)
+
+    def note(outcome: Outcome) -> None:
+        note_trial(project, search, outcome, identity=IDENTITY, name=name, git=Git(None), environment={})
+
+    Worker(
+        opened(search, name, place(given["url"], folder), steps=steps),
+        lambda chosen: [Sleeping(folder, chosen, given["seconds"], steps, given["broken"])],
+        wishes=wishes,
+        note=note,
+        say=say,
+        provenance={"node": os.environ.get("RAY_RAYLET_PID")},
+    ).run()
+
+
 def main() -> None:
     """Work on the study in a folder until its budget is spent."""
     parser = argparse.ArgumentParser()
@@ -100,33 +120,28 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--changed", type=json.loads, default={})
     parser.add_argument("--broken", default="", help="run, nan, unlogged: what goes wrong")
+    parser.add_argument("--cluster")
+    parser.add_argument("--cpus", type=float, default=1)
     given = parser.parse_args()
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     where = place(given.url, given.folder)
     name = create(search, IDENTITY, where, steps=given.steps)
+    plain = {**vars(given), "folder": str(given.folder), "name": name}
+    if given.cluster is None:
+        with Interrupts(say) as asked:
+            try:
+                work(lambda: start(plain, Told(), say), given.workers, asked=asked, look=lambda: None)
+            except InputError as error:
+                say(str(error))
+                sys.exit(2)
+        return
+    import search_work  # under its own name, by which another process finds it, too
 
-    project = Project(given.folder, given.folder)
-
-    def note(outcome: Outcome) -> None:
-        note_trial(project, search, outcome, identity=IDENTITY, name=name, git=Git(None), environment={})
-
-    def start() -> None:
-        Worker(
-            opened(search, name, where, steps=given.steps),
-            lambda chosen: [Sleeping(given.folder, chosen, given.seconds, given.steps, given.broken)],
-            wishes=Told(),
-            note=note,
-            say=say,
-            provenance={},
-        ).run()
-
-    with Interrupts(say) as asked:
-        try:
-            work(start, given.workers, asked=asked, look=lambda: None)
-        except InputError as error:
-            say(str(error))
-            sys.exit(2)
+    cluster = Cluster(given.cluster, given.cpus, 0)
+    check(cluster, where)
+    with connected(cluster) as nodes, Interrupts(say) as asked:
+        nodes.work(search_work.start, plain, given.workers, asked=asked, look=lambda: None)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,13 @@ Storage = Annotated[
 ]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in a process of its own.")]
 
+OnCluster = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="auto|ray://HOST:PORT|local", help="Place the workers on a Ray cluster's nodes."),
+]
+Cpus = Annotated[float, typer.Option(min=0, help="On a cluster, CPUs that each worker is given.")]
+Gpus = Annotated[float, typer.Option(min=0, help="On a cluster, GPUs that each worker is given; 0.5 shares one.")]
+
 
 def _place(project: Any, storage: str | None) -> Any:
     from isoscope.search.study import place
@@ -37,6 +44,9 @@ def _place(project: Any, storage: str | None) -> Any:
 def run(
     workers: Workers = 1,
     storage: Storage = None,
+    cluster: OnCluster = None,
+    cpus_per_trial: Cpus = 1,
+    gpus_per_trial: Gpus = 0,
     fork: Annotated[bool, typer.Option(help="Where the search has changed, make a new study beside the old.")] = False,
     if_any: Annotated[bool, typer.Option(help="Where nothing is searched, do nothing.")] = False,
     overrides: Set = [],  # noqa: B006 - typer copies it
@@ -50,7 +60,8 @@ def run(
 
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
-    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False, if_any=if_any)
+    where = (cluster, cpus_per_trial, gpus_per_trial) if cluster is not None else None
+    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False, if_any=if_any, cluster=where)
 
 
 @search.command()
@@ -159,6 +170,7 @@ def _work(
     fork: bool,
     join: bool,
     if_any: bool = False,
+    cluster: tuple[str, float, float] | None = None,
 ) -> None:
     project, configuration = configure(overrides, plugin)
     as_stage()
@@ -172,15 +184,26 @@ def _work(
         say({"study": None}, as_json, "nothing is searched")
         return
     section, where = _searched(configuration), _place(project, storage)
+    nodes = None if cluster is None else _nodes(cluster, where)
     heal(project)
     with importing():
         from isoscope.search.status import in_words
         from isoscope.stages.search import search as stage
 
     folder = None if join else _folder(project, configuration, plugin, where)
-    found = stage(section, configuration, project, where, workers=workers, fork=fork, join=join, target=folder)
+    found = stage(
+        section, configuration, project, where, workers=workers, cluster=nodes, fork=fork, join=join, target=folder
+    )
     shown = in_words(found.status) + (f"\n{found.folder}" if found.folder else "")
     say({**found.status._asdict(), "folder": str(found.folder) if found.folder else None}, as_json, shown)
+
+
+def _nodes(given: tuple[str, float, float], where: Any) -> Any:
+    from isoscope.search.cluster import Cluster, check
+
+    nodes = Cluster(*given)
+    check(nodes, where)
+    return nodes
 
 
 def _folder(project: Any, configuration: Any, plugin: list[Path], where: Any) -> Path:

@@ -45,9 +45,10 @@ class Configuration:
         raw: Tree | None = None,
     ) -> None:
         self.folder = folder
+        self.given, self.extra_plugins = tuple(overrides), tuple(extra_plugins)
         self._overlays: dict[Path, Tree] = {}
         self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
-        self.overrides = [parse_override(one) for text in overrides for one in split_overrides(text)]
+        self.overrides = [parse_override(one) for text in self.given for one in split_overrides(text)]
         unused = self._apply_to_root()
         known = (*Root.model_fields, *CELL_SECTIONS)
         for key in self.raw:
@@ -58,7 +59,7 @@ class Configuration:
         for name in self.root.plugins:
             if not (folder / name).is_file():
                 raise InputError(f"{paths.PARAMS}: plugins: {name!r}: no such file")
-        for path in (*(folder / name for name in self.root.plugins), *extra_plugins):
+        for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
             plugins.load(path)
         self._cell_type = cell_type()
         self._check_overrides(unused)

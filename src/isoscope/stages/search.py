@@ -1,28 +1,32 @@
 """Stage `search`: trials until the budget is spent, by workers here and elsewhere, and what came of them."""
 
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.search import Search
+from isoscope.config.tree import Tree
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError
+from isoscope.search.cluster import Cluster, connected
 from isoscope.search.identity import digest
 from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.study import Opened, Place, create, opened
-from isoscope.search.worker import Outcome, Worker
+from isoscope.search.study import Opened, Place, create, opened, place
+from isoscope.search.worker import Outcome, Wishes, Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
 from isoscope.tracking.lease import Lease
-from isoscope.tracking.provenance import environment, git_state
+from isoscope.tracking.provenance import Git, environment, git_state
 from isoscope.tracking.record import Record
 
 
@@ -40,43 +44,40 @@ def search(
     where: Place,
     *,
     workers: int,
+    cluster: Cluster | None = None,
     fork: bool,
     join: bool,
     target: Path | None,
 ) -> Found:
     """Work on the study of the section `search` with so many workers, until it is done or they are told to stop.
 
-    `join`: only help; the study must be there, and nothing is written but its trials. `target`: where its tables and
-    figures go. Raises `InputError` on bad input, `StoppedError` after a signal.
+    `cluster`: where workers are placed; here, if not given. `join`: only help; the study must be there, and nothing is
+    written but its trials. `target`: where its tables and figures go. Raises `InputError` on bad input, `StoppedError`
+    after a signal.
     """
     known = identified(configuration, search, project)
-    runs = plan(configuration, search, project)
-    steps = sum(run.steps for run in runs({}))
+    steps = _steps(configuration, search, project)
     name = create(
         search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
     )
     git = git_state(project.folder)
-    provenance = {"commit": git.commit, "dirty": git.dirty, "data": known["inputs"].get("data")}
-
-    def start() -> None:
-        one = opened(search, name, where, steps=steps)
-        here = environment(device="cpu", threads=None, precision="fp32")
-
-        def note(outcome: Outcome) -> None:
-            note_trial(project, search, outcome, identity=known, name=name, git=git, environment=here)
-
-        told = Told()
-        Worker(one, runs, wishes=told, note=note, say=_say, provenance=provenance).run()
+    one_worker = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
 
     one = opened(search, name, where, steps=steps)
+    done = status(one.study, search).done
     with ExitStack() as stack:
+        nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
         watching = stack.enter_context(Watching(one.study, search, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
-        if not status(one.study, search).done:
+        if not done:
             stack.enter_context(following(project))  # first: it sends the end of the study's record, too
             if not join:
                 stack.enter_context(_noted(project, search, one, known, git))
-            work(start, workers, asked=asked, look=watching.look)
+            if nodes is None:
+                work(lambda: one_worker(wishes=Told(), say=_say), workers, asked=asked, look=watching.look)
+            else:
+                order = Order.of(configuration, project, where)
+                nodes.work(work_elsewhere, order, workers, asked=asked, look=watching.look)
         seen = status(one.study, search)
     one.leases.close()
     folder = (
@@ -86,6 +87,98 @@ def search(
     if asked.received is not None and not seen.done:
         raise StoppedError(asked.received, f"search {name}: stopped; the same command goes on")
     return Found(seen, folder)
+
+
+def work_on(
+    search: Search,
+    configuration: Configuration,
+    project: paths.Project,
+    where: Place,
+    *,
+    name: str,
+    identity: Mapping[str, Any],
+    git: Git,
+    wishes: Wishes,
+    say: Callable[[str], None],
+) -> None:
+    """Be one worker of the study `name`, in a process of its own. Raises `InputError` for what no repetition helps."""
+    provenance = {"commit": git.commit, "dirty": git.dirty, "data": identity["inputs"].get("data")}
+    here = environment(device="cpu", threads=None, precision="fp32")
+
+    def note(outcome: Outcome) -> None:
+        note_trial(project, search, outcome, identity=identity, name=name, git=git, environment=here)
+
+    one = opened(search, name, where, steps=_steps(configuration, search, project))
+    runs = plan(configuration, search, project)
+    Worker(one, runs, wishes=wishes, note=note, say=say, provenance=provenance).run()
+
+
+class Order(NamedTuple):
+    """What a worker on another node is made from: plain values only."""
+
+    folder: str
+    state: str
+    params: Tree
+    """params.yaml as it was when the search was begun."""
+    overrides: tuple[str, ...]
+    plugins: tuple[str, ...]
+    storage: str
+    locks: str
+
+    @classmethod
+    def of(cls, configuration: Configuration, project: paths.Project, where: Place) -> "Order":
+        """The order for workers of this configuration."""
+        return cls(
+            str(project.folder),
+            str(project.state),
+            configuration.raw,
+            configuration.given,
+            tuple(str(path.resolve()) for path in configuration.extra_plugins),
+            where.url.render_as_string(hide_password=False),
+            str(where.folder),
+        )
+
+
+def work_elsewhere(order: Order, wishes: Wishes, say: Callable[[str], None]) -> None:
+    """Be one worker of a search that was begun on another node.
+
+    Raises `InputError` where the project is not there, or is another one: data, code or overlays.
+    """
+    host = socket.gethostname()
+    project = paths.Project(Path(order.folder), Path(order.state))
+    if not (project.folder / paths.PARAMS).is_file():
+        raise InputError(
+            f"node {host}: {project.folder} is not there; a cluster's nodes need the project at one path, "
+            "as on a shared file system"
+        )
+    try:
+        files = [Path(path) for path in order.plugins]
+        configuration = Configuration(project.folder, order.overrides, files, raw=order.params)
+        configuration.check_search()
+        search = configuration.root.search
+        assert search is not None
+        where = place(order.storage, Path(order.locks))
+        known, steps = identified(configuration, search, project), _steps(configuration, search, project)
+        name = create(search, known, where, steps=steps, join=True)
+    except InputError as error:
+        raise InputError(f"node {host}: {error}") from None
+    git = git_state(project.folder)
+    work_on(
+        search,
+        configuration,
+        project,
+        where,
+        name=name,
+        identity=known,
+        git=git,
+        wishes=wishes,
+        say=lambda line: say(f"{host}: {line}"),
+    )
+
+
+def _steps(configuration: Configuration, search: Search, project: paths.Project) -> int:
+    """Values that a trial reports at most."""
+    return sum(run.steps for run in plan(configuration, search, project)({}))
 
 
 @contextmanager
