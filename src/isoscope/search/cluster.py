@@ -112,13 +112,18 @@ class Nodes:
 def connected(cluster: Cluster) -> Iterator[Nodes]:
     """A cluster, connected to, or made on the loopback here for as long. Raises `InputError` where none answers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
+    os.environ.setdefault(
+        "RAY_NUM_REDIS_GET_RETRIES", "1"
+    )  # 20 of 40 s each, where a cluster is gone but its note is not
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address == "local":
         # What Ray has for systems with firewalls: without it, its servers listen on every interface.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         options |= {"include_dashboard": False, "object_store_memory": _STORE}
     elif "://" in cluster.address:
-        _reach(cluster.address)
+        _reach(f"--cluster {cluster.address}", cluster.address)
+    elif "RAY_ADDRESS" in os.environ:  # by which auto goes
+        _reach(f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}", os.environ["RAY_ADDRESS"])
     import ray
 
     before = signal.getsignal(signal.SIGTERM)
@@ -138,13 +143,13 @@ def connected(cluster: Cluster) -> Iterator[Nodes]:
         ray.shutdown()
 
 
-def _reach(address: str) -> None:
-    """Ray itself would try for minutes."""
-    host, _, port = address.partition("://")[2].rpartition(":")
+def _reach(shown: str, address: str) -> None:
+    """Raises `InputError` where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWERS).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(f"--cluster {address}: no Ray cluster answers ({error})") from None
+    except (OSError, OverflowError, ValueError) as error:
+        raise InputError(f"{shown}: no Ray cluster answers ({error})") from None
 
 
 class _Seat:

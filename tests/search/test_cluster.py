@@ -1,0 +1,172 @@
+"""A search on a Ray cluster: as among local workers, nothing is lost and nothing is counted twice."""
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import util
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import optuna
+import psutil
+import pytest
+
+from isoscope.errors import InputError
+from isoscope.search import cluster as module
+from isoscope.search.cluster import Cluster, check, connected
+from isoscope.search.study import place
+from isoscope.stages.search import Order, work_elsewhere
+from postgres import PostgreSQL
+from ray_nodes import SETTINGS, RayNodes, needs_ray
+from search_under_way import STATES, begin, ended, kill, tree, trials_of
+from search_under_way import check as check_all
+
+BIG, SMALL = 0, 1
+
+
+@pytest.fixture
+def nodes() -> Iterator[RayNodes]:
+    """Two nodes; the first has room for all workers."""
+    found = RayNodes(4, 2)
+    try:
+        yield found
+    finally:
+        found.remove()
+
+
+def in_state(state: optuna.trial.TrialState, folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
+    """Trials so far; the folder is made by a study's first run."""
+    return [one for one in trials_of(folder, url) if one.state == state] if (folder / "runs").exists() else []
+
+
+def wait(process: subprocess.Popen[str], until: Callable[[], bool]) -> None:
+    """Wait for something while a process lives."""
+    while not until():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+
+
+@pytest.mark.ray
+@pytest.mark.postgresql
+@pytest.mark.slow
+def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nodes: RayNodes) -> None:
+    words = ["--seconds", "0.6", "--steps", "6", "--url", postgres.url, "--workers", "4"]
+    process = begin(tmp_path, *words, "--trials", "40", "--cluster", "auto", **nodes.settings)
+    done = lambda: in_state(STATES.COMPLETE, tmp_path, postgres.url)  # noqa: E731
+    wait(process, lambda: len({one.user_attrs["provenance"]["node"] for one in done()}) == 2)
+    time.sleep(0.2)  # whoever has just completed one has begun another
+    kill(*tree(nodes.raylets[SMALL]))
+    said = ended(process)
+    assert said.count("a worker was lost with its process or its node: another takes its place") == 2
+    assert said.count("taken over, its worker is gone") in (1, 2)
+    check_all(tmp_path, 40, postgres.url)
+    trials = trials_of(tmp_path, postgres.url)
+    assert {trial.user_attrs["provenance"]["node"] for trial in trials} == {str(one) for one in nodes.raylets}
+    big = [
+        trial.user_attrs["provenance"]["pid"]
+        for trial in trials
+        if trial.user_attrs["provenance"]["node"] == str(nodes.raylets[BIG])
+    ]
+    assert len(set(big)) == 4  # two that were there, two that were placed anew
+
+    ended(begin(tmp_path, *words, "--trials", "48"))
+    check_all(tmp_path, 48, postgres.url)
+    assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)[40:]} == {None}
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> None:
+    needs_ray()
+    words = ["--trials", "6", "--workers", "2", "--seconds", "3", "--steps", "10", "--cpus", "0.5"]
+    for times, states in ((1, {STATES.COMPLETE: 2}), (2, {STATES.COMPLETE: 2, STATES.RUNNING: 2})):
+        process = begin(tmp_path, *words, "--cluster", "local", **SETTINGS)
+        wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
+        family = psutil.Process(process.pid).children(recursive=True)
+        heard = [one.laddr.ip for member in family for one in listening(member)]
+        assert len(heard) > 3
+        assert set(heard) <= {"127.0.0.1", "::ffff:127.0.0.1"}
+        for _ in range(times):
+            began = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: Ray's processes are in the group, too
+            time.sleep(0.3)
+        ended(process)
+        assert time.monotonic() - began < 5 or times == 1
+        assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == states
+        assert psutil.wait_procs(family, timeout=10)[1] == []
+    ended(begin(tmp_path, *words))
+    check_all(tmp_path, 6)
+
+
+def listening(process: psutil.Process) -> list[object]:
+    try:
+        return [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.ray
+def test_what_has_no_room_here_is_one_line() -> None:
+    """In a process of its own: Ray keeps what it was started with."""
+    needs_ray()
+    code = "from isoscope.search.cluster import *\nwith connected(Cluster('local', 9000, 0)): pass"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **SETTINGS}, capture_output=True, text=True)
+    line = "InputError: --cluster local: a worker is to be given 9000 CPU and 0 GPU, and this machine has "
+    assert line in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_nobody_at_an_address_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", os.environ.copy())
+    with (
+        pytest.raises(InputError, match=r"^--cluster ray://127\.0\.0\.1:1: no Ray cluster answers \(.*refused\)$"),
+        connected(Cluster("ray://127.0.0.1:1", 1, 0)),
+    ):
+        pass
+    for address in ("127.0.0.1:1", "local"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with (
+            pytest.raises(InputError, match=rf"^RAY_ADDRESS={address}: no Ray cluster answers \(.*\)$"),
+            connected(Cluster("auto", 1, 0)),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("address", ["", "Auto", "ray://db", "http://db:1", "127.0.0.1:6379"])
+def test_an_address_is_one_of_three(tmp_path: Path, address: str) -> None:
+    with pytest.raises(InputError, match="expected auto, local or ray://HOST:PORT"):
+        check(Cluster(address, 1, 0), place(None, tmp_path))
+
+
+def test_a_file_is_not_shared_between_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: ModuleSpec(name, None))
+    with pytest.raises(InputError, match=r"auto: storage sqlite://.* is of one machine; give --storage postgresql://"):
+        check(Cluster("auto", 1, 0), place(None, tmp_path))
+    check(Cluster("local", 1, 0), place(None, tmp_path))
+    check(Cluster("ray://head:10001", 1, 0), place("postgresql://one@db/isoscope", tmp_path))
+
+
+@pytest.mark.parametrize("address, missing", [("local", "ray"), ("ray://head:10001", "grpc")])
+def test_without_ray_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, missing: str
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else util.find_spec("json"))
+    with pytest.raises(InputError, match=r"Ray is missing; pip install 'isoscope\[cluster\]'$"):
+        check(Cluster(address, 1, 0), place("postgresql://one@db/isoscope", tmp_path))
+
+
+def test_a_node_without_the_project_says_so(tmp_path: Path) -> None:
+    gone = str(tmp_path / "project")
+    order = Order(gone, gone, {}, (), (), "postgresql://one@db/isoscope", gone)
+    with pytest.raises(InputError, match=rf"^node \S+: {re.escape(gone)} is not there; .* at one path"):
+        work_elsewhere(order, None, print)  # type: ignore[arg-type]
+    assert not Path(gone).exists()
+
+
+def test_ray_is_not_imported_unless_asked_for() -> None:
+    code = "import sys, isoscope.stages.search, isoscope.search.cluster; assert 'ray' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,77 @@
+"""Searches of short sleeps in processes of their own: begun, killed, and looked at once they have ended."""
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+
+from isoscope.tracking.record import read
+
+WORK = Path(__file__).with_name("search_work.py")
+STATES = optuna.trial.TrialState
+
+
+def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    """A search in a folder, with a process group of its own."""
+    command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
+    path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 120, *, code: int = 0) -> str:
+    """What it said, its end waited for, which must be of this exit code."""
+    _, said = process.communicate(timeout=seconds)
+    assert process.returncode == code, said
+    return said
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def tree(pid: int) -> list[int]:
+    return [pid, *(one for child in children(pid) for one in tree(child))]
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
+    storage = optuna.storages.RDBStorage(url or f"sqlite:///{folder / 'studies.db'}")
+    try:
+        return optuna.load_study(study_name="sleep", storage=storage).trials
+    finally:
+        storage.engine.dispose()
+
+
+def check(folder: Path, trials: int, url: str | None = None) -> None:
+    """Every trial finished once, each with one run in MLflow, and no step of a run done twice."""
+    found = trials_of(folder, url)
+    assert collections.Counter(trial.state for trial in found) == {STATES.COMPLETE: trials}
+    assert [trial.number for trial in found] == list(range(trials))
+    records = [read(path) for path in (folder / ".isoscope/records").glob("*.jsonl")]
+    assert {record.status for record in records} == {"FINISHED"}
+    assert sorted(int(record.run.tags["optuna.trial"]) for record in records if record.run) == list(range(trials))
+    for file in (folder / "runs").glob("*.log"):
+        steps = [int(line) for line in file.read_text().splitlines()]
+        # One of them may have been noted by a process that was killed before it could say so.
+        assert steps == sorted(set(steps)), f"{file.name}: {steps}"
