@@ -23,8 +23,8 @@ from isoscope.search.pool import GRACE, Interrupts
 from isoscope.search.study import Place
 from isoscope.search.worker import Wishes
 
-TICK, NEWS, PATIENCE = 0.2, 1.0, 15.0
-"""Seconds between two looks at the workers, between two questions to one, and until those without a place are named."""
+TICK, NEWS, PATIENCE = 0.2, 1.0, 30.0
+"""Seconds between two looks at the workers, between two questions to one, and until those that have not begun are counted."""
 TRIES = 3
 """Workers in a row that may die before they have answered once."""
 _ANSWERS = 10.0  # seconds that the head of a cluster has to accept a connection
@@ -72,14 +72,14 @@ class Nodes:
         stopped.
         """
         crew = _Crew(self._ray, lambda: _Worker(self._ray, self._seat, start, plain), count, asked)
-        unnamed: float | None = time.monotonic()
+        uncounted: float | None = time.monotonic()
         try:
             while crew.workers:
                 crew.listen()
                 crew.tell()
-                if unnamed is not None and time.monotonic() - unnamed > PATIENCE:
-                    unnamed = None
-                    self._name_the_waiting(crew, asked.say)
+                if uncounted is not None and time.monotonic() - uncounted > PATIENCE:
+                    uncounted = None
+                    self._count_the_waiting(crew, asked.say)
                 look()
         finally:
             for worker in crew.workers:
@@ -87,11 +87,11 @@ class Nodes:
         if crew.wrong is not None:
             raise crew.wrong
 
-    def _name_the_waiting(self, crew: "_Crew", say: Callable[[str], None]) -> None:
+    def _count_the_waiting(self, crew: "_Crew", say: Callable[[str], None]) -> None:
         waiting = sum(not worker.began for worker in crew.workers)
         if waiting:
             say(
-                f"{waiting} of {len(crew.workers)} workers wait for a place: each is given {self._wanted()}, "
+                f"{waiting} of {len(crew.workers)} workers have not begun: each is given {self._wanted()}, "
                 f"and all nodes together have {_amount(self._ray.cluster_resources())}"
             )
 
