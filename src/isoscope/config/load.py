@@ -232,7 +232,13 @@ class Configuration:
             if value not in names:
                 raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
         for chosen in corners(search):
-            cell = self.laid(search.study, search.arm, chosen, search.settings).cell
+            try:
+                cell = self.laid(search.study, search.arm, chosen, search.settings).cell
+            except InputError as error:
+                under = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
+                raise InputError(
+                    f"{error} (under {under}; `when` says where a name exists)" if under else str(error)
+                ) from None
             if cell.training.keep != "best":
                 cure = "a search keeps no more; set it to best"
                 raise InputError(

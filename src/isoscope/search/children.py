@@ -12,7 +12,8 @@ from typing import NamedTuple
 from isoscope.errors import InputError, RunError
 from isoscope.guard import StoppedError, end_with_parent
 
-DONE, STOPPED, WRONG, FAILED, CRASHED = "done", "stopped", "wrong", "failed", "crashed"
+DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
+CRASHED, KILLED = "crashed", "killed"
 
 _TEXT = 30_000
 
@@ -21,7 +22,7 @@ class Ending(NamedTuple):
     """How a process ended.
 
     `kind`: done; stopped, so that it can go on; wrong: its input is, and no repetition helps; failed at its own work;
-    or crashed: killed by a signal, or an error nobody foresaw. `text`: one line or a traceback.
+    killed by a signal; or crashed by an error that nobody foresaw. `text`: one line or a traceback.
     """
 
     kind: str
@@ -43,7 +44,6 @@ class Child:
         self._process.start()
         theirs.close()
         self.pid = self._process.pid
-        self.sentinel = self._process.sentinel
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Send it a signal."""
@@ -69,8 +69,10 @@ class Child:
             return Ending(*told)
         if code == -signal.SIGTERM:
             return Ending(STOPPED, "told to stop before it could begin")
-        what = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-        return Ending(CRASHED, f"its process ended by {what}, as for want of memory")
+        if code < 0:
+            name = signal.Signals(-code).name
+            return Ending(KILLED, f"its process ended by signal {-code} ({name}), as for want of memory")
+        return Ending(CRASHED, f"its process ended by exit code {code}")
 
 
 def _run(

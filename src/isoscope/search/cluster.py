@@ -24,7 +24,7 @@ from isoscope.search.study import Place
 from isoscope.search.worker import Wishes
 
 TICK, NEWS, PATIENCE = 0.2, 1.0, 30.0
-"""Seconds between two looks at the workers, between two questions to one, and until those that have not begun are counted."""
+"""Seconds between two looks at the workers, between two questions to one, and until those not begun are counted."""
 TRIES = 3
 """Workers in a row that may die before they have answered once."""
 _ANSWERS = 10.0  # seconds that the head of a cluster has to accept a connection

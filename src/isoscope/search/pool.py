@@ -82,10 +82,10 @@ def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Call
                 if ending is None:
                     continue
                 workers.remove(worker)
-                if ending.kind == children.CRASHED and "signal" in ending.text and not asked.finish and wrong is None:
+                if ending.kind == children.KILLED and not asked.finish and wrong is None:
                     asked.say(f"a worker was killed ({ending.text}): another takes its place")
                     workers.append(Child(start))
-                elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED):
+                elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED, children.KILLED):
                     kind = InputError if ending.kind == children.WRONG else RunError
                     wrong = wrong or kind(ending.text.rstrip())
             number = STOP if asked.stop or wrong else FINISH if asked.finish else None

@@ -181,7 +181,7 @@ class Worker:
         for index, job in enumerate(jobs):
             tries = self.search.retries
             while (ending := self._watched(job, index, reported, log)).kind != children.DONE:
-                if ending.kind == children.CRASHED and tries:
+                if ending.kind in (children.CRASHED, children.KILLED) and tries:
                     tries -= 1
                     self.say(f"{_title(trial)}: {_last_line(ending.text)}; tried again ({log})")
                     continue
