@@ -1,6 +1,7 @@
 """Nothing is lost and nothing is counted twice, whatever dies: a search of short sleeps, killed at random."""
 
 import collections
+import os
 import random
 import signal
 import subprocess
@@ -102,3 +103,13 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     assert trials_of(tmp_path)[-1].state == STATES.RUNNING
     ended(begin(tmp_path, *words))
     check(tmp_path, 6)
+
+
+def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path: Path) -> None:
+    """As by a scheduler that wants the room: with no retries allowed, no trial fails."""
+    process = begin(tmp_path, "--trials", "3", "--seconds", "2", "--steps", "10")
+    for _ in range(3):
+        time.sleep(1.3)
+        os.kill(tree(process.pid)[-1], signal.SIGTERM)
+    assert "stopped from outside" in ended(process)
+    check(tmp_path, 3)

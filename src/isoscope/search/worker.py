@@ -185,8 +185,9 @@ class Worker:
                     tries -= 1
                     self.say(f"{_title(trial)}: {_last_line(ending.text)}; tried again ({log})")
                     continue
-                if ending.kind == children.STOPPED:
-                    raise AskedError
+                if ending.kind == children.STOPPED:  # by somebody else than this worker, as one who wants the room
+                    self.say(f"{_title(trial)}: stopped from outside; it goes on ({log})")
+                    continue
                 self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
                 raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
             self._look(job, index, reported, ended=True)
