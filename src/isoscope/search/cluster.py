@@ -112,9 +112,8 @@ class Nodes:
 def connected(cluster: Cluster) -> Iterator[Nodes]:
     """A cluster, connected to, or made on the loopback here for as long. Raises `InputError` where none answers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
-    os.environ.setdefault(
-        "RAY_NUM_REDIS_GET_RETRIES", "1"
-    )  # 20 of 40 s each, where a cluster is gone but its note is not
+    # Of 40 s each, twenty if not told, where a cluster is gone and only its note is left.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address == "local":
         # What Ray has for systems with firewalls: without it, its servers listen on every interface.
