@@ -93,6 +93,7 @@ report:
 INSIDE = (
     *("extract-fusion", "measure-fusion", "explore-fusion"),
     *(f"{verb}-{study}" for study in ("isotropy", "sweep") for verb in ("train", "analyse", "chart")),
+    "search",
 )
 
 
@@ -300,8 +301,9 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = re.sub(
             rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M
         )
-        kept = kept.replace("      - reports/isotropy\n", "").replace("      - reports/sweep\n", "")
-        assert not any(stage in kept for stage in INSIDE)
+        for folder_of_one in ("isotropy", "search", "sweep"):
+            kept = kept.replace(f"      - reports/{folder_of_one}\n", "")
+        assert not any(f"  {stage}:\n" in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
     # Bytecode as after a first command, told apart by hashes: a test may edit a file twice within a second.
     compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)

@@ -15,6 +15,7 @@ import pytest
 from isoscope.config.tree import read_yaml
 from pipeline_project import Finished, Project
 
+ROOT = Path(__file__).parents[2]
 SEARCH = """\
 search:
   name: tiny
@@ -43,6 +44,10 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     project = finished.project.copy(folder)
     text = re.sub(r"^search: null.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
     (folder / "params.yaml").write_text(text, "utf-8")
+    stage = re.search(r"^  search:\n(?:(?:   .*)?\n)*", (ROOT / "dvc.yaml").read_text("utf-8"), re.M)
+    assert stage
+    project.edit("dvc.yaml", "  report:\n", f"{stage[0]}  report:\n")
+    project.edit("dvc.yaml", "      - src/isoscope/report\n", "      - src/isoscope/report\n      - reports/search\n")
     project.commit("A search")
     return project
 
@@ -67,7 +72,7 @@ def by_hand(params: dict) -> list[str]:
 
 def test_dvc_runs_it_once(project: Project) -> None:
     done = project.isoscope("repro", "search", "report")
-    assert "search" in done.ran
+    assert done.ran == ["search", "report"]
     assert "the default arm is run first" in done.err
     assert [trial.state.name for trial in trials(project)] == ["COMPLETE"] * 3
     assert study(project)["counts"] == {"COMPLETE": 3}
