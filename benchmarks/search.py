@@ -15,12 +15,13 @@ import optuna
 from timing import table
 
 from isoscope.config.search import Search
+from isoscope.search.jobs import Outcome
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import status
 from isoscope.search.study import Place, create, opened, place
-from isoscope.search.worker import Outcome, Worker
+from isoscope.search.worker import Worker
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},

@@ -13,10 +13,11 @@ from isoscope.config.search import Search
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.search.cluster import Cluster, check, connected
+from isoscope.search.jobs import Outcome, Wishes
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.study import create, opened, place
-from isoscope.search.worker import Outcome, Wishes, Worker
+from isoscope.search.worker import Worker
 from isoscope.tracking.provenance import Git
 
 HEAVY = 10

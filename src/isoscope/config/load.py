@@ -154,10 +154,7 @@ class Configuration:
         origin = Origin(tree, str(paths.PARAMS))
         for axis, value in choices:
             file = paths.overlay(axis, value)
-            overlay = self._overlay(file)
-            for override in self._cell_overrides:
-                if override.file == str(file):
-                    override.apply(overlay, str(file))
+            overlay = self.overlay(file)
             for key in overlay:
                 if key not in CELL_SECTIONS:
                     raise InputError(
@@ -171,11 +168,15 @@ class Configuration:
                 origin.lay(override.as_tree(), OVERRIDE)
         return tree, origin
 
-    def _overlay(self, file: Path) -> Tree:
-        """An overlay to be changed at will; each file is read once, however many arms share it."""
+    def overlay(self, file: Path) -> Tree:
+        """An overlay with its `-S`, to be changed at will; each file is read once, however many arms share it."""
         if file not in self._overlays:
             self._overlays[file] = read_yaml(self.folder, file)
-        return copy.deepcopy(self._overlays[file])
+        overlay = copy.deepcopy(self._overlays[file])
+        for override in self._cell_overrides:
+            if override.file == str(file):
+                override.apply(overlay, str(file))
+        return overlay
 
     def _resolve(
         self,

@@ -13,16 +13,23 @@ _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 
 
 def identity(
-    search: Search, *, fixed: Mapping[str, Any], overlays: Mapping[str, Any], inputs: Mapping[str, str], code: str
+    search: Search,
+    *,
+    fixed: Mapping[str, Any],
+    overlays: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    code: str,
+    plugins: Mapping[str, str],
 ) -> dict[str, Any]:
     """A search by what its trials are measured by: space, objectives, seeds, all that is not searched, data, code.
 
     Names, the budget, and who proposes and ends trials are no part of it: a study may go on with others. `fixed`: the
-    default arm, resolved; `overlays`: those that the space chooses from.
+    default arm, resolved; `overlays`: those that the space chooses from; `plugins`: file → sha256 of its code.
     """
     parts = {name: value for name, value in search.model_dump(mode="json").items() if name not in _NOT_OF_IT}
     numbers = {name: value for name, value in flatten(fixed).items() if name not in NOT_IN_DIGEST}
     whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code}
+    whole |= {"plugins": dict(plugins)} if plugins else {}
     return json.loads(json.dumps(whole))
 
 

@@ -1,10 +1,10 @@
-"""A trial's runs as its worker sees them: what they report on the way, and what they come to."""
+"""A trial's runs as its worker sees them: what they report on the way, and what the trial comes to."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from optuna.trial import Trial
+from optuna.trial import Trial, TrialState
 
 from isoscope.config.explain import nearest
 from isoscope.config.search import Search
@@ -26,6 +26,32 @@ class Job(Protocol):
 
     def figures(self) -> Mapping[str, float]:
         """Every metric it logged, once it is done."""
+
+
+Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
+"""The runs of what was chosen."""
+
+
+class Outcome(NamedTuple):
+    """What a trial came to: told to the study, and noted in a record."""
+
+    number: int
+    state: TrialState
+    values: list[float] | None
+    params: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    began: float
+    """Unix seconds."""
+
+
+class Wishes(Protocol):
+    """What was asked of a worker from outside."""
+
+    def finish(self) -> bool:
+        """To begin no further trial."""
+
+    def stop(self) -> bool:
+        """To stop at once."""
 
 
 class Reported:

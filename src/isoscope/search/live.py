@@ -2,16 +2,18 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
 import optuna
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
 from isoscope.config.search import Search
 from isoscope.search.status import Status, clock, in_words, row, status
+from isoscope.search.study import away
 
 EVERY, LINE_EVERY = 1.0, 30.0
 """Seconds between two looks at the study, and between two lines in a log."""
@@ -49,9 +51,13 @@ class Watching:
         if now - self._looked < EVERY:
             return
         self._looked = now
-        seen = status(self.study, self.search, workers=self.workers)
+        try:
+            seen = status(self.study, self.search, workers=self.workers)
+            running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        except away():  # the workers wait for it, and say so
+            return
         if self._live is not None:
-            self._live.update(Group(_summary(seen), _running(self.study)), refresh=True)
+            self._live.update(Group(_summary(seen), _running(running)), refresh=True)
             return
         counts = (seen.complete, seen.pruned, seen.failed)
         if counts != self._before and now - self._said >= LINE_EVERY:
@@ -73,8 +79,8 @@ def _summary(seen: Status) -> Table:
     return table
 
 
-def _running(study: optuna.Study) -> Table:
+def _running(trials: Iterable[FrozenTrial]) -> Table:
     table = Table(box=None, show_header=False)
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+    for trial in trials:
         table.add_row(", ".join(f"{name} {value}" for name, value in row(trial).items()))
     return table

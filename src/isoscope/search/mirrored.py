@@ -10,7 +10,7 @@ from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.paths import Project
 from isoscope.search.identity import digest
-from isoscope.search.worker import Outcome
+from isoscope.search.jobs import Outcome
 from isoscope.tracking.provenance import Git
 from isoscope.tracking.record import Record
 

@@ -85,6 +85,8 @@ def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Call
                 if ending.kind == children.KILLED and not asked.finish and wrong is None:
                     asked.say(f"a worker was killed ({ending.text}): another takes its place")
                     workers.append(Child(start))
+                elif ending.kind == children.KILLED and STOP in told:
+                    continue  # by us
                 elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED, children.KILLED):
                     kind = InputError if ending.kind == children.WRONG else RunError
                     wrong = wrong or kind(ending.text.rstrip())

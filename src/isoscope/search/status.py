@@ -41,7 +41,7 @@ def status(study: optuna.Study, search: Search, *, workers: int = 1) -> Status:
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
     seconds = sum(trial.user_attrs.get("seconds", 0.0) for trial in trials)
-    done = spent(trials, search) and not counts[TrialState.RUNNING]
+    done = spent(study, trials, search) and not counts[TrialState.RUNNING]
     left = search.budget.trials - finished
     return Status(
         study.study_name,

@@ -25,7 +25,9 @@ from isoscope.search.samplers import pruner
 
 VARIABLE = "ISOSCOPE_SEARCH"
 """Names the storage of every search, unless --storage does."""
-IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
+IDENTITY, AXIS, STEPS, EXHAUSTED = "isoscope", "axis", "steps", "exhausted"
+BASE = "default"
+"""Of a study: what the default arm came to."""
 PATIENCE = 600.0
 """Seconds that a storage may be away."""
 _SHOWN = 3
@@ -54,21 +56,18 @@ class Place(NamedTuple):
 def place(url: str | None, folder: Path) -> Place:
     """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for what is no such address."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = url or f"sqlite:///{folder / 'studies.db'}"
+    expected = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"  # what is wrong may hold a password
     try:
-        known = make_url(text)
+        known = make_url(url or f"sqlite:///{folder / 'studies.db'}")
         backend = known.get_backend_name()
-    except ArgumentError:
-        raise InputError(f"storage {text!r}: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE") from None
-    if backend not in ("sqlite", "postgresql") or not known.database:
-        raise InputError(
-            f"storage {known.render_as_string(hide_password=True)!r}: expected sqlite:///FILE or "
-            "postgresql://USER@HOST/DATABASE"
-        )
+    except (ArgumentError, ValueError):
+        raise InputError(f"--storage: no such address; {expected}") from None
+    if backend not in ("sqlite", "postgresql") or not known.database or known.database == ":memory:":
+        raise InputError(f"storage {known.render_as_string(hide_password=True)!r}: {expected}")
     if backend == "sqlite":
         path = Path(known.database)
         if not path.parent.is_dir():
-            raise InputError(f"storage {text!r}: {path.parent} is no folder; make it first")
+            raise InputError(f"storage {known.database!r}: {path.parent} is no folder; make it first")
         folder = path.resolve().parent if url else folder
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
 
@@ -107,6 +106,8 @@ class Kept(NamedTuple):
 
     identity: Mapping[str, Any]
     trials: list[FrozenTrial]
+    default: Mapping[str, float] | None
+    """What the default arm came to, as they were held against it."""
 
 
 def create(
@@ -142,15 +143,17 @@ def create(
                     f"search {name!r} in {where.shown} was another one: {differences(before, identity)}; "
                     "put that back, or make a new study beside it with --fork"
                 )
-            name = search.name if not family else f"{search.name}-{len(family) + 1}"
+            name = _free(storage, search.name)
             study = optuna.create_study(study_name=name, storage=storage, directions=directions(search))
+            study.set_user_attr(STEPS, steps)  # the first: by it a study that is half made is known for ours
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
                 study.set_metric_names(list(search.objectives))
             study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
-            study.set_user_attr(STEPS, steps)
             if kept is not None and kept.identity == identity:
                 study.add_trials(kept.trials)
+                if kept.default:
+                    study.set_user_attr(BASE, dict(kept.default))
             study.set_user_attr(IDENTITY, identity)  # the last: a study without it is not finished being made
             return name
     except away() as error:
@@ -180,17 +183,35 @@ def directions(search: Search) -> list[StudyDirection]:
 
 
 def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
-    """Names of a search's studies, in the order they were made → the search they are of. Half-made ones are deleted."""
+    """Names of a search's studies, in the order they were made → the search they are of."""
+    found = {study: attrs.get(IDENTITY) for study, attrs in _namesakes(storage, name).items()}
+    return {study: identity for study, identity in found.items() if identity is not None}
+
+
+def _namesakes(storage: RDBStorage, name: str) -> dict[str, Any]:
+    """Names of studies called as a search's are → their attributes; also others' than ours."""
     found: dict[str, Any] = {}
     for study in storage.get_all_studies():
         stem, dash, number = study.study_name.rpartition("-")
         if study.study_name == name or (dash and stem == name and number.isdecimal()):
-            attrs = storage.get_study_user_attrs(study._study_id)
-            if IDENTITY in attrs:
-                found[study.study_name] = attrs[IDENTITY]
-            else:
-                storage.delete_study(study._study_id)
+            found[study.study_name] = storage.get_study_user_attrs(study._study_id)
     return found
+
+
+def _free(storage: RDBStorage, name: str) -> str:
+    """The name of the next study of a search; one that was half made (its maker was killed) is made again.
+
+    Raises `InputError` where somebody else's study is called so.
+    """
+    known = _namesakes(storage, name)
+    for study, attrs in list(known.items()):
+        if STEPS in attrs and IDENTITY not in attrs:
+            optuna.delete_study(study_name=study, storage=storage)
+            del known[study]
+        elif study == name and IDENTITY not in attrs:
+            raise InputError(f"search.name: {name!r} is another's study in this storage; choose another name")
+    numbers = [int(study.rpartition("-")[2]) if study != name else 1 for study in known]
+    return name if not known else f"{name}-{max(numbers) + 1}"
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -201,8 +222,10 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
 
 
-def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
-    """Whether no further trial is to be begun."""
+def spent(study: optuna.Study, trials: Sequence[FrozenTrial], search: Search) -> bool:
+    """Whether no further trial is to be begun: the budget is spent, or all of a grid was tried."""
+    if search.sampler.kind == "grid" and study.user_attrs.get(EXHAUSTED):
+        return True
     begun = [trial for trial in trials if trial.state != TrialState.WAITING]
     hours = sum(trial.user_attrs.get("seconds", 0.0) for trial in begun) / 3600
     bound = search.budget.hours

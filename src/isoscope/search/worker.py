@@ -6,8 +6,9 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
@@ -16,44 +17,16 @@ from optuna.trial import Trial, TrialState
 from isoscope.errors import InputError
 from isoscope.search import children, samplers, space
 from isoscope.search.children import Child, Ending
-from isoscope.search.jobs import Job, Reported, mean
+from isoscope.search.jobs import Job, Outcome, Plan, Reported, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.study import Opened, away, persist, spent
+from isoscope.search.study import BASE, EXHAUSTED, Opened, away, persist, spent
 
-BASE = "default"
-"""Of a study: what the default arm came to."""
 LOOK, QUIET = 0.05, 1.0  # seconds between two looks at a run, and at trials of others
 GRACE = 30.0  # seconds that a run has to save its state
 
 
-Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
-"""The runs of what was chosen."""
-
-
-class Outcome(NamedTuple):
-    """What a trial came to: told to the study, and noted in a record."""
-
-    number: int
-    state: TrialState
-    values: list[float] | None
-    params: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    began: float
-    """Unix seconds."""
-
-
 class AskedError(Exception):
     """To stop at once, so that another can go on, or because another does."""
-
-
-class Wishes(Protocol):
-    """What was asked of a worker from outside."""
-
-    def finish(self) -> bool:
-        """To begin no further trial."""
-
-    def stop(self) -> bool:
-        """To stop at once."""
 
 
 class Worker:
@@ -109,7 +82,7 @@ class Worker:
                     self.say(f"trial {known.number}: taken over, its worker is gone")
                     return self._suggested(Trial(self._of(known.number), known._trial_id)), True
                 self.leases.release(known.number)  # it ended while we looked
-            if spent(trials, self.search):
+            if spent(study, trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
             number = min(waiting, default=len(trials))
@@ -135,7 +108,8 @@ class Worker:
         try:
             figures = self._run(jobs, trial)
         except AskedError:
-            self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
+            with contextlib.suppress(UpdateFinishedTrialError):
+                self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
             self.leases.release(trial.number)
             raise
         except (_LostError, UpdateFinishedTrialError):  # a connection was lost, and with it the lease for a while
@@ -165,7 +139,7 @@ class Worker:
                 facts["error"] = f"{name} is {value}"
                 self.say(f"trial {trial.number}: failed: {name} is {value}")
                 return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), ""
-        base = self.study.user_attrs.get(BASE, {})
+        base = self._persist(lambda: self.study.user_attrs.get(BASE, {})) if self.search.constraints else {}
         for name, one in self.search.constraints.items():
             worse = (base[name] - values[name]) * (1 if one.better == "maximise" else -1)
             facts[f"constraint {name}"] = worse - one.margin
@@ -177,7 +151,7 @@ class Worker:
         logs = self.where.folder / self.study.study_name
         logs.mkdir(parents=True, exist_ok=True)
         log = logs / f"{'default' if trial is None else trial.number}.log"
-        reported = Reported(self.search, trial, jobs)
+        reported = self._persist(lambda: Reported(self.search, trial, jobs))
         for index, job in enumerate(jobs):
             tries = self.search.retries
             while (ending := self._watched(job, index, reported, log)).kind != children.DONE:
@@ -191,7 +165,12 @@ class Worker:
                 self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
                 raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
             self._look(job, index, reported, ended=True)
-            if reported.finished(index, job):
+            try:
+                hopeless = self._persist(partial(reported.finished, index, job))
+            except InputError as error:  # it has not logged the objective
+                wrong = Ending(children.WRONG, str(error))
+                raise _EndedError(TrialState.FAIL, {"error": wrong.text}, wrong) from None
+            if hopeless:
                 raise _EndedError(TrialState.PRUNED, {}, ending)
         return [job.figures() for job in jobs]
 
@@ -232,7 +211,12 @@ class Worker:
             for name in self.search.constraints:
                 if f"constraint {name}" in outcome.facts and name not in known:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
-            self.study.tell(trial, outcome.values, state=outcome.state, skip_if_finished=True)
+            try:
+                self.study.tell(trial, outcome.values, state=outcome.state, skip_if_finished=True)
+            except RuntimeError as error:  # told, but a grid that is exhausted asks for an end in this way
+                if "Study.stop" not in str(error):
+                    raise
+                self.study.set_user_attr(EXHAUSTED, True)
 
         if not self._persist(self.leases.held):
             self._leave(trial)
@@ -259,6 +243,9 @@ class Worker:
                 self.say("the default arm is run first, for constraints to be held against")
                 try:
                     figures = self._run(self.plan({}), None)
+                except _LostError:
+                    self.leases.release(BASELINE)
+                    continue
                 except _EndedError as error:
                     raise InputError(f"search.arm: the default failed: {_last_line(error.ending.text)}") from None
                 names = (*self.search.objectives, *self.search.constraints)
@@ -266,6 +253,9 @@ class Worker:
             self.leases.release(BASELINE)
 
     def _keep_default(self, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise InputError(f"search.arm: the default's {name} is {value}: nothing can be held against it")
         self._persist(lambda: self.study.set_user_attr(BASE, values))
 
 

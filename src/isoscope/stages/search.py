@@ -8,20 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
+
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.search import Search
 from isoscope.config.tree import Tree
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError
 from isoscope.guard import StoppedError
 from isoscope.search.cluster import Cluster, connected
 from isoscope.search.identity import digest
+from isoscope.search.jobs import Outcome, Wishes
 from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.study import Opened, Place, create, opened, place
-from isoscope.search.worker import Outcome, Wishes, Worker
+from isoscope.search.study import Opened, Place, create, opened, persist, place
+from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
@@ -64,7 +67,8 @@ def search(
     one_worker = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
 
     one = opened(search, name, where, steps=steps)
-    done = status(one.study, search).done
+    seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
+    done = seen_now().done
     with ExitStack() as stack:
         nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
         watching = stack.enter_context(Watching(one.study, search, workers=workers))
@@ -78,14 +82,17 @@ def search(
             else:
                 order = Order.of(configuration, project, where)
                 nodes.work(work_elsewhere, order, workers, asked=asked, look=watching.look)
-        seen = status(one.study, search)
+        seen = seen_now()
     one.leases.close()
-    folder = (
-        write_results(one, configuration, target, identity=known, digest=digest(known, name=name)) if target else None
-    )
+    folder = None
+    if target is not None:
+        with FileLock(where.folder / "results.lock"):  # two that end at once
+            folder = write_results(one, configuration, target, identity=known, digest=digest(known, name=name))
     print(f"isoscope: {in_words(seen)}", file=sys.stderr)
     if asked.received is not None and not seen.done:
         raise StoppedError(asked.received, f"search {name}: stopped; the same command goes on")
+    if not seen.done:
+        raise RunError(f"search {name}: its workers were stopped before its budget was spent; the same command goes on")
     return Found(seen, folder)
 
 

@@ -134,8 +134,11 @@ def _train(runs: list[TrainingRun], workers: int, stop: StopSignal) -> None:
             ending = child.ending(_LOOK / len(busy))
             if ending is None:
                 continue
-            title = busy.pop(child).work.run.identity.title
-            if ending.kind not in (children.DONE, children.STOPPED):
+            run = busy.pop(child)
+            title = run.work.run.identity.title
+            if ending.kind == children.STOPPED:
+                left.append(run)
+            elif ending.kind != children.DONE:
                 for other in busy:
                     other.stop()
                 kind = InputError if ending.kind == children.WRONG else RunError

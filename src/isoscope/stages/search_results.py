@@ -19,7 +19,7 @@ from isoscope.errors import InputError
 from isoscope.figures.search import pictures
 from isoscope.sealing import replacing, write_text
 from isoscope.search import space
-from isoscope.search.study import Kept, Opened
+from isoscope.search.study import BASE, Kept, Opened
 
 STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
     *("study.json", "trials.parquet", "importances.parquet"),
@@ -38,13 +38,13 @@ def kept(folder: Path) -> Kept | None:
         known = json.loads((folder / STUDY).read_text("utf-8"))
         if not known["counts"]:
             return None
-        identity = known["identity"]
+        identity, default = known["identity"], known["default"]
         trials = rebuilt(pd.read_parquet(folder / TRIALS))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
             f"{folder}: not what isoscope search left ({error}); delete it, or get it by dvc pull"
         ) from None
-    return Kept(identity, [trial for trial in trials if trial.state.is_finished()])
+    return Kept(identity, [trial for trial in trials if trial.state.is_finished()], default)
 
 
 def chosen_trial(one: Opened) -> int | None:
@@ -78,7 +78,7 @@ def write_results(
             name: f"{constraint.better}d, at most {constraint.margin} worse than the default"
             for name, constraint in search.constraints.items()
         },
-        "default": study.user_attrs.get("default"),
+        "default": study.user_attrs.get(BASE),
         "counts": {str(state): int(count) for state, count in table["state"].value_counts().items()},
         "best": number if len(search.objectives) == 1 else None,
         "front": [trial.number for trial in front(study)] if len(search.objectives) > 1 else [],

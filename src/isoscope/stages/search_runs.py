@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from isoscope import paths
-from isoscope.code import code_version
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search
-from isoscope.config.tree import flatten, read_yaml
+from isoscope.config.search import Search, corners
+from isoscope.config.tree import flatten
 from isoscope.search.identity import identity
 from isoscope.stages.train import train
 from isoscope.stages.training_job import Cell, Job, job
@@ -35,9 +34,13 @@ class TrainingRun:
         """Train, go on, or find it finished; where somebody else does the same run, wait for that."""
         os.environ[FOLLOWED] = "1"  # the search mirrors all records
         work = self.work
-        while lease.held(work.run.folder):
-            time.sleep(_WAIT)
-        train(work.model, work.penalty, work.training, cell=work.cell, project=work.run.project, output=None)
+        while True:
+            try:
+                train(work.model, work.penalty, work.training, cell=work.cell, project=work.run.project, output=None)
+            except lease.HeldError:
+                time.sleep(_WAIT)
+            else:
+                return
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
@@ -87,10 +90,16 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
     default = plan(configuration, search, project)({})[0]
     sections = ("model", "penalty", "training")
+    plugins: dict[str, str] = {}
+    for chosen in corners(search):
+        plugins |= configuration.plugin_digests(
+            configuration.laid(search.study, search.arm, chosen, search.settings).cell
+        )
     return identity(
         search,
         fixed={section: found.tree[section] for section in sections},
-        overlays={file.as_posix(): flatten(read_yaml(configuration.folder, file)) for file in files},
+        overlays={file.as_posix(): flatten(configuration.overlay(file)) for file in files},
         inputs=default.work.run.identity.inputs,
-        code=code_version("train"),
+        code=default.work.run.code,
+        plugins=plugins,
     )

@@ -11,11 +11,15 @@ from isoscope.errors import InputError
 from isoscope.sealing import announce
 
 
+class HeldError(InputError):
+    """Another process has the run."""
+
+
 class Lease:
     """Exclusive right to write a run's folder, held as long as the process lives.
 
     The lock is the kernel's (flock), so a killed holder frees it at once; the file's text (host, boot id, pid, start
-    time) only names the holder. Raises `InputError` naming the holder where another process has it.
+    time) only names the holder. Raises `HeldError` naming the holder where another process has it.
     """
 
     def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
@@ -32,7 +36,7 @@ class Lease:
             text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
             os.close(self._descriptor)
             called = f"{title} ({folder.name[:12]})" if title else folder.name
-            raise InputError(f"{called}: this run is under way already: {_holder(text)}") from None
+            raise HeldError(f"{called}: this run is under way already: {_holder(text)}") from None
         self._noted = note
         if not note:
             return
