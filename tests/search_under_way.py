@@ -63,15 +63,19 @@ def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenT
         storage.engine.dispose()
 
 
-def check(folder: Path, trials: int, url: str | None = None) -> None:
-    """Every trial finished once, each with one run in MLflow, and no step of a run done twice."""
+def check(folder: Path, trials: int, url: str | None = None, *, steps_once: bool = True) -> None:
+    """Every trial finished once, each with one record, and (`steps_once`) no step of a run done twice.
+
+    Where the storage went, and all its locks with it, a second worker may have begun a run within the second that the
+    first one takes to notice. (Of training runs the run's own lease lets only one work.)
+    """
     found = trials_of(folder, url)
     assert collections.Counter(trial.state for trial in found) == {STATES.COMPLETE: trials}
     assert [trial.number for trial in found] == list(range(trials))
     records = [read(path) for path in (folder / ".isoscope/records").glob("*.jsonl")]
     assert {record.status for record in records} == {"FINISHED"}
     assert sorted(int(record.run.tags["optuna.trial"]) for record in records if record.run) == list(range(trials))
-    for file in (folder / "runs").glob("*.log"):
+    for file in (folder / "runs").glob("*.log") if steps_once else ():
         steps = [int(line) for line in file.read_text().splitlines()]
         # One of them may have been noted by a process that was killed before it could say so.
         assert steps == sorted(set(steps)), f"{file.name}: {steps}"

@@ -78,7 +78,7 @@ def _write(folder: Path, address: Path) -> None:
 
 def libraries() -> Iterator[tuple[str, str | None]]:
     """Each module of another's, and each name of it, that a file of isoscope imports, early or late."""
-    own = {"isoscope", *sys.stdlib_module_names}
+    own = {"isoscope", *sys.stdlib_module_names, "ray"}  # of an extra: only --cluster asks for it
     for path in sorted((ROOT / "src").glob("**/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
