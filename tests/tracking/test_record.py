@@ -18,7 +18,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     git = Git("1" * 40, "diff --git a/params.yaml b/params.yaml\n")
     record = read(write_record(tmp_path, epochs=2, git=git))
     assert record.run is not None
-    assert record.run._replace(t=0)._asdict() == {"t": 0, "digest": DIGEST, **RUN}
+    alone = {"parent": None, "tags": {}}
+    assert record.run._replace(t=0)._asdict() == {"t": 0, "digest": DIGEST, **RUN, **alone}
     [attempt] = record.attempts
     assert attempt.pid == os.getpid()
     assert attempt.environment == ENVIRONMENT

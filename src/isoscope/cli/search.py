@@ -21,7 +21,7 @@ Storage = Annotated[
     typer.Option(
         envvar="ISOSCOPE_SEARCH",
         metavar="URL",
-        help="postgresql://USER@HOST/DATABASE for several machines; a SQLite file of the project's own, if not given.",
+        help="postgresql://HOST/DATABASE for several machines; a SQLite file of the project's own, if not given.",
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in a process of its own.")]
@@ -76,7 +76,7 @@ def worker(
 
     The project must be as it is there, its task prepared.
 
-    Example: isoscope search worker --storage postgresql://isoscope@db.example.org/isoscope
+    Example: isoscope search worker --storage postgresql://db.example.org/isoscope
     """
     _work(workers, storage, overrides, plugin, as_json, fork=False, join=True)
 

@@ -52,7 +52,7 @@ def check(cluster: Cluster, where: Place) -> None:
     if cluster.address != "local" and where.url.get_backend_name() != "postgresql":
         raise InputError(
             f"--cluster {cluster.address}: storage {where.shown} is of one machine; "
-            "give --storage postgresql://USER@HOST/DATABASE (only --cluster local can share a file)"
+            "give --storage postgresql://HOST/DATABASE (only --cluster local can share a file)"
         )
 
 

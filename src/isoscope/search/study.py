@@ -56,7 +56,7 @@ class Place(NamedTuple):
 def place(url: str | None, folder: Path) -> Place:
     """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for what is no such address."""
     folder.mkdir(parents=True, exist_ok=True)
-    expected = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"  # what is wrong may hold a password
+    expected = "expected sqlite:///FILE or postgresql://HOST/DATABASE"  # what is wrong may hold a password
     try:
         known = make_url(url or f"sqlite:///{folder / 'studies.db'}")
         backend = known.get_backend_name()
