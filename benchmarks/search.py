@@ -20,7 +20,8 @@ from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import status
-from isoscope.search.study import Place, create, opened, place
+from isoscope.search.storage import Place, place
+from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
 
 SPACE = {
@@ -58,6 +59,10 @@ class Job:
 
     def __init__(self, chosen: Mapping[str, Any], seconds: float, *, busy: bool) -> None:
         self.chosen, self.seconds, self.busy = chosen, seconds, busy
+
+    def done(self) -> bool:
+        """Never before."""
+        return False
 
     def run(self) -> None:
         """Sleep, or count."""

@@ -16,7 +16,8 @@ from isoscope.search.cluster import Cluster, check, connected
 from isoscope.search.jobs import Outcome, Wishes
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
-from isoscope.search.study import create, opened, place
+from isoscope.search.storage import place
+from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
 from isoscope.tracking.provenance import Git
 
@@ -64,7 +65,7 @@ class Sleeping:
             raise ValueError("too heavy to run")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.with_suffix(".log").open("a") as log:
-            while (done := self.done()) < self.steps:
+            while (done := self.steps_done()) < self.steps:
                 time.sleep(self.seconds / self.steps)
                 fresh = self.file.with_suffix(f".{os.getpid()}")
                 fresh.write_text(json.dumps(done + 1))
@@ -72,7 +73,10 @@ class Sleeping:
                 log.write(f"{done + 1}\n")
                 log.flush()
 
-    def done(self) -> int:
+    def done(self) -> bool:
+        return self.steps_done() == self.steps
+
+    def steps_done(self) -> int:
         return int(json.loads(self.file.read_text())) if self.file.exists() else 0
 
     def value(self) -> float:
@@ -81,7 +85,7 @@ class Sleeping:
         return 1 - 0.01 * abs(width - 7) - 0.001 * weight
 
     def reports(self) -> list[tuple[int, float]]:
-        return [(step, self.value() * step / self.steps) for step in range(1, self.done() + 1)]
+        return [(step, self.value() * step / self.steps) for step in range(1, self.steps_done() + 1)]
 
     def figures(self) -> dict[str, float]:
         if "unlogged" in self.broken:

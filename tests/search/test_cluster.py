@@ -19,7 +19,7 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.search import cluster as module
 from isoscope.search.cluster import Cluster, check, connected
-from isoscope.search.study import place
+from isoscope.search.storage import place
 from isoscope.stages.search import Order, work_elsewhere
 from postgres import PostgreSQL
 from ray_nodes import SETTINGS, RayNodes, needs_ray

@@ -11,7 +11,8 @@ from isoscope.config.search import corners
 from isoscope.errors import InputError
 from isoscope.search import space
 from isoscope.search.samplers import sampler
-from isoscope.search.study import create, differences, latest, opened, place
+from isoscope.search.storage import place
+from isoscope.search.study import create, differences, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
 from search_work import IDENTITY, a_search

@@ -10,6 +10,7 @@ import optuna
 import pandas as pd
 from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
+from optuna.study._multi_objective import _get_pareto_front_trials_by_trials
 from optuna.trial import FrozenTrial, TrialState
 
 LEAST = 50
@@ -47,26 +48,34 @@ def feasible(trial: FrozenTrial) -> bool:
     return all(value <= 0 for value in trial.constraints.values())
 
 
-def best(study: Study) -> FrozenTrial | None:
+def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTrial | None:
     """The feasible complete trial with the best value of the one objective, the first of equals; None if there is none.
 
-    Raises `ValueError` for several objectives, which have a `front`.
+    Of the study's trials, or of those given. Raises `ValueError` for several objectives, which have a `front`.
     """
     if len(study.directions) > 1:
         raise ValueError(f"{len(study.directions)} objectives have no best trial but a front")
     sign = _signs(study.directions)[0]
     return min(
-        (trial for trial in complete(study) if feasible(trial)),
+        _standing(study, trials),
         key=lambda trial: (sign * trial.values[0], trial.number),
         default=None,
     )
 
 
-def front(study: Study) -> list[FrozenTrial]:
+def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[FrozenTrial]:
     """Feasible complete trials that no other such trial beats, by number: none is as good everywhere and better
-    somewhere. Equal trials stand together. With one objective: those of the best value.
+    somewhere. Equal trials stand together. With one objective: those of the best value. Of the study's, or of those
+    given.
     """
-    return sorted(study.best_trials, key=lambda trial: trial.number)  # Optuna leaves out infeasible ones itself
+    found = _get_pareto_front_trials_by_trials(_standing(study, trials), study.directions)
+    return sorted(found, key=lambda trial: trial.number)
+
+
+def _standing(study: Study, trials: Sequence[FrozenTrial] | None) -> list[FrozenTrial]:
+    """What may be best."""
+    among = study.get_trials(deepcopy=False) if trials is None else trials
+    return [trial for trial in among if trial.state == TrialState.COMPLETE and feasible(trial)]
 
 
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:

@@ -35,7 +35,7 @@ Gpus = Annotated[float, typer.Option(min=0, help="On a cluster, GPUs that each w
 
 
 def _place(project: Any, storage: str | None) -> Any:
-    from isoscope.search.study import place
+    from isoscope.search.storage import place
 
     return place(storage, project.state / ".isoscope" / "search")
 
@@ -88,7 +88,7 @@ def status(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Say how far the search is.
+    """Say how far the search is: the newest study of its name.
 
     Example: isoscope search status --json
     """
@@ -124,7 +124,7 @@ def adopt(
     with importing():
         from isoscope.stages.search_choice import adopt as write
 
-    file, number = write(section, configuration, where, name=name, trial=trial)
+    file, number = write(section, configuration, project, where, name=name, trial=trial)
     shown = file.relative_to(project.folder)
     say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}")
 

@@ -21,7 +21,7 @@ from isoscope.search import children
 from isoscope.search.children import Ending
 from isoscope.search.jobs import Wishes
 from isoscope.search.pool import GRACE, Interrupts
-from isoscope.search.study import Place
+from isoscope.search.storage import Place
 
 TICK, NEWS, PATIENCE = 0.2, 1.0, 30.0
 """Seconds between two looks at the workers, between two questions to one, and until those not begun are counted."""

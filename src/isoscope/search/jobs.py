@@ -18,6 +18,9 @@ class Job(Protocol):
     steps: int
     """Values of its own that it reports at most."""
 
+    def done(self) -> bool:
+        """Whether it was done before: what it is worth costs nothing, and its trial is not ended early."""
+
     def run(self) -> None:
         """Do it, or go on with it, in a process of its own; SIGTERM ends it so that it can go on."""
 
@@ -64,7 +67,8 @@ class Reported:
         self._trial, self._search = trial, search
         self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
         self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
-        self._known = set() if trial is None else set(trial.storage.get_trial(trial._trial_id).intermediate_values)
+        self._known = set() if trial is None else set(trial._cached_frozen_trial.intermediate_values)
+        self._undecided = bool(self._known)  # whoever reported the last of them may not have lived to ask
 
     def look(self, index: int, job: Job, *, ended: bool) -> bool:
         """Report what is new of a job; whether the trial is to be pruned."""
@@ -81,6 +85,10 @@ class Reported:
 
     def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
         assert self._trial is not None
+        if self._undecided and prune:
+            self._undecided = False
+            if max(self._known) < self._last and self._trial.should_prune():
+                return True
         for step, value in points:
             if step not in self._known:
                 self._trial.report(value, step)

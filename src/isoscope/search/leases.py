@@ -95,9 +95,12 @@ class PostgresLeases:
         self._connection: Any = None
 
     def take(self, number: int, *, wait: bool = False) -> bool:
+        if number in self._taken - self._lost:  # a second lock would need a second release
+            return True
         kind = "pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "pg_try_advisory_lock(%s, %s)"
         if self._ask(f"SELECT {kind}", number):
             self._taken.add(number)
+            self._lost.discard(number)
             return True
         return False
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from isoscope.config.search import Search
 from isoscope.search.status import Status, clock, in_words, row, status
-from isoscope.search.study import away
+from isoscope.search.storage import away
 
 EVERY, LINE_EVERY = 1.0, 30.0
 """Seconds between two looks at the study, and between two lines in a log."""
@@ -52,12 +52,13 @@ class Watching:
             return
         self._looked = now
         try:
-            seen = status(self.study, self.search, workers=self.workers)
-            running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            self.study._thread_local.cached_all_trials = None
+            trials = self.study.get_trials(deepcopy=False)  # those that ended are read once
+            seen = status(self.study, self.search, workers=self.workers, trials=trials)
         except away():  # the workers wait for it, and say so
             return
         if self._live is not None:
-            self._live.update(Group(_summary(seen), _running(running)), refresh=True)
+            self._live.update(Group(_summary(seen), _running(trials)), refresh=True)
             return
         counts = (seen.complete, seen.pruned, seen.failed)
         if counts != self._before and now - self._said >= LINE_EVERY:
@@ -82,5 +83,6 @@ def _summary(seen: Status) -> Table:
 def _running(trials: Iterable[FrozenTrial]) -> Table:
     table = Table(box=None, show_header=False)
     for trial in trials:
-        table.add_row(", ".join(f"{name} {value}" for name, value in row(trial).items()))
+        if trial.state == TrialState.RUNNING:
+            table.add_row(", ".join(f"{name} {value}" for name, value in row(trial).items()))
     return table

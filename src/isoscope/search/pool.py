@@ -13,6 +13,8 @@ FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
 TICK = 0.05
 GRACE = 60.0
 """Seconds that workers have to stop: a run of theirs saves its state."""
+BRIEF, TRIES = 1.0, 20
+"""Seconds, and so many workers in a row that may be killed before they have lived so long."""
 
 
 class Told:
@@ -69,9 +71,10 @@ class Interrupts:
 def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
     """Keep `count` processes at `start` until all have ended by themselves; `look` is called in between.
 
-    One that is killed is replaced. Raises what a worker raises, after the others have stopped.
+    One that is killed is replaced, unless many die young. Raises what a worker raises, after the others have stopped.
     """
     workers = [Child(start) for _ in range(count)]
+    begun, stillborn = dict.fromkeys(workers, time.monotonic()), 0
     wrong: Exception | None = None
     told: set[int] = set()
     deadline: float | None = None
@@ -82,11 +85,15 @@ def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Call
                 if ending is None:
                     continue
                 workers.remove(worker)
-                if ending.kind == children.KILLED and not asked.finish and wrong is None:
+                if ending.kind == children.KILLED and (asked.finish or wrong is not None):
+                    continue  # by us, or with a trial that whoever goes on takes over
+                if ending.kind == children.KILLED:
+                    stillborn = stillborn + 1 if time.monotonic() - begun.pop(worker) < BRIEF else 0
+                if ending.kind == children.KILLED and stillborn < TRIES:
                     asked.say(f"a worker was killed ({ending.text}): another takes its place")
-                    workers.append(Child(start))
-                elif ending.kind == children.KILLED and STOP in told:
-                    continue  # by us
+                    replacement = Child(start)
+                    begun[replacement] = time.monotonic()
+                    workers.append(replacement)
                 elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED, children.KILLED):
                     kind = InputError if ending.kind == children.WRONG else RunError
                     wrong = wrong or kind(ending.text.rstrip())

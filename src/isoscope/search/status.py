@@ -1,6 +1,7 @@
 """How far a search is: counts, the best so far, and when it will be done."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import optuna
@@ -8,6 +9,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.searches import best, front
 from isoscope.config.search import Search
+from isoscope.search.outline import SECONDS, outline
 from isoscope.search.study import spent
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -34,15 +36,15 @@ class Status(NamedTuple):
     """Whether the budget is spent and every trial has ended."""
 
 
-def status(study: optuna.Study, search: Search, *, workers: int = 1) -> Status:
-    """How far a study is; `workers`: how many share what is left."""
-    study._thread_local.cached_all_trials = None
-    trials = study.get_trials(deepcopy=False)
+def status(
+    study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
+) -> Status:
+    """How far a study is; `workers`: how many share what is left; `trials`: its own, if they are at hand."""
+    trials = outline(study) if trials is None else trials
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
-    seconds = sum(trial.user_attrs.get("seconds", 0.0) for trial in trials)
+    seconds = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in trials)
     done = spent(study, trials, search) and not counts[TrialState.RUNNING]
-    left = search.budget.trials - finished
     return Status(
         study.study_name,
         len(trials) - counts[TrialState.WAITING],
@@ -52,18 +54,25 @@ def status(study: optuna.Study, search: Search, *, workers: int = 1) -> Status:
         counts[TrialState.PRUNED],
         counts[TrialState.FAIL],
         counts[TrialState.WAITING],
-        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study)},
+        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study, trials)},
         seconds,
-        0.0 if done else seconds / finished * max(left, 0) / max(workers, 1) if finished else None,
+        0.0 if done else _left(search, seconds, finished) / max(workers, 1) if finished else None,
         done,
     )
 
 
-def _best(study: optuna.Study) -> list[FrozenTrial]:
+def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     if len(study.directions) > 1:
-        return front(study)
-    found = best(study)
+        return front(study, trials)
+    found = best(study, trials)
     return [] if found is None else [found]
+
+
+def _left(search: Search, seconds: float, finished: int) -> float:
+    """Seconds of work until the first of the two budgets is spent."""
+    trials = seconds / finished * max(search.budget.trials - finished, 0)
+    hours = search.budget.hours
+    return trials if hours is None else min(trials, max(3600 * hours - seconds, 0))
 
 
 def in_words(one: Status) -> str:

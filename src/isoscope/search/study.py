@@ -1,95 +1,28 @@
 """The Optuna study of a search: where it stands, whether it is still the same search, and when it is done."""
 
 import json
-import logging
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import optuna
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
-from isoscope.search.leases import FileLeases, Leases, PostgresLeases, turn
+from isoscope.search.leases import Leases, turn
+from isoscope.search.outline import SECONDS
 from isoscope.search.samplers import pruner
+from isoscope.search.storage import Place, away, connect, in_line
 
-VARIABLE = "ISOSCOPE_SEARCH"
-"""Names the storage of every search, unless --storage does."""
 IDENTITY, AXIS, STEPS, EXHAUSTED = "isoscope", "axis", "steps", "exhausted"
 BASE = "default"
 """Of a study: what the default arm came to."""
-PATIENCE = 600.0
-"""Seconds that a storage may be away."""
 _SHOWN = 3
-Returned = TypeVar("Returned")
-
-
-class Place(NamedTuple):
-    """Where studies are kept: `url` as Optuna takes it, and the folder of locks and logs on this machine."""
-
-    url: URL
-    folder: Path
-
-    @property
-    def shown(self) -> str:
-        """The address without its password."""
-        return self.url.render_as_string(hide_password=True)
-
-    def leases(self, study: str) -> Leases:
-        """The locks of a study."""
-        if self.url.get_backend_name() == "sqlite":
-            return FileLeases(self.folder / study / "leases")
-        plain = self.url.set(drivername="postgresql")
-        return PostgresLeases(plain.render_as_string(hide_password=False), study)
-
-
-def place(url: str | None, folder: Path) -> Place:
-    """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for what is no such address."""
-    folder.mkdir(parents=True, exist_ok=True)
-    expected = "expected sqlite:///FILE or postgresql://HOST/DATABASE"  # what is wrong may hold a password
-    try:
-        known = make_url(url or f"sqlite:///{folder / 'studies.db'}")
-        backend = known.get_backend_name()
-    except (ArgumentError, ValueError):
-        raise InputError(f"--storage: no such address; {expected}") from None
-    if backend not in ("sqlite", "postgresql") or not known.database or known.database == ":memory:":
-        raise InputError(f"storage {known.render_as_string(hide_password=True)!r}: {expected}")
-    if backend == "sqlite":
-        path = Path(known.database)
-        if not path.parent.is_dir():
-            raise InputError(f"storage {known.database!r}: {path.parent} is no folder; make it first")
-        folder = path.resolve().parent if url else folder
-    return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
-
-
-def connect(where: Place, *, known: bool = False) -> RDBStorage:
-    """Optuna's storage there; `known`: its tables were looked at. Raises `InputError` where it does not answer."""
-    optuna.logging.set_verbosity(logging.WARNING)
-    sqlite = where.url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
-    try:
-        return RDBStorage(
-            where.url.render_as_string(hide_password=False),
-            engine_kwargs=options,
-            skip_compatibility_check=known,
-            skip_table_creation=known,
-        )
-    except ImportError as error:
-        raise InputError(
-            f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'"
-        ) from None
-    except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
-        raise InputError(f"storage {where.shown}: does not open ({_line(error)})") from None
 
 
 class Opened(NamedTuple):
@@ -132,11 +65,11 @@ def create(
             family = _family(storage, search.name)
             for name, before in family.items():
                 if before == identity:
+                    if kept is not None and kept.identity == identity:
+                        _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
                     return name
             if join and not family:
-                raise InputError(
-                    f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run"
-                )
+                raise _none(search, where)
             if family and (join or not fork):
                 name, before = list(family.items())[-1]
                 raise InputError(
@@ -151,15 +84,39 @@ def create(
                 study.set_metric_names(list(search.objectives))
             study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
             if kept is not None and kept.identity == identity:
-                study.add_trials(kept.trials)
+                study.add_trials([begun_again(trial) for trial in kept.trials])
                 if kept.default:
                     study.set_user_attr(BASE, dict(kept.default))
             study.set_user_attr(IDENTITY, identity)  # the last: a study without it is not finished being made
             return name
     except away() as error:
-        raise InputError(f"storage {where.shown}: does not open ({_line(error)})") from None
+        raise InputError(f"storage {where.shown}: does not open ({in_line(error)})") from None
     finally:
         leases.close()
+
+
+def begun_again(trial: FrozenTrial) -> FrozenTrial:
+    """A trial that had not ended when it was kept, to be begun with its number and its choices; others as they are."""
+    if trial.state.is_finished():
+        return trial
+    return create_trial(state=TrialState.WAITING, system_attrs={"fixed_params": trial.params})
+
+
+def _catch_up(study: optuna.Study, kept: Kept) -> None:
+    """Add the trials that were kept and are not in the study, as after `dvc pull` of what was found elsewhere.
+
+    Raises `InputError` where the two have parted.
+    """
+    trials = study.get_trials(deepcopy=False)
+    if len(kept.trials) <= len(trials):
+        return
+    for ours, theirs in zip(trials, kept.trials, strict=False):
+        if ours.params != theirs.params or (ours.state.is_finished() and ours.values != theirs.values):
+            raise InputError(
+                f"search {study.study_name!r}: trial {ours.number} is one thing in the storage and another in the "
+                "table of trials that was kept, which is longer; delete one of them"
+            )
+    study.add_trials([begun_again(trial) for trial in kept.trials[len(trials) :]])
 
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
@@ -173,8 +130,12 @@ def latest(search: Search, where: Place) -> optuna.Study:
     storage = connect(where)
     family = _family(storage, search.name)
     if not family:
-        raise InputError(f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run")
+        raise _none(search, where)
     return optuna.load_study(study_name=list(family)[-1], storage=storage)
+
+
+def _none(search: Search, where: Place) -> InputError:
+    return InputError(f"search {search.name!r}: no such study in {where.shown}; begin it: isoscope search run")
 
 
 def directions(search: Search) -> list[StudyDirection]:
@@ -227,40 +188,6 @@ def spent(study: optuna.Study, trials: Sequence[FrozenTrial], search: Search) ->
     if search.sampler.kind == "grid" and study.user_attrs.get(EXHAUSTED):
         return True
     begun = [trial for trial in trials if trial.state != TrialState.WAITING]
-    hours = sum(trial.user_attrs.get("seconds", 0.0) for trial in begun) / 3600
+    hours = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in begun) / 3600
     bound = search.budget.hours
     return len(begun) >= search.budget.trials or (bound is not None and hours >= bound)
-
-
-def away() -> tuple[type[Exception], ...]:
-    """What a storage raises while it is away."""
-    known: list[type[Exception]] = [StorageInternalError, OperationalError]
-    if find_spec("psycopg"):
-        from psycopg import OperationalError as Away
-
-        known.append(Away)
-    return tuple(known)
-
-
-def persist(call: Callable[[], Returned], what: str, say: Callable[[str], None]) -> Returned:
-    """`call()`, again and again while the storage is away, for ten minutes at most. Raises `InputError` then."""
-    began, pause, told = time.monotonic(), 0.1, False
-    while True:
-        try:
-            found = call()
-        except away() as error:
-            if time.monotonic() - began > PATIENCE:
-                raise InputError(f"{what}: has been away for {PATIENCE / 60:.0f} minutes ({_line(error)})") from None
-            if not told:
-                say(f"{what} does not answer: waiting for it ({_line(error)})")
-            told = True
-            time.sleep(pause)
-            pause = min(2 * pause, 5.0)
-            continue
-        if told:
-            say(f"{what} is back")
-        return found
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error.__cause__ or error).split())[:200]

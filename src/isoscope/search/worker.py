@@ -5,28 +5,24 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import Trial, TrialState
+from optuna.trial import Trial, TrialState, create_trial
 
 from isoscope.errors import InputError
-from isoscope.search import children, samplers, space
-from isoscope.search.children import Child, Ending
-from isoscope.search.jobs import Job, Outcome, Plan, Reported, Wishes, mean
+from isoscope.search import samplers, space
+from isoscope.search.jobs import Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.study import BASE, EXHAUSTED, Opened, away, persist, spent
+from isoscope.search.outline import SECONDS
+from isoscope.search.running import QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
+from isoscope.search.storage import away
+from isoscope.search.study import BASE, EXHAUSTED, Opened, spent
 
-LOOK, QUIET = 0.05, 1.0  # seconds between two looks at a run, and at trials of others
-GRACE = 30.0  # seconds that a run has to save its state
-
-
-class AskedError(Exception):
-    """To stop at once, so that another can go on, or because another does."""
+PROVENANCE = "provenance"
+"""Attribute of a trial: what made it, and where."""
 
 
 class Worker:
@@ -44,8 +40,10 @@ class Worker:
     ) -> None:
         """`note`: called before a trial's end is told, and again if that was not told; `provenance`: of every trial."""
         self.study, self.leases, self.search, self.where = opened
-        self.plan, self.wishes, self.note, self.say, self.provenance = plan, wishes, note, say, provenance
-        self._what = f"storage {self.where.shown}"
+        self.plan, self.wishes, self.note, self.say = plan, wishes, note, say
+        self.provenance = {**provenance, "seeds": list(self.search.seeds), **_whereabouts()}
+        self.running = Running(opened, wishes, say)
+        self._persist = self.running.persist
 
     def run(self) -> None:
         """Raises `InputError` for what no repetition helps, such as an objective that no run logs."""
@@ -64,9 +62,6 @@ class Worker:
             return
         finally:
             self.leases.close()
-
-    def _persist(self, call: Callable[[], Any]) -> Any:
-        return persist(call, self._what, self.say)
 
     def _next(self) -> tuple[Trial | None, bool]:
         """A trial that is ours now; without one, whether some still run."""
@@ -87,7 +82,17 @@ class Worker:
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
             number = min(waiting, default=len(trials))
             self.leases.take(number)
-            return self._suggested(self._of(number).ask()), True
+            return self._suggested(self._of(number).ask() if waiting else self._begun(number)), True
+
+    def _begun(self, number: int) -> Trial:
+        """A new trial with its provenance, as `Study.ask` begins it: in one transaction instead of three."""
+        study = self._of(number)
+        begun = create_trial(state=TrialState.RUNNING, user_attrs={PROVENANCE: self.provenance})
+        trial = Trial(study, study._storage.create_new_trial(study._study_id, begun))
+        if trial.number != number:  # another program has added one that knows nothing of turns
+            self.leases.release(number)
+            self.leases.take(trial.number)
+        return trial
 
     def _of(self, number: int) -> Study:
         """The study with the sampler of a trial."""
@@ -99,29 +104,25 @@ class Worker:
         return trial
 
     def _work(self, trial: Trial) -> None:
-        began = time.time()
+        began, effort = time.time(), Effort(trial)
         jobs = self.plan(space.chosen(self.search, trial.params))
-        # Three attributes, not ten: each is a transaction.
-        provenance = {**self.provenance, **_whereabouts(), "seeds": list(self.search.seeds)}
-        facts: dict[str, Any] = {"provenance": provenance, "digests": [job.digest for job in jobs]}
-        before = trial.user_attrs.get("seconds", 0.0)
+        facts: dict[str, Any] = {PROVENANCE: self.provenance, "digests": [job.digest for job in jobs]}
         try:
-            figures = self._run(jobs, trial)
+            figures = self.running.run(jobs, effort)
         except AskedError:
-            with contextlib.suppress(UpdateFinishedTrialError):
-                self._persist(lambda: trial.set_user_attr("seconds", before + time.time() - began))
+            with contextlib.suppress(UpdateFinishedTrialError, *away()):
+                effort.note(at_once=True)
             self.leases.release(trial.number)
             raise
-        except (_LostError, UpdateFinishedTrialError):  # a connection was lost, and with it the lease for a while
+        except (LostError, UpdateFinishedTrialError):  # a connection was lost, and with it the lease for a while
             self._leave(trial)
             return
-        except _EndedError as error:
+        except EndedError as error:
             outcome = Outcome(trial.number, error.state, None, trial.params, {**facts, **error.facts}, began)
             wrong = error.wrong
         else:
             outcome, wrong = self._judged(trial, figures, facts, began)
-        seconds = before + time.time() - began
-        self._tell(trial, outcome._replace(facts={**outcome.facts, "seconds": seconds}))
+        self._tell(trial, outcome._replace(facts={**outcome.facts, SECONDS: effort.seconds}))
         if wrong:
             raise InputError(wrong)
 
@@ -145,60 +146,6 @@ class Worker:
             facts[f"constraint {name}"] = worse - one.margin
         objectives = [values[name] for name in self.search.objectives]
         return Outcome(trial.number, TrialState.COMPLETE, objectives, trial.params, facts, began), ""
-
-    def _run(self, jobs: Sequence[Job], trial: Trial | None) -> list[Mapping[str, float]]:
-        """The figures of each job, all run."""
-        logs = self.where.folder / self.study.study_name
-        logs.mkdir(parents=True, exist_ok=True)
-        log = logs / f"{'default' if trial is None else trial.number}.log"
-        reported = self._persist(lambda: Reported(self.search, trial, jobs))
-        for index, job in enumerate(jobs):
-            tries = self.search.retries
-            while (ending := self._watched(job, index, reported, log)).kind != children.DONE:
-                if ending.kind in (children.CRASHED, children.KILLED) and tries:
-                    tries -= 1
-                    self.say(f"{_title(trial)}: {_last_line(ending.text)}; tried again ({log})")
-                    continue
-                if ending.kind == children.STOPPED:  # by somebody else than this worker, as one who wants the room
-                    self.say(f"{_title(trial)}: stopped from outside; it goes on ({log})")
-                    continue
-                self.say(f"{_title(trial)}: failed: {ending.text.rstrip()}")
-                raise _EndedError(TrialState.FAIL, {"error": ending.text}, ending)
-            self._look(job, index, reported, ended=True)
-            try:
-                hopeless = self._persist(partial(reported.finished, index, job))
-            except InputError as error:  # it has not logged the objective
-                wrong = Ending(children.WRONG, str(error))
-                raise _EndedError(TrialState.FAIL, {"error": wrong.text}, wrong) from None
-            if hopeless:
-                raise _EndedError(TrialState.PRUNED, {}, ending)
-        return [job.figures() for job in jobs]
-
-    def _watched(self, job: Job, index: int, reported: Reported, log: Path) -> Ending:
-        """Run a job in a process of its own, its values reported as they come."""
-        child = Child(job.run, log)
-        looked = time.monotonic()
-        try:
-            while (ending := child.ending(LOOK)) is None:
-                if self.wishes.stop():
-                    raise AskedError
-                if self._look(job, index, reported):
-                    raise _EndedError(TrialState.PRUNED, {}, Ending(children.STOPPED, ""))
-                if time.monotonic() - looked > QUIET:
-                    looked = time.monotonic()
-                    with contextlib.suppress(*away()):  # whoever comes back first has it
-                        if not self.leases.held():
-                            raise _LostError
-            return ending
-        finally:
-            child.stop()
-            if child.ending(GRACE) is None:
-                child.stop(9)
-                child.ending(GRACE)
-
-    def _look(self, job: Job, index: int, reported: Reported, *, ended: bool = False) -> bool:
-        """Report what is new; whether the trial is to end, which one whose job has `ended` is not."""
-        return bool(reported.wanted and self._persist(lambda: reported.look(index, job, ended=ended)))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
@@ -242,12 +189,12 @@ class Worker:
             if BASE not in self._persist(lambda: self.study.user_attrs):
                 self.say("the default arm is run first, for constraints to be held against")
                 try:
-                    figures = self._run(self.plan({}), None)
-                except _LostError:
+                    figures = self.running.run(self.plan({}), Effort(None))
+                except LostError:
                     self.leases.release(BASELINE)
                     continue
-                except _EndedError as error:
-                    raise InputError(f"search.arm: the default failed: {_last_line(error.ending.text)}") from None
+                except EndedError as error:
+                    raise InputError(f"search.arm: the default failed: {last_line(error.ending.text)}") from None
                 names = (*self.search.objectives, *self.search.constraints)
                 self._keep_default({name: mean(figures, name) for name in names})
             self.leases.release(BASELINE)
@@ -257,27 +204,6 @@ class Worker:
             if not math.isfinite(value):
                 raise InputError(f"search.arm: the default's {name} is {value}: nothing can be held against it")
         self._persist(lambda: self.study.set_user_attr(BASE, values))
-
-
-class _LostError(Exception):
-    """The lease went with a connection, and another worker has taken it."""
-
-
-class _EndedError(Exception):
-    """The trial ends without a value."""
-
-    def __init__(self, state: TrialState, facts: dict[str, Any], ending: Ending) -> None:
-        super().__init__(state.name)
-        self.state, self.facts, self.ending = state, facts, ending
-        self.wrong = ending.text if ending.kind == children.WRONG else ""
-
-
-def _title(trial: Trial | None) -> str:
-    return "default arm" if trial is None else f"trial {trial.number}"
-
-
-def _last_line(text: str) -> str:
-    return text.rstrip().rpartition("\n")[2]
 
 
 def _whereabouts() -> dict[str, Any]:

@@ -23,7 +23,8 @@ from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.study import Opened, Place, create, opened, persist, place
+from isoscope.search.storage import Place, persist, place
+from isoscope.search.study import Opened, create, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import optuna
 import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
@@ -19,10 +20,11 @@ from isoscope.errors import InputError, RunError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.search import children, space
 from isoscope.search.children import Child
-from isoscope.search.study import Opened, Place, latest
+from isoscope.search.storage import Place, connect
+from isoscope.search.study import Opened, create
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import chosen_trial, overlay
-from isoscope.stages.search_runs import TrainingRun, plan
+from isoscope.stages.search_runs import TrainingRun, identified, plan
 
 _LOOK = 0.1
 DEFAULT, CHOSEN = "default", "chosen"
@@ -56,7 +58,7 @@ class Confirmed(NamedTuple):
 
 
 def adopt(
-    search: Search, configuration: Configuration, where: Place, *, name: str, trial: int | None
+    search: Search, configuration: Configuration, project: paths.Project, where: Place, *, name: str, trial: int | None
 ) -> tuple[Path, int]:
     """Write `variants/<axis>/<name>.yaml` from a trial; returns the file and the trial's number.
 
@@ -66,7 +68,7 @@ def adopt(
     if not slash:
         raise InputError(f"{name!r}: expected AXIS/NAME, such as fusion/found")
     file = configuration.folder / paths.overlay(axis, value)
-    known = _trial(search, where, trial)
+    known = _trial(search, configuration, project, where, trial)
     text = f"# Trial {known.number} of the search {search.name!r}, as it was found; not confirmed by this file alone.\n"
     text += overlay(configuration, search, known.params)
     if file.exists() and file.read_text("utf-8") != text:
@@ -90,7 +92,7 @@ def confirm(
 
     Written to `reports/search-confirmed.json`. Raises `RunError` where a run fails, `StoppedError` after a signal.
     """
-    known = _trial(search, where, trial)
+    known = _trial(search, configuration, project, where, trial)
     runs = plan(configuration, search, project)
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
@@ -152,9 +154,15 @@ def _train(runs: list[TrainingRun], workers: int, stop: StopSignal) -> None:
             raise StoppedError(stop.received or signal.SIGTERM, "confirm: stopped; the same command goes on")
 
 
-def _trial(search: Search, where: Place, number: int | None) -> FrozenTrial:
-    """The trial of that number, or the best. Raises `InputError` where there is none that is complete."""
-    study = latest(search, where)
+def _trial(
+    search: Search, configuration: Configuration, project: paths.Project, where: Place, number: int | None
+) -> FrozenTrial:
+    """The trial of that number, or the best, of the very search that is described now.
+
+    Raises `InputError` where there is none that is complete, and where the search was another one.
+    """
+    name = create(search, identified(configuration, search, project), where, steps=0, join=True)
+    study = optuna.load_study(study_name=name, storage=connect(where, known=True))
     if number is None:
         number = chosen_trial(Opened(study, where.leases(study.study_name), search, where))
         if number is None:

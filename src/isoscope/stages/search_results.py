@@ -30,7 +30,7 @@ STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
 def kept(folder: Path) -> Kept | None:
     """The trials that an earlier search has left in a folder, as in a fresh clone; None where there are none.
 
-    Those that had not ended are not among them. Raises `InputError` where the files are damaged.
+    Raises `InputError` where the files are damaged.
     """
     if not (folder / STUDY).is_file():
         return None
@@ -44,7 +44,7 @@ def kept(folder: Path) -> Kept | None:
         raise InputError(
             f"{folder}: not what isoscope search left ({error}); delete it, or get it by dvc pull"
         ) from None
-    return Kept(identity, [trial for trial in trials if trial.state.is_finished()], default)
+    return Kept(identity, trials, default)
 
 
 def chosen_trial(one: Opened) -> int | None:

@@ -30,6 +30,10 @@ class TrainingRun:
         self.steps = work.training.epochs
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
+    def done(self) -> bool:
+        """Whether it was trained before."""
+        return self.work.run.output.is_dir()
+
     def run(self) -> None:
         """Train, go on, or find it finished; where somebody else does the same run, wait for that."""
         os.environ[FOLLOWED] = "1"  # the search mirrors all records

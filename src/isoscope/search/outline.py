@@ -1,0 +1,57 @@
+"""The trials of a large study in outline: plain rows, where Optuna makes objects of every parameter and attribute."""
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from optuna.storages._rdb.models import (
+    TrialModel,
+    TrialSystemAttributeModel,
+    TrialUserAttributeModel,
+    TrialValueModel,
+)
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+from sqlalchemy import select
+
+SECONDS = "seconds"
+"""Attribute of a trial: how long it was worked on."""
+
+
+def outline(study: Study) -> list[FrozenTrial]:
+    """Trials by number, each with its state, values, constraints and seconds alone: what a status is made from."""
+    values: dict[int, dict[int, float]] = defaultdict(dict)
+    attributes: dict[int, dict[str, Any]] = defaultdict(dict)
+    constraints: dict[int, dict[str, Any]] = defaultdict(dict)
+    own = TrialModel.study_id == study._study_id
+    with study._storage._backend.engine.connect() as connection:  # type: ignore[attr-defined]
+        ask = connection.execute
+        kinds = (TrialValueModel.trial_id, TrialValueModel.objective, TrialValueModel.value, TrialValueModel.value_type)
+        for trial, objective, value, kind in ask(select(*kinds).join(TrialModel).where(own)):
+            values[trial][objective] = TrialValueModel.stored_repr_to_value(value, kind)
+        user, system = TrialUserAttributeModel, TrialSystemAttributeModel
+        seconds = select(user.trial_id, user.value_json).join(TrialModel).where(own, user.key == SECONDS)
+        for trial, text in ask(seconds):
+            attributes[trial][SECONDS] = json.loads(text)
+        kept = select(system.trial_id, system.key, system.value_json).join(TrialModel)
+        for trial, key, text in ask(kept.where(own, system.key.startswith("constraints"))):
+            constraints[trial][key] = json.loads(text)
+        columns = (TrialModel.trial_id, TrialModel.number, TrialModel.state)
+        rows = ask(select(*columns).where(own).order_by(TrialModel.number)).all()
+    return [
+        FrozenTrial(
+            number=number,
+            trial_id=trial,
+            state=state,
+            value=None,
+            values=[value for _, value in sorted(values[trial].items())] or None,
+            datetime_start=None,
+            datetime_complete=None,
+            params={},
+            distributions={},
+            user_attrs=attributes[trial],
+            system_attrs=constraints[trial],
+            intermediate_values={},
+        )
+        for trial, number, state in rows
+    ]
