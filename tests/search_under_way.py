@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import optuna
@@ -61,6 +63,18 @@ def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenT
         return optuna.load_study(study_name="sleep", storage=storage).trials
     finally:
         storage.engine.dispose()
+
+
+def in_state(state: optuna.trial.TrialState, folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
+    """Trials so far; the folder is made by a study's first run."""
+    return [one for one in trials_of(folder, url) if one.state == state] if (folder / "runs").exists() else []
+
+
+def wait(process: subprocess.Popen[str], until: Callable[[], bool]) -> None:
+    """Wait for something while a process lives."""
+    while not until():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
 
 
 def check(folder: Path, trials: int, url: str | None = None, *, steps_once: bool = True) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.storage import place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
+from isoscope.stages.mirror import following
 from isoscope.tracking.provenance import Git
 
 HEAVY = 10
@@ -125,6 +127,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--changed", type=json.loads, default={})
     parser.add_argument("--broken", default="", help="run, nan, unlogged: what goes wrong")
+    parser.add_argument("--mirror", action="store_true", help="into MLflow, as it goes")
     parser.add_argument("--cluster")
     parser.add_argument("--cpus", type=float, default=1)
     given = parser.parse_args()
@@ -134,7 +137,8 @@ def main() -> None:
     name = create(search, IDENTITY, where, steps=given.steps)
     plain = {**vars(given), "folder": str(given.folder), "name": name}
     if given.cluster is None:
-        with Interrupts(say) as asked:
+        mirror = following(Project(given.folder, given.folder)) if given.mirror else nullcontext()
+        with mirror, Interrupts(say) as asked:
             try:
                 work(lambda: start(plain, Told(), say), given.workers, asked=asked, look=lambda: None)
             except InputError as error:

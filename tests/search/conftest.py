@@ -1,9 +1,10 @@
-"""A PostgreSQL of the searches' own."""
+"""A PostgreSQL and an MLflow server of the searches' own."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from mlflow_server import empty_database, mlflow_server, running_server  # noqa: F401 - fixtures
 from postgres import PostgreSQL
 
 

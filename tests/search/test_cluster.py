@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import util
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-import optuna
 import psutil
 import pytest
 
@@ -23,7 +22,7 @@ from isoscope.search.storage import place
 from isoscope.stages.search import Order, work_elsewhere
 from postgres import PostgreSQL
 from ray_nodes import SETTINGS, RayNodes, needs_ray
-from search_under_way import STATES, begin, ended, kill, tree, trials_of
+from search_under_way import STATES, begin, ended, in_state, kill, tree, trials_of, wait
 from search_under_way import check as check_all
 
 BIG, SMALL = 0, 1
@@ -37,18 +36,6 @@ def nodes() -> Iterator[RayNodes]:
         yield found
     finally:
         found.remove()
-
-
-def in_state(state: optuna.trial.TrialState, folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:
-    """Trials so far; the folder is made by a study's first run."""
-    return [one for one in trials_of(folder, url) if one.state == state] if (folder / "runs").exists() else []
-
-
-def wait(process: subprocess.Popen[str], until: Callable[[], bool]) -> None:
-    """Wait for something while a process lives."""
-    while not until():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
 
 
 @pytest.mark.ray

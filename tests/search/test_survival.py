@@ -11,20 +11,24 @@ from pathlib import Path
 import pytest
 
 from isoscope.tracking.mirror import mirror
-from isoscope.tracking.mlflow import connect
+from isoscope.tracking.mlflow import Server, connect
+from mlflow_server import MlflowServer
 from postgres import PostgreSQL
-from search_under_way import STATES, begin, check, ended, kill, tree, trials_of
+from search_under_way import STATES, begin, check, ended, in_state, kill, tree, trials_of, wait
 
 
 def mirrored(folder: Path, trials: int) -> None:
     """In MLflow, too, each trial is one run, and none is left running."""
     assert not [one.error for one in mirror(folder) if one.error]
     mirror(folder)
-    server = connect(None, folder)
-    experiment = server.experiment("search-sleep")
-    runs = server.client.search_runs([experiment], max_results=1000)
-    assert collections.Counter(run.info.status for run in runs) == {"FINISHED": trials}
-    assert len({run.data.tags["optuna.trial"] for run in runs}) == trials
+    assert shown(connect(None, folder)) == {"FINISHED": trials}
+
+
+def shown(server: Server) -> dict[str, int]:
+    """Trials that MLflow shows, by status; each is one run."""
+    runs = server.client.search_runs([server.experiment("search-sleep")], "tags.`optuna.trial` != ''", max_results=1000)
+    assert len({run.data.tags["optuna.trial"] for run in runs}) == len(runs)
+    return collections.Counter(run.info.status for run in runs)
 
 
 def strike(process: subprocess.Popen[str], kills: int, *, seed: int) -> None:
@@ -74,6 +78,27 @@ def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) 
         postgres.start()
     assert "waiting for it" in ended(process)
     check(tmp_path, 40, postgres.url, steps_once=False)
+
+
+@pytest.mark.slow
+def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer, pytestconfig: pytest.Config) -> None:
+    """The search goes on, and all of it is there once MLflow is."""
+    minute, trials = (60, 360) if pytestconfig.getoption("--exhaustive") else (3, 64)
+    (tmp_path / "params.yaml").touch()
+    (tmp_path / "dvc.yaml").touch()
+    words = ["--trials", str(trials), "--workers", "2", "--seconds", "0.5", "--steps", "1", "--mirror"]
+    process = begin(tmp_path, *words, MLFLOW_TRACKING_URI=mlflow_server.uri)
+    server = connect(mlflow_server.uri, tmp_path)
+    wait(process, lambda: shown(server))
+    mlflow_server.stop()
+    done = len(in_state(STATES.COMPLETE, tmp_path))
+    time.sleep(minute)
+    assert len(in_state(STATES.COMPLETE, tmp_path)) > done
+    mlflow_server.start()
+    said = ended(process, 600)
+    assert said.count("does not answer") == said.count("is back") == 1
+    check(tmp_path, trials)
+    assert shown(server) == {"FINISHED": trials}
 
 
 def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:

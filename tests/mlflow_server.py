@@ -1,0 +1,80 @@
+"""A real MLflow server on loopback, which can be killed and come back."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with MLflow's schema, made once: migrating takes seconds."""
+    from isoscope.tracking.mlflow import connect
+
+    root = tmp_path_factory.mktemp("schema")
+    connect(None, root).client._tracking_client.store.engine.dispose()
+    return root / "mlflow.db"
+
+
+class MlflowServer:
+    """`mlflow server` in a process group of its own, which can be stopped and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + 600
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=1):
+                    return
+            except OSError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.1)
+        raise AssertionError(f"no MLflow server within ten minutes:\n{(self.folder / 'log').read_text()}")
+
+    def stop(self) -> None:
+        """Kill it with all its processes."""
+        if self.process is not None:
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def running_server(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[MlflowServer]:
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copyfile(empty_database, folder / "mlflow.db")
+    server = MlflowServer(folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def mlflow_server(running_server: MlflowServer) -> MlflowServer:
+    """An MLflow server that answers; a test may stop it."""
+    if running_server.process is None:
+        running_server.start()
+    return running_server

@@ -1,0 +1,129 @@
+"""A study made again from the table of its trials, as in a fresh clone, and one that the table is ahead of."""
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from isoscope.analysis.trials import rebuilt, trials_table
+from isoscope.errors import InputError
+from isoscope.search.outline import outline
+from isoscope.search.status import status
+from isoscope.search.storage import Place, place
+from isoscope.search.study import Kept, create, opened
+from isoscope.search.worker import Worker
+from search_work import IDENTITY, a_search
+
+STATES = optuna.trial.TrialState
+QMC = {"sampler": {"kind": "qmc", "seed": 3}}
+
+
+class Nothing:
+    """What has nobody asked for."""
+
+    def finish(self) -> bool:
+        return False
+
+    stop = finish
+
+
+def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0, **changed: Any) -> optuna.Study:
+    """A study worked on up to so many trials, of which the last `left` are begun and not ended."""
+    search = a_search(budget={"trials": trials, "hours": None}, **changed)
+    name = create(search, IDENTITY, where, steps=1, kept=kept)
+    one = opened(search, name, where, steps=1)
+    workers = [Worker(one, lambda chosen: [], wishes=Nothing(), note=None, say=print, provenance={})]
+    for _ in range(left):  # each with leases of its own
+        other = opened(search, name, where, steps=1)
+        workers.append(Worker(other, lambda chosen: [], wishes=Nothing(), note=None, say=print, provenance={}))
+    while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
+        trial = workers[0]._next()[0]
+        one.study.tell(trial, trial.params["penalty.weight"])
+        one.leases.release(trial.number)
+    assert all(worker._next()[0] is not None for worker in workers[1:])
+    for worker in workers:
+        worker.leases.close()
+    one.study._thread_local.cached_all_trials = None
+    return one.study
+
+
+def kept_of(study: optuna.Study) -> Kept:
+    return Kept(IDENTITY, rebuilt(trials_table(study)), None)
+
+
+def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: Path) -> None:
+    before = go_on(place(None, tmp_path / "before"), 6, left=2)
+    assert [trial.state for trial in before.trials] == [STATES.COMPLETE] * 4 + [STATES.RUNNING] * 2
+    after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(before))
+    assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
+    assert [trial.state for trial in after.trials] == [STATES.COMPLETE] * 6
+
+
+def test_a_sequence_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = go_on(place(None, tmp_path / "whole"), 12, **QMC)
+    before = go_on(place(None, tmp_path / "before"), 5, **QMC)
+    after = go_on(place(None, tmp_path / "after"), 12, kept=kept_of(before), **QMC)
+    assert [trial.params for trial in after.trials] == [trial.params for trial in whole.trials]
+    values = [trial.params["penalty.weight"] for trial in whole.trials]
+    assert len(set(values)) == len(values)
+
+
+def test_a_study_catches_up_with_a_longer_table(tmp_path: Path) -> None:
+    """As after `dvc pull` of what somebody else went on with."""
+    there = go_on(place(None, tmp_path / "there"), 8)
+    here = place(None, tmp_path / "here")
+    go_on(here, 3)
+    found = go_on(here, 8, kept=kept_of(there))
+    assert [trial.params for trial in found.trials] == [trial.params for trial in there.trials]
+    assert [trial.datetime_start for trial in found.trials[3:]] == [one.datetime_start for one in there.trials[3:]]
+    go_on(here, 8, kept=kept_of(go_on(place(None, tmp_path / "shorter"), 2)))  # a shorter one says nothing new
+    assert len(found.trials) == 8
+
+
+def test_two_that_have_parted_are_refused(tmp_path: Path) -> None:
+    there = go_on(place(None, tmp_path / "there"), 8, sampler={"kind": "random", "seed": 1})
+    here = place(None, tmp_path / "here")
+    go_on(here, 3)
+    with pytest.raises(InputError, match=r"^search 'sleep': trial 0 is one thing in the storage and another"):
+        go_on(here, 8, kept=kept_of(there))
+    assert len(go_on(here, 3).trials) == 3
+
+
+@pytest.mark.parametrize("objectives", [1, 2])
+def test_an_outline_says_of_a_study_what_its_trials_say(objectives: int, tmp_path: Path) -> None:
+    names = dict(list({"validation/accuracy": "maximise", "validation/a_1": "minimise"}.items())[:objectives])
+    search = a_search(objectives=names, sampler={"kind": "random", "seed": 0})
+    where = place(None, tmp_path)
+    study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
+    for number in range(30):
+        trial = study.ask()
+        trial.set_user_attr("seconds", 1.5 * number)
+        value = trial.suggest_float("x", 0, 1)
+        trial.set_constraint("x", value - 0.7)
+        if number % 7 == 3:
+            study.tell(trial, state=STATES.FAIL)
+        elif number % 7 != 4:
+            study.tell(trial, [float("inf") if number == 9 else value, value**2][:objectives])
+    whole = study.get_trials(deepcopy=False)
+    seen = status(study, search)
+    assert seen == status(study, search, trials=whole)
+    assert (seen.complete, seen.failed, seen.running) == (22, 4, 4)
+    assert seen.best
+    assert all(whole[number].params["x"] <= 0.7 for number in seen.best)
+    assert [(one.number, one.state, one.values, one.constraints) for one in outline(study)] == [
+        (one.number, one.state, one.values, one.constraints) for one in whole
+    ]
+
+
+def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path) -> None:
+    where = place(None, tmp_path)
+    for trials, hours, left in ((100, None, 99 * 60), (100, 0.5, 29 * 60), (2, 0.5, 60), (1, 0.5, 0)):
+        search = a_search(budget={"trials": trials, "hours": hours})
+        study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
+        if not study.trials:
+            trial = study.ask()
+            trial.set_user_attr("seconds", 60.0)
+            study.tell(trial, 1.0)
+        assert status(study, search).eta_seconds == pytest.approx(left)
+        assert status(study, search, workers=2).eta_seconds == pytest.approx(left / 2)
