@@ -64,11 +64,12 @@ def c_ratio(bars: Array) -> Array:
         return all_of_them
     enough = all_of_them >= 4
     bars = xp.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
-    count = (bars > 0).sum(-1)
-    inner = count - 2  # of B, those that stand in the same place at every level
+    longer = bars > 0
+    last = _least(xp.where(longer, bars, xp.inf))
+    inner = longer.sum(-1) - 2  # of B, those that stand in the same place at every level
     # Near-equal bars are asked about again and again: all answers at once, then down their chain.
-    stops = _stops(bars, count)
-    again = (_most(bars, count) < stops) & (_last(bars, count) < bars[..., :1])
+    stops = _stops(bars, last)
+    again = (_most(bars, last) < stops) & (last < bars[..., :1])
     after = xp.where(again, stops, _places(bars))
     return xp.where(enough, 1 + _at(stops, _ends(after, inner)[..., None])[..., 0], all_of_them)
 
@@ -87,10 +88,10 @@ def _ends(after: Array, begin: Array) -> Array:
     return np.array(found, dtype=begin.dtype).reshape(begin.shape)
 
 
-def _most(bars: Array, count: Array) -> Array:
-    """Q of each number of inner bars 0, 1, …."""
+def _most(bars: Array, last: Array) -> Array:
+    """Q of each number of inner bars 0, 1, …, from bars and the shortest of them."""
     xp = library(bars)
-    alpha = _last(bars, count) / bars[..., :1]
+    alpha = last / bars[..., :1]
     x = alpha - 1
     apart = xp.abs(x) > _SERIES
     safe = xp.where(apart, x, 1.0)
@@ -98,10 +99,10 @@ def _most(bars: Array, count: Array) -> Array:
     return xp.ceil(alpha * slope * (_places(bars) + 2))
 
 
-def _stops(bars: Array, count: Array) -> Array:
+def _stops(bars: Array, last: Array) -> Array:
     """Of each number of inner bars 0, 1, … the first i at which neutralising i of them adds length, or one less."""
     xp = library(bars)
-    first, last = bars[..., :1], _last(bars, count)
+    first = bars[..., :1]
     products = _x_log_x(bars)
     lengths = bars.cumsum(-1) - first
     products, ends = products.cumsum(-1) - products[..., :1], products[..., :1] + _x_log_x(last)
@@ -167,9 +168,11 @@ def _x_log_x(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-def _last(bars: Array, count: Array) -> Array:
-    """The shortest bar that is longer than 0."""
-    return _at(bars, (count - 1).clip(0)[..., None])
+def _least(values: Array) -> Array:
+    """The least of the last axis, which stays as one of size 1."""
+    if isinstance(values, torch.Tensor):
+        return values.amin(-1, keepdim=True)
+    return values.min(-1, keepdims=True)
 
 
 def _at(values: Array, places: Array) -> Array:
