@@ -1,0 +1,142 @@
+"""What a search finds for a fixed number of epochs: with pruning, without, and at random. Prints Markdown.
+
+Every choice of a small space is trained once, in full, on the embedded task; the searches then go over those curves,
+ten seeds each, by the very samplers and pruners of `isoscope search`, and pay for each epoch that they look at.
+"""
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pandas as pd
+from timing import table
+
+from isoscope import paths
+from isoscope.analysis.differences import differences
+from isoscope.config.load import Configuration
+from isoscope.config.search import Search
+from isoscope.search.children import DONE, Child
+from isoscope.search.samplers import pruner, sampler
+from isoscope.search.space import suggest
+from isoscope.stages.search_runs import plan
+
+ROOT = Path(__file__).parents[1]
+EPOCHS, SEEDS = 8, range(10)
+SPACE = {
+    "fusion": {"choices": ["additive", "conv2d", "fft"]},
+    "training.learning_rate": {"choices": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
+    "penalty": {"choices": ["none", "selected"]},
+}
+TPE = {"kind": "tpe", "startup": 5}
+MEDIAN, HYPERBAND = {"kind": "median", "startup": 5, "warmup": 1}, {"kind": "hyperband", "reduction": 3}
+WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "TPE, nothing pruned": (TPE, {"kind": "none"}),
+    "TPE, median": (TPE, MEDIAN),
+    "TPE, Hyperband": (TPE, HYPERBAND),
+    "random, nothing pruned": ({"kind": "random"}, {"kind": "none"}),
+    "random, median": ({"kind": "random"}, MEDIAN),
+}
+Curves = Mapping[tuple[Any, ...], list[float]]
+
+
+def configured(folder: Path, way: str, seed: int) -> tuple[Configuration, Search]:
+    """The project's search with this space, sampler and pruner."""
+    by, ended = WAYS[way]
+    section = {
+        "space": SPACE,
+        "objectives": {"validation/accuracy": "maximise"},
+        "constraints": {},
+        "sampler": by | {"seed": seed},
+        "pruner": ended,
+    }
+    words = [f"search.{name}={json.dumps(value)}" for name, value in section.items()]
+    found = Configuration(folder, [*words, f"training.epochs={EPOCHS}"])
+    found.check_search()
+    assert found.root.search is not None
+    return found, found.root.search
+
+
+def trained(folder: Path, workers: int) -> Curves:
+    """Every choice of the space, trained."""
+    configuration, search = configured(folder, "TPE, nothing pruned", 0)
+    runs = plan(configuration, search, paths.Project(folder, folder))
+    keys = list(itertools.product(*(one["choices"] for one in SPACE.values())))
+    works = [runs(dict(zip(SPACE, key, strict=True)))[0] for key in keys]
+    left, busy = list(works), list[Child]()
+    while left or busy:
+        while left and len(busy) < workers:
+            busy.append(Child(left.pop(0).run, folder / "runs.log"))
+        for child in list(busy):
+            if (ending := child.ending(0.1)) is not None:
+                assert ending.kind == DONE, ending.text
+                busy.remove(child)
+    return {
+        key: [value for _, value in sorted(dict(run.reports()).items())] for key, run in zip(keys, works, strict=True)
+    }
+
+
+def best(search: Search, curves: Curves, epochs: int) -> tuple[float, int]:
+    """The best value of a whole trial after so many epochs, and how many trials were begun."""
+    study = optuna.create_study(direction="maximize", pruner=pruner(search, EPOCHS))
+    left = epochs
+    while left:
+        study.sampler = sampler(search, len(study.get_trials(deepcopy=False)))
+        trial = study.ask()
+        chosen = suggest(search, trial)
+        values = curves[tuple(chosen.values())][:left]
+        for step, value in enumerate(values, 1):
+            trial.report(value, step)
+            left -= 1
+            if step < EPOCHS and trial.should_prune():
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                break
+        else:
+            whole = len(values) == EPOCHS
+            study.tell(trial, max(values) if whole else None, state=None if whole else optuna.trial.TrialState.FAIL)
+    return study.best_value, len(study.trials)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, nargs="+", default=[60, 120], help="what each search may look at")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--project", type=Path, help="where to train; a temporary clone, if not given")
+    chosen = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder = (chosen.project or Path(tempfile.mkdtemp()) / "project").resolve()
+    if not folder.exists():
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+        subprocess.run([sys.executable, "-m", "isoscope", "prepare", "sentiment"], cwd=folder, check=True)
+    curves = trained(folder, chosen.workers)
+    top = sorted((max(values) for values in curves.values()), reverse=True)
+    print(f"{len(curves)} choices of {EPOCHS} epochs: best {top[0]:.3f}, middle {top[len(top) // 2]:.3f}.\n")
+    for epochs in chosen.epochs:
+        rows, begun = [], {}
+        for way in WAYS:
+            found = [best(configured(folder, way, seed)[1], curves, epochs) for seed in SEEDS]
+            begun[way] = sum(trials for _, trials in found) / len(found)
+            rows += [
+                {"figure": "best", "arm": way, "seed": seed, "value": value}
+                for seed, (value, _) in zip(SEEDS, found, strict=True)
+            ]
+        held = differences(pd.DataFrame(rows), confidence=0.95, power=0.8).set_index("arm")
+        first, lines = next(iter(WAYS)), []
+        for way in WAYS:
+            one = held.loc[way] if way in held.index else None
+            mean = held["mean_reference"].iloc[0] if one is None else one["mean"]
+            interval = "" if one is None else f"{one['difference']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
+            lines.append((way, f"{begun[way]:.1f}", f"{mean:.4f}", interval))
+        heads = ("way", "trials begun", "best value, mean", f"against {first!r}")
+        print(table(f"{epochs} epochs, {len(SEEDS)} seeds, 95 % t-intervals of pairs", heads, lines))
+
+
+if __name__ == "__main__":
+    main()
