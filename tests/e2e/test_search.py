@@ -81,7 +81,7 @@ def test_dvc_runs_it_once(project: Project) -> None:
 
 
 def test_a_trial_is_the_run_that_its_choices_give_by_hand(project: Project) -> None:
-    for trial in trials(project):
+    for trial in trials(project)[::2]:
         (digest,) = trial.user_attrs["digests"]
         done = project.isoscope(
             "train", "fusion", trial.params["fusion"], "--seed", "0", *by_hand(trial.params), "--json"

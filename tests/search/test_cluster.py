@@ -43,7 +43,7 @@ def nodes() -> Iterator[RayNodes]:
 @pytest.mark.slow
 def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nodes: RayNodes) -> None:
     words = ["--seconds", "0.6", "--steps", "6", "--url", postgres.url, "--workers", "4"]
-    process = begin(tmp_path, *words, "--trials", "40", "--cluster", "auto", **nodes.settings)
+    process = begin(tmp_path, *words, "--trials", "30", "--cluster", "auto", **nodes.settings)
     done = lambda: in_state(STATES.COMPLETE, tmp_path, postgres.url)  # noqa: E731
     wait(process, lambda: len({one.user_attrs["provenance"]["node"] for one in done()}) == 2)
     time.sleep(0.2)  # whoever has just completed one has begun another
@@ -51,7 +51,7 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
     said = ended(process)
     assert said.count("a worker was lost with its process or its node: another takes its place") == 2
     assert said.count("taken over, its worker is gone") in (1, 2)
-    check_all(tmp_path, 40, postgres.url)
+    check_all(tmp_path, 30, postgres.url)
     trials = trials_of(tmp_path, postgres.url)
     assert {trial.user_attrs["provenance"]["node"] for trial in trials} == {str(one) for one in nodes.raylets}
     big = [
@@ -61,16 +61,16 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
     ]
     assert len(set(big)) == 4  # two that were there, two that were placed anew
 
-    ended(begin(tmp_path, *words, "--trials", "48"))
-    check_all(tmp_path, 48, postgres.url)
-    assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)[40:]} == {None}
+    ended(begin(tmp_path, *words, "--trials", "34"))
+    check_all(tmp_path, 34, postgres.url)
+    assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)[30:]} == {None}
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> None:
     needs_ray()
-    words = ["--trials", "6", "--workers", "2", "--seconds", "3", "--steps", "10", "--cpus", "0.5"]
+    words = ["--trials", "6", "--workers", "2", "--seconds", "2", "--steps", "10", "--cpus", "0.5"]
     for times, states in ((1, {STATES.COMPLETE: 2}), (2, {STATES.COMPLETE: 2, STATES.RUNNING: 2})):
         process = begin(tmp_path, *words, "--cluster", "local", **SETTINGS)
         wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
