@@ -121,12 +121,12 @@ def _block(
     """Those of `begin` to `end` − 1 inner bars, from sums over bars and over ℓ ln ℓ, without and with both ends."""
     place = _places(lengths)
     asked, tried = place[begin:end], place[:end]
-    inside = tried < asked[:, None]
-    rest = xp.where(inside, whole[..., begin:end, None] - lengths[..., None, :end], 1.0)
-    logs = xp.where(inside, weighed[..., begin:end, None] - products[..., None, :end], 0.0)
-    total = rest + tried * xp.exp(logs / rest)
-    grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & inside[:, 1:]
-    first = xp.where(grows, 1, 0).argmax(-1) + 1
+    with np.errstate(all="ignore"):  # beyond a level's own bars anything may come out, and is not looked at
+        rest = whole[..., begin:end, None] - lengths[..., None, :end]
+        logs = weighed[..., begin:end, None] - products[..., None, :end]
+        total = rest + tried * xp.exp(logs / rest)
+        grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & (tried[1:] < asked[:, None])
+    first = (grows if xp is np else xp.where(grows, 1, 0)).argmax(-1) + 1
     return xp.where(grows.any(-1), first, (asked - 1).clip(0))
 
 

@@ -1,16 +1,26 @@
 """Minimum spanning trees of clouds of points: compiled on the CPU, in batches without a word to the host elsewhere."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.cluster.hierarchy import single
+from scipy.cluster.hierarchy import cophenet, single
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 from torch.nn import functional as F
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_MANY = 192
+"""Points from which it pays to look for likely edges by products first."""
+_OFF = 4
+"""By how many `d ε max ‖x‖²` a squared distance from products may be off."""
+_FEW, _BLOCK = 8, 128
+"""Likely edges per point above which nothing is gained, and rows whose products are taken at a time."""
 
 
 class Trees(NamedTuple):
@@ -29,8 +39,9 @@ class Trees(NamedTuple):
 def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
     """The trees of `points` `[B, n, d]` over those that `mask` `[B, n]` names (None: all); Euclidean.
 
-    Distances are sums of squared differences, never a difference of products, so they keep their digits in a narrow
-    cone; those of half precision are taken in float32. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
+    Distances are sums of squared differences, so they keep their digits in a narrow cone; a difference of products
+    only says which pairs of a large cloud need not be measured. Those of half precision are taken in float32. Memory
+    O(B n²) off the CPU, O(n²) on it, beside the points.
     """
     points = points.detach()
     points = points.float() if points.dtype.itemsize < 4 else points
@@ -54,11 +65,16 @@ def compiled(points: Tensor, mask: Tensor | None) -> Trees:
     return Trees(torch.from_numpy(edges), torch.from_numpy(lengths), torch.from_numpy(real))
 
 
-def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | float]:
+def _tree(cloud: Tensor) -> tuple[Places, Floats | float]:
     """Edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
     n = len(cloud)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
+    likely = _likely(cloud) if n >= _MANY else None
+    if likely is not None:
+        first, second = torch.from_numpy(_pairs(n)[:, likely])
+        apart = cloud.index_select(0, first).sub_(cloud.index_select(0, second)).norm(dim=1)
+        return _spanning(n, likely, apart.numpy().astype(np.float64))
     distances = F.pdist(cloud).numpy().astype(np.float64)
     if not np.isfinite(distances.max()):  # the largest is NaN if any is
         return _pairs(n)[:, : n - 1].T, np.nan
@@ -66,12 +82,56 @@ def _tree(cloud: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]
     short = np.flatnonzero(distances <= heights[-1])
     # The edges of a tree are as long as the joins of single linkage; other pairs may be so too.
     joining = short[heights[np.searchsorted(heights, distances[short])] == distances[short]]
-    joining = joining[np.argsort(distances[joining], kind="stable")]
-    if len(joining) >= n:
-        ranks = np.arange(1.0, len(joining) + 1)  # not lengths: one of 0 would be no edge
-        forest = csr_array((ranks, tuple(_pairs(n)[:, joining])), shape=(n, n))
-        joining = joining[np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
-    return _pairs(n)[:, joining].T, distances[joining]
+    return _spanning(n, joining, distances[joining])
+
+
+def _spanning(n: int, pairs: Places, lengths: Floats) -> tuple[Places, Floats]:
+    """The tree among such pairs as hold one, by rising length."""
+    order = np.argsort(lengths, kind="stable")
+    if len(pairs) >= n:
+        ranks = np.arange(1.0, len(pairs) + 1)  # not lengths: one of 0 would be no edge
+        forest = csr_array((ranks, tuple(_pairs(n)[:, pairs[order]])), shape=(n, n))
+        order = order[np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
+    return _pairs(n)[:, pairs[order]].T, lengths[order]
+
+
+def _likely(cloud: Tensor) -> Places | None:
+    """The pairs, few, among which every minimum spanning tree of a cloud is; None where products cannot tell.
+
+    Squared distances from products of the centred points are off by no more than `e = 4 d ε max ‖x‖²`. An edge of a
+    tree is no longer than the longest edge of any other way between its ends, so by such distances it is longer than
+    their join in single linkage by 2 e at most. What is left is measured by differences.
+    """
+    n, d = cloud.shape
+    limits = torch.finfo(cloud.dtype)
+    points = cloud - cloud.mean(0)
+    norms = points.square().sum(1)
+    far = float(norms.max())
+    if not limits.tiny / limits.eps**2 < far < limits.max / 8:  # NaN, too: what underflows or overflows has no bound
+        return None
+    rows = [torch.addmm(norms[:end], points[end - size : end], points[:end].T, alpha=-2) for end, size in _rows(n)]
+    below = torch.cat([row.flatten() for row in rows]).numpy()[_below(n)]
+    squares = (below + norms.numpy()[_pairs(n)[1]]).clip(0).astype(np.float64)
+    likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * d * limits.eps * far)
+    return likely if len(likely) <= _FEW * n else None
+
+
+def _rows(n: int) -> Iterator[tuple[int, int]]:
+    """Where each block of rows ends, and how many they are: products below the diagonal alone, not all."""
+    for begin in range(0, n, _BLOCK):
+        end = min(begin + _BLOCK, n)
+        yield end, end - begin
+
+
+@lru_cache(maxsize=8)
+def _below(n: int) -> Places:
+    """Where each pair of `pdist`'s order stands among those blocks, one after the other."""
+    places = np.zeros((n, n), dtype=np.int64)
+    begin = 0
+    for end, size in _rows(n):
+        places[end - size : end, :end] = begin + np.arange(size * end).reshape(size, end)
+        begin += size * end
+    return places.T[tuple(_pairs(n))]
 
 
 @lru_cache(maxsize=64)
