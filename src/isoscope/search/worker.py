@@ -17,7 +17,7 @@ from isoscope.search import samplers, space
 from isoscope.search.jobs import Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.outline import SECONDS
-from isoscope.search.running import QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
+from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
 from isoscope.search.storage import away
 from isoscope.search.study import BASE, EXHAUSTED, Opened, spent
 
@@ -50,12 +50,15 @@ class Worker:
         try:
             if self.search.constraints:
                 self._measure_default()
+            pause = LOOK
             while not (self.wishes.finish() or self.wishes.stop()):
                 trial, left = self._persist(self._next)
                 if trial is not None:
                     self._work(trial)
+                    pause = LOOK
                 elif left:
-                    time.sleep(QUIET)  # of those, some may lose their worker
+                    time.sleep(pause)  # of those, some may lose their worker
+                    pause = min(2 * pause, QUIET)
                 else:
                     return
         except AskedError:
