@@ -120,3 +120,12 @@ def test_a_large_cloud_with_a_value_that_is_no_number_has_no_lengths() -> None:
     points = torch.randn(1, 250, 5)
     points[0, 3, 2] = float("nan")
     assert minimum_spanning_trees(points, None).lengths.isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_changes_no_tree(dtype: torch.dtype) -> None:
+    points = torch.randn(1, 256, 8, generator=torch.Generator().manual_seed(0)) + 40 * (torch.arange(256) % 2)[:, None]
+    wanted = minimum_spanning_trees(points, None)
+    with torch.autocast("cpu", dtype):
+        found = minimum_spanning_trees(points, None)
+    assert torch.equal(found.lengths, wanted.lengths)

@@ -11,7 +11,7 @@ from isoscope.errors import InputError
 from isoscope.search.outline import outline
 from isoscope.search.status import status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import Kept, create, opened
+from isoscope.search.study import Kept, create, latest, opened
 from isoscope.search.worker import Worker
 from search_work import IDENTITY, a_search
 
@@ -58,6 +58,26 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
     after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(before))
     assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
     assert [trial.state for trial in after.trials] == [STATES.COMPLETE] * 6
+
+
+def test_choices_outlast_being_kept_twice(tmp_path: Path) -> None:
+    before = go_on(place(None, tmp_path / "before"), 6, left=2)
+    where = place(None, tmp_path / "between")
+    create(a_search(), IDENTITY, where, steps=1, kept=kept_of(before))
+    waiting = latest(a_search(), where)
+    assert [trial.state for trial in waiting.trials[4:]] == [STATES.WAITING] * 2
+    after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(waiting))
+    assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
+
+
+def test_a_trial_that_ended_in_one_place_alone_is_no_parting(tmp_path: Path) -> None:
+    before = go_on(place(None, tmp_path / "before"), 6, left=2)
+    here = place(None, tmp_path / "here")
+    go_on(here, 5, kept=kept_of(before))  # trial 4 ended here, 5 waits
+    there = go_on(place(None, tmp_path / "there"), 8, kept=kept_of(before))
+    found = go_on(here, 8, kept=kept_of(there))
+    assert [trial.params for trial in found.trials] == [trial.params for trial in there.trials]
+    assert [trial.state for trial in found.trials] == [STATES.COMPLETE] * 8
 
 
 def test_a_sequence_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -127,3 +147,6 @@ def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path)
             study.tell(trial, 1.0)
         assert status(study, search).eta_seconds == pytest.approx(left)
         assert status(study, search, workers=2).eta_seconds == pytest.approx(left / 2)
+    search = a_search(budget={"trials": 100, "hours": None})
+    study.ask().set_user_attr("seconds", 40.0)  # under way
+    assert status(study, search).eta_seconds == pytest.approx(99 * 60 - 40)

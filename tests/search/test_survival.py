@@ -14,7 +14,7 @@ from isoscope.tracking.mirror import mirror
 from isoscope.tracking.mlflow import Server, connect
 from mlflow_server import MlflowServer
 from postgres import PostgreSQL
-from search_under_way import STATES, begin, check, ended, in_state, kill, tree, trials_of, wait
+from search_under_way import STATES, begin, check, children, ended, in_state, kill, tree, trials_of, wait
 
 
 def mirrored(folder: Path, trials: int) -> None:
@@ -119,14 +119,14 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     process.send_signal(signal.SIGINT)
     ended(process)
     assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == {STATES.COMPLETE: 2}
-    process = begin(tmp_path, *words)
-    time.sleep(1.8)
+    process = begin(tmp_path, *words[:-4], "--seconds", "20", "--steps", "100")
+    wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     ended(process)
-    assert time.monotonic() - began < 0.7
+    assert time.monotonic() - began < 5  # of 20
     assert trials_of(tmp_path)[-1].state == STATES.RUNNING
     ended(begin(tmp_path, *words))
     check(tmp_path, 6)
@@ -140,3 +140,15 @@ def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path:
         os.kill(tree(process.pid)[-1], signal.SIGTERM)
     assert "stopped from outside" in ended(process)
     check(tmp_path, 3)
+
+
+def test_nobody_is_forked_with_a_connection(tmp_path: Path) -> None:
+    """SQLite's locks are its process's, and a child that inherits a connection believes it has them, too."""
+    process = begin(tmp_path, "--trials", "2", "--workers", "2", "--seconds", "1", "--steps", "4")
+    wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
+    connected = lambda pid: any("studies.db" in str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir())  # noqa: E731
+    workers = children(process.pid)
+    assert len(workers) == 2
+    assert all(connected(worker) for worker in workers)
+    assert not connected(process.pid)
+    ended(process)

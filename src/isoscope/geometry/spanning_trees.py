@@ -109,7 +109,8 @@ def _likely(cloud: Tensor) -> Places | None:
     far = float(norms.max())
     if not limits.tiny / limits.eps**2 < far < limits.max / 8:  # NaN, too: what underflows or overflows has no bound
         return None
-    rows = [torch.addmm(norms[:end], points[end - size : end], points[:end].T, alpha=-2) for end, size in _rows(n)]
+    with torch.autocast("cpu", enabled=False):  # which would take products in half precision
+        rows = [torch.addmm(norms[:end], points[end - size : end], points[:end].T, alpha=-2) for end, size in _rows(n)]
     below = torch.cat([row.flatten() for row in rows]).numpy()[_below(n)]
     squares = (below + norms.numpy()[_pairs(n)[1]]).clip(0).astype(np.float64)
     likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * d * limits.eps * far)

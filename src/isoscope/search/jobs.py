@@ -77,25 +77,31 @@ class Reported:
         points = [(self._starts[index] + at, value) for at, value in job.reports()]
         return self._add(points, prune=self._prunes and not ended)
 
-    def finished(self, index: int, job: Job) -> bool:
-        """Report a job that is done, where seeds are compared; whether the trial is to be pruned."""
+    def finished(self, index: int, job: Job, *, prune: bool) -> bool:
+        """Report a job that is done, where seeds are compared; whether the trial is to be pruned (`prune`: if any)."""
         if not (self.wanted and self._by_seed):
             return False
-        return self._add([(index, mean([job.figures()], next(iter(self._search.objectives))))], prune=True)
+        return self._add([(index, mean([job.figures()], next(iter(self._search.objectives))))], prune=prune)
 
     def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
         assert self._trial is not None
-        if self._undecided and prune:
-            self._undecided = False
-            if max(self._known) < self._last and self._trial.should_prune():
-                return True
+        if prune and self._undecided and self._hopeless():
+            return True
         for step, value in points:
             if step not in self._known:
                 self._trial.report(value, step)
                 self._known.add(step)
-                if prune and step < self._last and self._trial.should_prune():  # a whole one is worth its value
+                self._undecided = True  # until it was asked: the storage may go away in between
+                if prune and self._hopeless():
                     return True
         return False
+
+    def _hopeless(self) -> bool:
+        """Whether Optuna would end the trial at its last step; a whole one is worth its value."""
+        assert self._trial is not None
+        found = max(self._known) < self._last and self._trial.should_prune()
+        self._undecided = False
+        return found
 
 
 def mean(figures: Sequence[Mapping[str, float]], name: str) -> float:

@@ -27,8 +27,8 @@ class Leases(Protocol):
     def release(self, number: int) -> None:
         """Let go of a lock."""
 
-    def held(self) -> bool:
-        """Whether all that was taken is still ours; what was lost with a connection is taken again if it is free.
+    def held(self, number: int) -> bool:
+        """Whether what was taken is still ours; if it was lost with a connection, it is taken again if it is free.
 
         Raises what a connection raises while the storage is away.
         """
@@ -69,12 +69,14 @@ class FileLeases:
         return True
 
     def release(self, number: int) -> None:
-        descriptor = self._files.pop(number)
+        descriptor = self._files.pop(number, None)
+        if descriptor is None:
+            return
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child still has the file open
         os.close(descriptor)
 
-    def held(self) -> bool:
-        return True
+    def held(self, number: int) -> bool:
+        return number in self._files
 
     def close(self) -> None:
         for number in list(self._files):
@@ -112,13 +114,11 @@ class PostgresLeases:
         with contextlib.suppress(psycopg.OperationalError):  # with the session the lock is gone as well
             self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
 
-    def held(self) -> bool:
+    def held(self, number: int) -> bool:
         self._ask("SELECT %s::int IS NOT NULL AND %s::int IS NOT NULL", 0)
-        for number in list(self._lost):
-            if not self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
-                return False
+        if number in self._lost and self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
             self._lost.discard(number)
-        return True
+        return number in self._taken - self._lost
 
     def close(self) -> None:
         self._taken.clear()

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from isoscope.config.search import Search
 from isoscope.search.status import Status, clock, in_words, row, status
-from isoscope.search.storage import away
+from isoscope.search.storage import away, let_go
 
 EVERY, LINE_EVERY = 1.0, 30.0
 """Seconds between two looks at the study, and between two lines in a log."""
@@ -57,6 +57,8 @@ class Watching:
             seen = status(self.study, self.search, workers=self.workers, trials=trials)
         except away():  # the workers wait for it, and say so
             return
+        finally:
+            let_go(self.study)  # whoever is forked next finds no connection
         if self._live is not None:
             self._live.update(Group(_summary(seen), _running(trials)), refresh=True)
             return

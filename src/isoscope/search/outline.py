@@ -26,6 +26,9 @@ def outline(study: Study) -> list[FrozenTrial]:
     own = TrialModel.study_id == study._study_id
     with study._storage._backend.engine.connect() as connection:  # type: ignore[attr-defined]
         ask = connection.execute
+        # States first: what comes in the meantime is of a trial that is seen as running.
+        columns = (TrialModel.trial_id, TrialModel.number, TrialModel.state)
+        rows = ask(select(*columns).where(own).order_by(TrialModel.number)).all()
         kinds = (TrialValueModel.trial_id, TrialValueModel.objective, TrialValueModel.value, TrialValueModel.value_type)
         for trial, objective, value, kind in ask(select(*kinds).join(TrialModel).where(own)):
             values[trial][objective] = TrialValueModel.stored_repr_to_value(value, kind)
@@ -36,8 +39,6 @@ def outline(study: Study) -> list[FrozenTrial]:
         kept = select(system.trial_id, system.key, system.value_json).join(TrialModel)
         for trial, key, text in ask(kept.where(own, system.key.startswith("constraints"))):
             constraints[trial][key] = json.loads(text)
-        columns = (TrialModel.trial_id, TrialModel.number, TrialModel.state)
-        rows = ask(select(*columns).where(own).order_by(TrialModel.number)).all()
     return [
         FrozenTrial(
             number=number,

@@ -13,6 +13,7 @@ from isoscope.errors import InputError
 from isoscope.search import children
 from isoscope.search.children import Child, Ending
 from isoscope.search.jobs import Job, Reported, Wishes
+from isoscope.search.leases import BASELINE
 from isoscope.search.outline import SECONDS
 from isoscope.search.storage import away, persist
 from isoscope.search.study import Opened
@@ -102,7 +103,7 @@ class Running:
                 raise EndedError(TrialState.FAIL, {"error": ending.text}, ending)
             look(ended=True)
             try:
-                hopeless = self.persist(partial(reported.finished, index, job))
+                hopeless = self.persist(partial(reported.finished, index, job, prune=not whole))
             except InputError as error:  # it has not logged the objective
                 wrong = Ending(children.WRONG, str(error))
                 raise EndedError(TrialState.FAIL, {"error": wrong.text}, wrong) from None
@@ -123,7 +124,7 @@ class Running:
                 if time.monotonic() - looked > QUIET:
                     looked = time.monotonic()
                     with contextlib.suppress(*away()):  # whoever comes back first has it
-                        if not self.leases.held():
+                        if not self.leases.held(BASELINE if effort.trial is None else effort.trial.number):
                             raise LostError
                         effort.note()
             return ending

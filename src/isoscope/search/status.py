@@ -56,7 +56,7 @@ def status(
         counts[TrialState.WAITING],
         {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study, trials)},
         seconds,
-        0.0 if done else _left(search, seconds, finished) / max(workers, 1) if finished else None,
+        0.0 if done else _left(search, trials) / max(workers, 1) if finished else None,
         done,
     )
 
@@ -68,11 +68,13 @@ def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTria
     return [] if found is None else [found]
 
 
-def _left(search: Search, seconds: float, finished: int) -> float:
-    """Seconds of work until the first of the two budgets is spent."""
-    trials = seconds / finished * max(search.budget.trials - finished, 0)
+def _left(search: Search, trials: Sequence[FrozenTrial]) -> float:
+    """Seconds of work until the first of the two budgets is spent, of trials as long as those that have ended."""
+    ended = [trial.user_attrs.get(SECONDS, 0.0) for trial in trials if trial.state in FINISHED]
+    begun = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in trials if trial.state not in FINISHED)
+    left = sum(ended) / len(ended) * (search.budget.trials - len(ended)) - begun
     hours = search.budget.hours
-    return trials if hours is None else min(trials, max(3600 * hours - seconds, 0))
+    return max(left if hours is None else min(left, 3600 * hours - sum(ended) - begun), 0.0)
 
 
 def in_words(one: Status) -> str:

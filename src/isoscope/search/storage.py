@@ -3,7 +3,8 @@
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -38,7 +39,8 @@ class Place(NamedTuple):
     def leases(self, study: str) -> Leases:
         """The locks of a study."""
         if self.url.get_backend_name() == "sqlite":
-            return FileLeases(self.folder / study / "leases")
+            file = Path(self.url.database or "").resolve()
+            return FileLeases(file.with_name(f"{file.name}.leases") / study)
         plain = self.url.set(drivername="postgresql")
         return PostgresLeases(plain.render_as_string(hide_password=False), study)
 
@@ -87,13 +89,29 @@ def connect(where: Place, *, known: bool = False) -> RDBStorage:
 class _Ahead(sqlite3.Connection):
     """SQLite with a write-ahead log: who reads waits for nobody, and a change costs an append, not two waits for disks.
 
-    Nothing committed is lost with a process; with the power, the last changes may be, and none is half there.
+    Nothing committed is lost with a process; with the power, the last changes may be, and none is half there. A process
+    that is forked must find no connection (`let_go`): it would believe it held the locks of its parent's.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = NORMAL")
+
+
+@contextmanager
+def visited(where: Place) -> Iterator[RDBStorage]:
+    """The storage there, its connections closed at the end. Raises `InputError` where it does not answer."""
+    storage = connect(where)
+    try:
+        yield storage
+    finally:
+        storage.engine.dispose()
+
+
+def let_go(study: optuna.Study) -> None:
+    """Close a study's connections until it is asked again."""
+    study._storage._backend.engine.dispose()  # type: ignore[attr-defined]
 
 
 def away() -> tuple[type[Exception], ...]:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import optuna
@@ -17,12 +18,13 @@ from isoscope.errors import InputError
 from isoscope.search.leases import Leases, turn
 from isoscope.search.outline import SECONDS
 from isoscope.search.samplers import pruner
-from isoscope.search.storage import Place, away, connect, in_line
+from isoscope.search.storage import Place, away, connect, in_line, visited
 
 IDENTITY, AXIS, STEPS, EXHAUSTED = "isoscope", "axis", "steps", "exhausted"
 BASE = "default"
 """Of a study: what the default arm came to."""
 _SHOWN = 3
+_FIXED = "fixed_params"  # where Optuna keeps what a waiting trial is to choose
 
 
 class Opened(NamedTuple):
@@ -60,13 +62,15 @@ def create(
     """
     leases = where.leases(search.name)
     try:
-        with turn(leases):
-            storage = connect(where)
+        with turn(leases), visited(where) as storage:
             family = _family(storage, search.name)
             for name, before in family.items():
                 if before == identity:
                     if kept is not None and kept.identity == identity:
-                        _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
+                        with ExitStack() as stack:
+                            if name != search.name:  # a fork's workers take their own turns
+                                stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
+                            _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
                     return name
             if join and not family:
                 raise _none(search, where)
@@ -99,7 +103,14 @@ def begun_again(trial: FrozenTrial) -> FrozenTrial:
     """A trial that had not ended when it was kept, to be begun with its number and its choices; others as they are."""
     if trial.state.is_finished():
         return trial
-    return create_trial(state=TrialState.WAITING, system_attrs={"fixed_params": trial.params})
+    return create_trial(
+        state=TrialState.WAITING, system_attrs={_FIXED: _choices(trial)}, user_attrs=dict(trial.user_attrs)
+    )
+
+
+def _choices(trial: FrozenTrial) -> dict[str, Any]:
+    """What a trial chose, or is to choose."""
+    return {**trial.system_attrs.get(_FIXED, {}), **trial.params}
 
 
 def _catch_up(study: optuna.Study, kept: Kept) -> None:
@@ -111,12 +122,21 @@ def _catch_up(study: optuna.Study, kept: Kept) -> None:
     if len(kept.trials) <= len(trials):
         return
     for ours, theirs in zip(trials, kept.trials, strict=False):
-        if ours.params != theirs.params or (ours.state.is_finished() and ours.values != theirs.values):
+        if _parted(ours, theirs):
             raise InputError(
                 f"search {study.study_name!r}: trial {ours.number} is one thing in the storage and another in the "
                 "table of trials that was kept, which is longer; delete one of them"
             )
     study.add_trials([begun_again(trial) for trial in kept.trials[len(trials) :]])
+
+
+def _parted(ours: FrozenTrial, theirs: FrozenTrial) -> bool:
+    """Whether a trial became two things; one that has not ended, or not chosen all, may still become the other."""
+    one, other = _choices(ours), _choices(theirs)
+    ended = ours.state.is_finished() and theirs.state.is_finished()
+    return any(one[name] != other[name] for name in one.keys() & other.keys()) or (
+        ended and ours.values != theirs.values
+    )
 
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:

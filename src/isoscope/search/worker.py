@@ -5,7 +5,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -76,16 +76,28 @@ class Worker:
             for known in running:
                 if not self.leases.take(known.number):
                     continue
-                if study._storage.get_trial(known._trial_id).state == TrialState.RUNNING:
-                    self.say(f"trial {known.number}: taken over, its worker is gone")
-                    return self._suggested(Trial(self._of(known.number), known._trial_id)), True
+                with self._unless_broken_off(known.number):
+                    if study._storage.get_trial(known._trial_id).state == TrialState.RUNNING:
+                        self.say(f"trial {known.number}: taken over, its worker is gone")
+                        return self._suggested(Trial(self._of(known.number), known._trial_id)), True
                 self.leases.release(known.number)  # it ended while we looked
             if spent(study, trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
             number = min(waiting, default=len(trials))
-            self.leases.take(number)
-            return self._suggested(self._of(number).ask() if waiting else self._begun(number)), True
+            if not self.leases.take(number):  # by one who was broken off in its beginning, and goes on with it
+                return None, True
+            with self._unless_broken_off(number):
+                return self._suggested(self._of(number).ask() if waiting else self._begun(number)), True
+
+    @contextlib.contextmanager
+    def _unless_broken_off(self, number: int) -> Iterator[None]:
+        """Leave a trial to whoever is next, if its storage goes away while it is begun."""
+        try:
+            yield
+        except BaseException:
+            self.leases.release(number)
+            raise
 
     def _begun(self, number: int) -> Trial:
         """A new trial with its provenance, as `Study.ask` begins it: in one transaction instead of three."""
@@ -168,7 +180,7 @@ class Worker:
                     raise
                 self.study.set_user_attr(EXHAUSTED, True)
 
-        if not self._persist(self.leases.held):
+        if not self._persist(lambda: self.leases.held(trial.number)):
             self._leave(trial)
             return
         self.note(outcome)

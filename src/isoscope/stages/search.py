@@ -23,7 +23,7 @@ from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.storage import Place, persist, place
+from isoscope.search.storage import Place, let_go, persist, place
 from isoscope.search.study import Opened, create, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
@@ -70,6 +70,7 @@ def search(
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
     done = seen_now().done
+    let_go(one.study)  # workers are forked from here
     with ExitStack() as stack:
         nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
         watching = stack.enter_context(Watching(one.study, search, workers=workers))
