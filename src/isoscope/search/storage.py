@@ -68,9 +68,8 @@ def connect(where: Place, *, known: bool = False) -> RDBStorage:
     """Optuna's storage there; `known`: its tables were looked at. Raises `InputError` where it does not answer."""
     optuna.logging.set_verbosity(logging.WARNING)
     sqlite = where.url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = (
-        {"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {"pool_pre_ping": True}
-    )
+    # No ping before each use of PostgreSQL: a connection that was lost is an outage, which is waited for (`persist`).
+    options: dict[str, Any] = {"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {}
     try:
         return RDBStorage(
             where.url.render_as_string(hide_password=False),
