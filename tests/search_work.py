@@ -53,6 +53,15 @@ def a_search(**changed: Any) -> Search:
     return Search.model_validate(tree | changed)
 
 
+class Unasked:
+    """Wishes of a worker that nobody asks for anything."""
+
+    def finish(self) -> bool:
+        return False
+
+    stop = finish
+
+
 class Sleeping:
     """A run of so many steps; what is left of it is done after a kill, each step noted once it is done."""
 

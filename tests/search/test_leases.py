@@ -8,16 +8,7 @@ from optuna.exceptions import StorageInternalError
 from isoscope.search.storage import place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, a_search
-
-
-class Nothing:
-    """What has nobody asked for."""
-
-    def finish(self) -> bool:
-        return False
-
-    stop = finish
+from search_work import IDENTITY, Unasked, a_search
 
 
 def workers(folder: Path, count: int) -> list[Worker]:
@@ -28,7 +19,7 @@ def workers(folder: Path, count: int) -> list[Worker]:
         Worker(
             opened(search, name, where, steps=1),
             lambda chosen: [],
-            wishes=Nothing(),
+            wishes=Unasked(),
             note=None,
             say=print,
             provenance={},

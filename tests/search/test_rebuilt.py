@@ -13,19 +13,10 @@ from isoscope.search.status import status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import Kept, create, latest, opened
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, a_search
+from search_work import IDENTITY, Unasked, a_search
 
 STATES = optuna.trial.TrialState
 QMC = {"sampler": {"kind": "qmc", "seed": 3}}
-
-
-class Nothing:
-    """What has nobody asked for."""
-
-    def finish(self) -> bool:
-        return False
-
-    stop = finish
 
 
 def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0, **changed: Any) -> optuna.Study:
@@ -33,10 +24,10 @@ def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0,
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
     name = create(search, IDENTITY, where, steps=1, kept=kept)
     one = opened(search, name, where, steps=1)
-    workers = [Worker(one, lambda chosen: [], wishes=Nothing(), note=None, say=print, provenance={})]
+    workers = [Worker(one, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={})]
     for _ in range(left):  # each with leases of its own
         other = opened(search, name, where, steps=1)
-        workers.append(Worker(other, lambda chosen: [], wishes=Nothing(), note=None, say=print, provenance={}))
+        workers.append(Worker(other, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={}))
     while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
         trial = workers[0]._next()[0]
         one.study.tell(trial, trial.params["penalty.weight"])

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 _MANY = 192
 """Points from which it pays to look for likely edges by products first."""
 _OFF = 4
-"""By how many `d ε max ‖x‖²` a squared distance from products may be off."""
+"""By how many `(d + 5) ε max ‖x‖²` a squared distance from products may be off."""
 _FEW, _BLOCK = 8, 128
 """Likely edges per point above which nothing is gained, and rows whose products are taken at a time."""
 
@@ -98,7 +98,7 @@ def _spanning(n: int, pairs: Places, lengths: Floats) -> tuple[Places, Floats]:
 def _likely(cloud: Tensor) -> Places | None:
     """The pairs, few, among which every minimum spanning tree of a cloud is; None where products cannot tell.
 
-    Squared distances from products of the centred points are off by no more than `e = 4 d ε max ‖x‖²`. An edge of a
+    Squared distances from products of the centred points are off by no more than `e = 4 (d + 5) ε max ‖x‖²`. An edge of a
     tree is no longer than the longest edge of any other way between its ends, so by such distances it is longer than
     their join in single linkage by 2 e at most. What is left is measured by differences.
     """
@@ -113,7 +113,7 @@ def _likely(cloud: Tensor) -> Places | None:
         rows = [torch.addmm(norms[:end], points[end - size : end], points[:end].T, alpha=-2) for end, size in _rows(n)]
     below = torch.cat([row.flatten() for row in rows]).numpy()[_below(n)]
     squares = (below + norms.numpy()[_pairs(n)[1]]).clip(0).astype(np.float64)
-    likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * d * limits.eps * far)
+    likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * (d + 5) * limits.eps * far)
     return likely if len(likely) <= _FEW * n else None
 
 
