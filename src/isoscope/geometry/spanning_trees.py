@@ -98,9 +98,9 @@ def _spanning(n: int, pairs: Places, lengths: Floats) -> tuple[Places, Floats]:
 def _likely(cloud: Tensor) -> Places | None:
     """The pairs, few, among which every minimum spanning tree of a cloud is; None where products cannot tell.
 
-    Squared distances from products of the centred points are off by no more than `e = 4 (d + 5) ε max ‖x‖²`. An edge of a
-    tree is no longer than the longest edge of any other way between its ends, so by such distances it is longer than
-    their join in single linkage by 2 e at most. What is left is measured by differences.
+    Squared distances from products of the centred points are off by no more than `e = 4 (d + 5) ε max ‖x‖²`. An edge
+    of a tree is no longer than the longest edge of any other way between its ends, so by such distances it is longer
+    than their join in single linkage by 2 e at most. What is left is measured by differences.
     """
     n, d = cloud.shape
     limits = torch.finfo(cloud.dtype)
