@@ -31,6 +31,19 @@ SPACE = {
     "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
     "penalty.weight": {"low": 0.1, "high": 100.0, "log": True},
 }
+SAMPLERS = {
+    "tpe": {"startup": 5},
+    "gp": {"startup": 5},
+    "nsgaii": {"population": 5},
+    "random": {},
+    "qmc": {},
+    "grid": {},
+}
+FINITE = {
+    "fusion": {"choices": ["additive", "conv2d"]},
+    "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
+    "penalty.weight": {"low": 0.0, "high": 1.0, "step": 0.5},
+}
 
 
 def a_search(**changed: Any) -> Search:

@@ -15,22 +15,9 @@ from isoscope.search.storage import place
 from isoscope.search.study import create, differences, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
-from search_work import IDENTITY, a_search
+from search_work import FINITE, IDENTITY, SAMPLERS, a_search
 
 STATES = optuna.trial.TrialState
-SAMPLERS = {
-    "tpe": {"startup": 5},
-    "gp": {"startup": 5},
-    "nsgaii": {"population": 5},
-    "random": {},
-    "qmc": {},
-    "grid": {},
-}
-FINITE = {
-    "fusion": {"choices": ["additive", "conv2d"]},
-    "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
-    "penalty.weight": {"low": 0.0, "high": 1.0, "step": 0.5},
-}
 
 
 def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...]) -> list[dict[str, object]]:

@@ -5,18 +5,19 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import Trial, TrialState, create_trial
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from isoscope.errors import InputError
 from isoscope.search import samplers, space
 from isoscope.search.jobs import Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.outline import SECONDS
+from isoscope.search.proposals import propose
 from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
 from isoscope.search.storage import away
 from isoscope.search.study import BASE, EXHAUSTED, Opened, spent
@@ -88,7 +89,7 @@ class Worker:
             if not self.leases.take(number):  # by one who was broken off in its beginning, and goes on with it
                 return None, True
             with self._unless_broken_off(number):
-                return self._suggested(self._of(number).ask() if waiting else self._begun(number)), True
+                return self._suggested(self._of(number).ask()) if waiting else self._proposed(number, trials), True
 
     @contextlib.contextmanager
     def _unless_broken_off(self, number: int) -> Iterator[None]:
@@ -99,11 +100,8 @@ class Worker:
             self.leases.release(number)
             raise
 
-    def _begun(self, number: int) -> Trial:
-        """A new trial with its provenance, as `Study.ask` begins it: in one transaction instead of three."""
-        study = self._of(number)
-        begun = create_trial(state=TrialState.RUNNING, user_attrs={PROVENANCE: self.provenance})
-        trial = Trial(study, study._storage.create_new_trial(study._study_id, begun))
+    def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> Trial:
+        trial = propose(self._of(number), self.search, number, trials, {PROVENANCE: self.provenance})
         if trial.number != number:  # another program has added one that knows nothing of turns
             self.leases.release(number)
             self.leases.take(trial.number)
