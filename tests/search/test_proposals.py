@@ -19,7 +19,7 @@ def drawn(kind: str, pruned: dict[str, object], *, at_once: bool) -> list[tuple[
     for number in range(16):
         study.sampler = sampler(search, number)
         if at_once:
-            trial = propose(study, search, number, study.get_trials(deepcopy=False), {})
+            trial = propose(study, search, number, study.get_trials(deepcopy=False), dict)
         else:
             space.suggest(search, trial := study.ask())
         if number % 5:
@@ -45,16 +45,31 @@ def test_one_that_cannot_be_drawn_whole_is_not_there() -> None:
     search = a_search()
     study = optuna.create_study(sampler=Dies(0))
     with pytest.raises(KeyboardInterrupt):
-        propose(study, search, 0, [], {})
+        propose(study, search, 0, [], dict)
     assert study.trials == []
     with pytest.raises(KeyboardInterrupt):  # Optuna's own leaves what it has
         space.suggest(search, study.ask())
     assert [(trial.state, list(trial.params)) for trial in study.trials] == [(RUNNING, ["fusion"])]
     study.sampler = sampler(search, 1)
-    whole = propose(study, search, 1, study.trials, {"seed": 0})
+    whole = propose(study, search, 1, study.trials, dict)
     (_, known) = study.trials
     assert known.number == whole.number == 1
-    assert known.user_attrs == {"seed": 0}
+    assert known._trial_id == whole._trial_id
+    assert known.user_attrs == space.chosen(search, whole.params)
     assert known.state == RUNNING
     assert known.params == whole.params
     assert "penalty.weight" in known.params
+
+
+def test_the_number_is_the_studys_where_another_program_has_added_a_trial() -> None:
+    search = a_search()
+    study = optuna.create_study(sampler=sampler(search, 0))
+    history = study.get_trials()
+    study.ask()
+    late = propose(study, search, 0, history, dict)
+    assert late.number == study.trials[1].number == 1
+    late.set_user_attr("seen", True)
+    study.tell(late, 0.0)
+    assert study.trials[1].user_attrs["seen"]
+    assert study.trials[1].value == 0.0
+    assert study.trials[0].state == RUNNING

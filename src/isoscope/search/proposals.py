@@ -1,7 +1,7 @@
 """A trial is drawn before it exists, and written with all that it chose at once: nobody sees one that is half begun."""
 
 import copy
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from optuna.distributions import BaseDistribution
@@ -13,19 +13,29 @@ from isoscope.search.space import suggest
 
 
 def propose(
-    study: Study, search: Search, number: int, trials: Sequence[FrozenTrial], facts: Mapping[str, Any]
+    study: Study,
+    search: Search,
+    number: int,
+    trials: Sequence[FrozenTrial],
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> Trial:
     """The next trial of a study, running: what its sampler draws for `number` from the history `trials`.
 
-    One transaction, where `Study.ask` and a suggestion for each name take one each. `facts`: its attributes from the
-    first moment. Its number is another where another program has added a trial meanwhile.
+    One transaction, where `Study.ask` and a suggestion for each name take one each. `facts`: of a choice, the trial's
+    attributes from its first moment. Its number is another where another program has added a trial meanwhile.
     """
-    draft = create_trial(state=TrialState.RUNNING, user_attrs=dict(facts))
+    draft = create_trial(state=TrialState.RUNNING)
     draft.number = number
     drawing = copy.copy(study)
     drawing._storage = _Drawing(study._storage, trials, draft)  # type: ignore[assignment]
-    suggest(search, Trial(drawing, draft._trial_id))
-    return Trial(study, study._storage.create_new_trial(study._study_id, draft))
+    trial = Trial(drawing, draft._trial_id)
+    draft.user_attrs.update(facts(suggest(search, trial)))
+    # The same trial, now of the study: another would be read back, and asked its sampler again.
+    trial.study, trial.storage = study, study._storage
+    draft._trial_id = trial._trial_id = trial.storage.create_new_trial(study._study_id, draft)
+    if trial.storage.get_trial_id_from_study_id_trial_number(study._study_id, number) != trial._trial_id:
+        draft.number = trial.storage.get_trial_number_from_id(trial._trial_id)
+    return trial
 
 
 class _Drawing:

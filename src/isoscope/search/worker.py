@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from isoscope.errors import InputError
 from isoscope.search import samplers, space
-from isoscope.search.jobs import Outcome, Plan, Wishes, mean
+from isoscope.search.jobs import Job, Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.outline import SECONDS
 from isoscope.search.proposals import propose
@@ -101,11 +101,16 @@ class Worker:
             raise
 
     def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> Trial:
-        trial = propose(self._of(number), self.search, number, trials, {PROVENANCE: self.provenance})
+        facts = lambda chosen: self._facts(self.plan(chosen))  # noqa: E731
+        trial = propose(self._of(number), self.search, number, trials, facts)
         if trial.number != number:  # another program has added one that knows nothing of turns
             self.leases.release(number)
             self.leases.take(trial.number)
         return trial
+
+    def _facts(self, jobs: Sequence[Job]) -> dict[str, Any]:
+        """What is known of a trial before it runs."""
+        return {PROVENANCE: self.provenance, "digests": [job.digest for job in jobs]}
 
     def _of(self, number: int) -> Study:
         """The study with the sampler of a trial."""
@@ -119,7 +124,7 @@ class Worker:
     def _work(self, trial: Trial) -> None:
         began, effort = time.time(), Effort(trial)
         jobs = self.plan(space.chosen(self.search, trial.params))
-        facts: dict[str, Any] = {PROVENANCE: self.provenance, "digests": [job.digest for job in jobs]}
+        facts = self._facts(jobs)
         try:
             figures = self.running.run(jobs, effort)
         except AskedError:
@@ -167,7 +172,7 @@ class Worker:
             for name, value in facts.items():
                 if trial.user_attrs.get(name) != value:
                     trial.set_user_attr(name, value)
-            known = trial.constraints
+            known = trial.constraints if self.search.constraints else {}  # not asked for where there are none
             for name in self.search.constraints:
                 if f"constraint {name}" in outcome.facts and name not in known:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
