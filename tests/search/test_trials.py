@@ -7,11 +7,13 @@ from pathlib import Path
 import optuna
 import pytest
 
-from isoscope.config.search import corners
+from isoscope.config.search import combinations, corners
 from isoscope.errors import InputError
 from isoscope.search import space
+from isoscope.search.ask_and_tell import tell
 from isoscope.search.samplers import sampler
-from isoscope.search.storage import place
+from isoscope.search.status import status
+from isoscope.search.storage import let_go, place
 from isoscope.search.study import create, differences, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
@@ -47,6 +49,32 @@ def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> N
     assert tried(tmp_path / "other", changed, budgets=(20,)) != whole
     if kind == "grid":
         assert len({json.dumps(one, sort_keys=True) for one in whole}) == 20
+
+
+def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
+    """Also by workers of whom none has told anything yet."""
+    search = a_search(sampler={"kind": "grid", "seed": 3}, space=FINITE, budget={"trials": 100, "hours": None})
+    assert combinations(search) == (1 + 9) * 3
+    where = place(None, tmp_path)
+    name = create(search, IDENTITY, where, steps=1)
+
+    def worker() -> Worker:
+        one = opened(search, name, where, steps=1)
+        return Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
+
+    workers = [worker() for _ in range(31)]
+    trials = [one._next()[0] for one in workers[:30]]
+    assert [trial.number for trial in trials] == list(range(30))
+    assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
+    assert workers[30]._next() == (None, True)
+    for trial in trials:
+        tell(workers[30].study, trial, STATES.FAIL, None)
+    assert workers[30]._next() == (None, False)
+    assert status(workers[30].study, search).done
+    assert not status(workers[30].study, a_search(budget={"trials": 100, "hours": None})).done
+    for one in workers:
+        one.leases.close()
+        let_go(one.study)
 
 
 def test_a_dead_parameter_is_never_drawn_and_none_that_lives_is_left_out() -> None:

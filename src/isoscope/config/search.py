@@ -1,5 +1,6 @@
 """The section `search`: what is searched, for what, by whom, and for how long."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -245,6 +246,31 @@ def corners(search: Search) -> Iterator[dict[str, Any]]:
         ends = {name: _ends(one) for name, one in search.space.items() if name not in asked and exists(one, chosen)}
         for at in range(max([len(values) for values in ends.values()], default=1)):
             yield chosen | {name: values[min(at, len(values) - 1)] for name, values in ends.items()}
+
+
+def combinations(search: Search) -> int:
+    """How many different choices a space has whose numbers are all steps apart: the trials of a whole grid."""
+    asked = {name for one in search.space.values() for name in one.when}
+
+    def below(names: list[str], chosen: dict[str, Any]) -> int:
+        if not names:
+            return 1
+        name, *rest = names
+        one = search.space[name]
+        if not exists(one, chosen):
+            return below(rest, chosen)
+        if name in asked:
+            return sum(below(rest, {**chosen, name: value}) for value in one.choices)
+        return _values(one) * below(rest, chosen)
+
+    return below(list(search.space), {})
+
+
+def _values(one: Dimension) -> int:
+    if one.choices:
+        return len(one.choices)
+    low, high = one.bounds
+    return math.floor((high - low) / (one.step or 1) + 1e-8) + 1
 
 
 def _ends(one: Dimension) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import Any
 
 from optuna.storages._rdb.models import (
@@ -15,11 +16,19 @@ from optuna.trial import FrozenTrial
 from sqlalchemy import select
 
 SECONDS = "seconds"
-"""Attribute of a trial: how long it was worked on."""
+"""Attribute of a trial: how long it was worked on, where that is not from its start to its end."""
+
+
+def worked(trial: FrozenTrial) -> float:
+    """Seconds of work on a trial as far as they are known; of one that runs, those that were noted."""
+    noted = trial.user_attrs.get(SECONDS)
+    if noted is not None:
+        return float(noted)
+    return trial.duration.total_seconds() if trial.duration else 0.0
 
 
 def outline(study: Study) -> list[FrozenTrial]:
-    """Trials by number, each with its state, values, constraints and seconds alone: what a status is made from."""
+    """Trials by number, with state, times, values, constraints and noted seconds alone: what a status is made from."""
     values: dict[int, dict[int, float]] = defaultdict(dict)
     attributes: dict[int, dict[str, Any]] = defaultdict(dict)
     constraints: dict[int, dict[str, Any]] = defaultdict(dict)
@@ -27,7 +36,8 @@ def outline(study: Study) -> list[FrozenTrial]:
     with study._storage._backend.engine.connect() as connection:  # type: ignore[attr-defined]
         ask = connection.execute
         # States first: what comes in the meantime is of a trial that is seen as running.
-        columns = (TrialModel.trial_id, TrialModel.number, TrialModel.state)
+        trials = TrialModel.__table__.columns
+        columns = (trials[name] for name in ("trial_id", "number", "state", "datetime_start", "datetime_complete"))
         rows = ask(select(*columns).where(own).order_by(TrialModel.number)).all()
         kinds = (TrialValueModel.trial_id, TrialValueModel.objective, TrialValueModel.value, TrialValueModel.value_type)
         for trial, objective, value, kind in ask(select(*kinds).join(TrialModel).where(own)):
@@ -46,13 +56,18 @@ def outline(study: Study) -> list[FrozenTrial]:
             state=state,
             value=None,
             values=[value for _, value in sorted(values[trial].items())] or None,
-            datetime_start=None,
-            datetime_complete=None,
+            datetime_start=_local(start),
+            datetime_complete=_local(end),
             params={},
             distributions={},
             user_attrs=attributes[trial],
             system_attrs=constraints[trial],
             intermediate_values={},
         )
-        for trial, number, state in rows
+        for trial, number, state, start, end in rows
     ]
+
+
+def _local(moment: datetime | None) -> datetime | None:
+    """The tables have UTC, Optuna's objects local time, both without saying so."""
+    return moment and moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)

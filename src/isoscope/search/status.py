@@ -9,7 +9,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.searches import best, front
 from isoscope.config.search import Search
-from isoscope.search.outline import SECONDS, outline
+from isoscope.search.outline import outline, worked
 from isoscope.search.study import spent
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -40,11 +40,12 @@ def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
 ) -> Status:
     """How far a study is; `workers`: how many share what is left; `trials`: its own, if they are at hand."""
-    trials = outline(study) if trials is None else trials
+    if trials is None:  # whether a grid is spent, its choices tell
+        trials = study.get_trials(deepcopy=False) if search.sampler.kind == "grid" else outline(study)
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
-    seconds = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in trials)
-    done = spent(study, trials, search) and not counts[TrialState.RUNNING]
+    seconds = sum(map(worked, trials))
+    done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
         len(trials) - counts[TrialState.WAITING],
@@ -70,8 +71,8 @@ def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTria
 
 def _left(search: Search, trials: Sequence[FrozenTrial]) -> float:
     """Seconds of work until the first of the two budgets is spent, of trials as long as those that have ended."""
-    ended = [trial.user_attrs.get(SECONDS, 0.0) for trial in trials if trial.state in FINISHED]
-    begun = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in trials if trial.state not in FINISHED)
+    ended = [worked(trial) for trial in trials if trial.state in FINISHED]
+    begun = sum(worked(trial) for trial in trials if trial.state not in FINISHED)
     left = sum(ended) / len(ended) * (search.budget.trials - len(ended)) - begun
     hours = search.budget.hours
     return max(left if hours is None else min(left, 3600 * hours - sum(ended) - begun), 0.0)

@@ -12,15 +12,15 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from isoscope.config.search import Search
+from isoscope.config.search import Search, combinations
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
 from isoscope.search.leases import Leases, turn
-from isoscope.search.outline import SECONDS
+from isoscope.search.outline import worked
 from isoscope.search.samplers import pruner
 from isoscope.search.storage import Place, away, connect, in_line, visited
 
-IDENTITY, AXIS, STEPS, EXHAUSTED = "isoscope", "axis", "steps", "exhausted"
+IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
 BASE = "default"
 """Of a study: what the default arm came to."""
 _SHOWN = 3
@@ -203,11 +203,12 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
 
 
-def spent(study: optuna.Study, trials: Sequence[FrozenTrial], search: Search) -> bool:
-    """Whether no further trial is to be begun: the budget is spent, or all of a grid was tried."""
-    if search.sampler.kind == "grid" and study.user_attrs.get(EXHAUSTED):
-        return True
+def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
+    """Whether no further trial is to be begun: the budget is spent, or all of a grid is tried or being tried."""
     begun = [trial for trial in trials if trial.state != TrialState.WAITING]
-    hours = sum(trial.user_attrs.get(SECONDS, 0.0) for trial in begun) / 3600
+    if search.sampler.kind == "grid":
+        tried = {json.dumps(trial.params, sort_keys=True) for trial in begun}
+        if len(tried) >= combinations(search):
+            return True
     bound = search.budget.hours
-    return len(begun) >= search.budget.trials or (bound is not None and hours >= bound)
+    return len(begun) >= search.budget.trials or (bound is not None and sum(map(worked, begun)) >= 3600 * bound)

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -13,14 +14,13 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from isoscope.errors import InputError
-from isoscope.search import samplers, space
+from isoscope.search import ask_and_tell, samplers, space
 from isoscope.search.jobs import Job, Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.outline import SECONDS
-from isoscope.search.proposals import propose
 from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
 from isoscope.search.storage import away
-from isoscope.search.study import BASE, EXHAUSTED, Opened, spent
+from isoscope.search.study import BASE, Opened, spent
 
 PROVENANCE = "provenance"
 """Attribute of a trial: what made it, and where."""
@@ -82,7 +82,7 @@ class Worker:
                         self.say(f"trial {known.number}: taken over, its worker is gone")
                         return self._suggested(Trial(self._of(known.number), known._trial_id)), True
                 self.leases.release(known.number)  # it ended while we looked
-            if spent(study, trials, self.search):
+            if spent(trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
             number = min(waiting, default=len(trials))
@@ -102,7 +102,7 @@ class Worker:
 
     def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> Trial:
         facts = lambda chosen: self._facts(self.plan(chosen))  # noqa: E731
-        trial = propose(self._of(number), self.search, number, trials, facts)
+        trial = ask_and_tell.ask(self._of(number), self.search, number, trials, facts)
         if trial.number != number:  # another program has added one that knows nothing of turns
             self.leases.release(number)
             self.leases.take(trial.number)
@@ -167,6 +167,8 @@ class Worker:
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
+        if SECONDS not in trial.user_attrs and abs(_since(trial) - facts[SECONDS]) < QUIET:
+            del facts[SECONDS]  # start and end tell it
 
         def tell() -> None:
             for name, value in facts.items():
@@ -176,12 +178,7 @@ class Worker:
             for name in self.search.constraints:
                 if f"constraint {name}" in outcome.facts and name not in known:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
-            try:
-                self.study.tell(trial, outcome.values, state=outcome.state, skip_if_finished=True)
-            except RuntimeError as error:  # told, but a grid that is exhausted asks for an end in this way
-                if "Study.stop" not in str(error):
-                    raise
-                self.study.set_user_attr(EXHAUSTED, True)
+            ask_and_tell.tell(self.study, trial, outcome.state, outcome.values)
 
         if not self._persist(lambda: self.leases.held(trial.number)):
             self._leave(trial)
@@ -222,6 +219,12 @@ class Worker:
             if not math.isfinite(value):
                 raise InputError(f"search.arm: the default's {name} is {value}: nothing can be held against it")
         self._persist(lambda: self.study.set_user_attr(BASE, values))
+
+
+def _since(trial: Trial) -> float:
+    """Seconds since a trial was begun, by whomever."""
+    assert trial.datetime_start is not None
+    return (datetime.now() - trial.datetime_start).total_seconds()
 
 
 def _whereabouts() -> dict[str, Any]:

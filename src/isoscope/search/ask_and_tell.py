@@ -1,6 +1,10 @@
-"""A trial is drawn before it exists, and written with all that it chose at once: nobody sees one that is half begun."""
+"""Optuna's ask and tell, each in one transaction.
+
+A trial is drawn before it exists and written with all that it chose, so nobody sees one that is half begun.
+"""
 
 import copy
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +16,7 @@ from isoscope.config.search import Search
 from isoscope.search.space import suggest
 
 
-def propose(
+def ask(
     study: Study,
     search: Search,
     number: int,
@@ -36,6 +40,18 @@ def propose(
     if trial.storage.get_trial_id_from_study_id_trial_number(study._study_id, number) != trial._trial_id:
         draft.number = trial.storage.get_trial_number_from_id(trial._trial_id)
     return trial
+
+
+def tell(study: Study, trial: Trial, state: TrialState, values: Sequence[float] | None) -> None:
+    """End a trial; one that is pruned is worth what it reported last. Raises what `Study.tell` does if it has ended.
+
+    `Study.tell` reads the trial before and after. Of our samplers none has anything to do after a trial but Optuna's
+    grid, which asks for an end then (`study.spent` knows it before).
+    """
+    reported = trial._cached_frozen_trial.intermediate_values
+    if state == TrialState.PRUNED and reported and not math.isnan(last := reported[max(reported)]):
+        values = [last]
+    study._storage.set_trial_state_values(trial._trial_id, state, values)
 
 
 class _Drawing:
