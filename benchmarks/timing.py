@@ -13,18 +13,22 @@ class Timing(NamedTuple):
     middle: float
 
 
-def interleave(cases: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1) -> dict[str, Timing]:
+def interleave(
+    cases: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1, in_a_row: int = 1
+) -> dict[str, Timing]:
     """Wall time of each case over `rounds` rounds, after `warm_up` rounds that are not counted.
 
-    The order turns by one from round to round, so no case always runs behind the same other one.
+    The order turns by one from round to round, so no case always runs behind the same other one. Of those `in_a_row`
+    the last counts: with 1 the caches hold what others left there, with several what the case itself did, as in a loop.
     """
     names = list(cases)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(-warm_up, rounds):
         shift = turn % len(names)
         for name in names[shift:] + names[:shift]:
-            began = time.perf_counter()
-            cases[name]()
+            for _ in range(in_a_row):
+                began = time.perf_counter()
+                cases[name]()
             if turn >= 0:
                 seconds[name].append(time.perf_counter() - began)
     return {name: Timing(min(values), median(values)) for name, values in seconds.items()}

@@ -123,8 +123,11 @@ def _block(
     asked, tried = place[begin:end], place[:end]
     with np.errstate(all="ignore"):  # beyond a level's own bars anything may come out, and is not looked at
         rest = whole[..., begin:end, None] - lengths[..., None, :end]
-        logs = weighed[..., begin:end, None] - products[..., None, :end]
-        total = rest + tried * xp.exp(logs / rest)
+        total = weighed[..., begin:end, None] - products[..., None, :end]
+        total /= rest
+        xp.exp(total, out=total)  # in place, as the rest: half of the time is memory
+        total *= tried
+        total += rest
         grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & (tried[1:] < asked[:, None])
     first = (grows if xp is np else xp.where(grows, 1, 0)).argmax(-1) + 1
     return xp.where(grows.any(-1), first, (asked - 1).clip(0))

@@ -19,7 +19,7 @@ _MANY = 192
 """Points from which it pays to look for likely edges by products first."""
 _OFF = 4
 """By how many `(d + 5) ε max ‖x‖²` a squared distance from products may be off."""
-_FEW, _BLOCK = 8, 128
+_FEW, _BLOCK = 8, 64
 """Likely edges per point above which nothing is gained, and rows whose products are taken at a time."""
 
 
@@ -110,29 +110,31 @@ def _likely(cloud: Tensor) -> Places | None:
     if not limits.tiny / limits.eps**2 < far < limits.max / 8:  # NaN, too: what underflows or overflows has no bound
         return None
     with torch.autocast("cpu", enabled=False):  # which would take products in half precision
-        rows = [torch.addmm(norms[:end], points[end - size : end], points[:end].T, alpha=-2) for end, size in _rows(n)]
-    below = torch.cat([row.flatten() for row in rows]).numpy()[_below(n)]
-    squares = (below + norms.numpy()[_pairs(n)[1]]).clip(0).astype(np.float64)
+        rows = [
+            torch.addmm(norms[begin:], points[begin:end], points[begin:].T, alpha=-2).add_(norms[begin:end, None])
+            for begin, end in _rows(n)
+        ]
+    above = torch.cat([row.flatten() for row in rows]).numpy().take(_above(n))
+    squares = np.maximum(above, 0, dtype=np.float64)
     likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * (d + 5) * limits.eps * far)
     return likely if len(likely) <= _FEW * n else None
 
 
 def _rows(n: int) -> Iterator[tuple[int, int]]:
-    """Where each block of rows ends, and how many they are: products below the diagonal alone, not all."""
-    for begin in range(0, n, _BLOCK):
-        end = min(begin + _BLOCK, n)
-        yield end, end - begin
+    """Blocks of rows: products are taken from each block's first column on, not of all pairs twice."""
+    return ((begin, min(begin + _BLOCK, n)) for begin in range(0, n, _BLOCK))
 
 
 @lru_cache(maxsize=8)
-def _below(n: int) -> Places:
+def _above(n: int) -> Places:
     """Where each pair of `pdist`'s order stands among those blocks, one after the other."""
     places = np.zeros((n, n), dtype=np.int64)
-    begin = 0
-    for end, size in _rows(n):
-        places[end - size : end, :end] = begin + np.arange(size * end).reshape(size, end)
-        begin += size * end
-    return places.T[tuple(_pairs(n))]
+    count = 0
+    for begin, end in _rows(n):
+        block = places[begin:end, begin:]
+        block[:] = count + np.arange(block.size).reshape(block.shape)
+        count += block.size
+    return places[tuple(_pairs(n))]
 
 
 @lru_cache(maxsize=64)
