@@ -15,8 +15,10 @@ from typing import Any
 import optuna
 from timing import table
 
+from isoscope.analysis.searches import PROVENANCE
 from isoscope.config.search import Search
 from isoscope.paths import Project
+from isoscope.search.ask_and_tell import ask, tell
 from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, Told, work
@@ -171,7 +173,7 @@ def bridge(trials: int) -> list[tuple[str, ...]]:
     project, search = Project(folder, folder), a_search(trials)
     seconds = []
     for number in range(trials):
-        facts = {"digests": ["0" * 64], "seconds": 1.0, "provenance": {"commit": "0" * 40}}
+        facts = {PROVENANCE: {"digests": ["0" * 64], "seconds": 1.0, "commit": "0" * 40}}
         outcome = Outcome(number, optuna.trial.TrialState.COMPLETE, [1.0], {"penalty.weight": 1.0}, facts, time.time())
         began = time.perf_counter()
         note_trial(project, search, outcome, identity={}, name="bench", git=Git(None), environment={})
@@ -197,12 +199,10 @@ def large(trials: int) -> list[tuple[str, ...]]:
     asked = []
     for number in range(trials, trials + 5):
         began = time.perf_counter()
-        one.study._thread_local.cached_all_trials = None
         one.study.sampler = sampler(search, number)
-        trial = one.study.ask()
-        suggest(search, trial)
+        trial = ask(one.study, search, number, one.study.get_trials(deepcopy=False), {})
         asked.append(time.perf_counter() - began)
-        one.study.tell(trial, 1.0)
+        tell(one.study, trial, optuna.trial.TrialState.COMPLETE, [1.0])
     middle = sorted(asked)[2]
     return [
         (f"{trials:,} trials: a proposal by TPE (middle of 5)", f"{1e3 * middle:.0f} ms", "", "200 ms"),

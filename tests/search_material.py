@@ -15,7 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.searches import best, front, importances, knee, saved_by_pruning
+from isoscope.analysis.searches import PROVENANCE, best, front, importances, knee, saved_by_pruning
 from isoscope.analysis.trials import trials_table
 from isoscope.figures.search import pictures
 
@@ -47,8 +47,8 @@ def searched(trials: int = 40, objectives: int = 1, *, axis: str | None = "fusio
 
     def run(trial: Trial) -> Sequence[float]:
         values = _values(trial)
-        trial.set_user_attr("seconds", 1.5 * (trial.number + 1))
-        trial.set_user_attr("digests", [f"{trial.number:04x}" + 60 * "0"])
+        digests = [f"{trial.number:04x}" + 60 * "0"]
+        trial.set_user_attr(PROVENANCE, {"seconds": 1.5 * (trial.number + 1), "digests": digests})
         if trial.number % 11 == 7:
             trial.set_user_attr("error", "the loss was not finite")
             raise RuntimeError("the loss was not finite")

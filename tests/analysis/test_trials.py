@@ -17,7 +17,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.searches import front
+from isoscope.analysis.searches import PROVENANCE, front
 from isoscope.analysis.trials import rebuilt, trials_table
 from search_material import NAMES, new, points, searched
 
@@ -46,7 +46,8 @@ def trials(draw: st.DrawFn, number: int) -> FrozenTrial:
     if state == TrialState.PRUNED:
         values = draw(st.none() | FLOATS.map(lambda one: [one]))
     attributes = draw(st.dictionaries(st.text().map("own {}".format), JSON, max_size=3))
-    attributes |= draw(st.fixed_dictionaries({}, optional={"digests": st.lists(st.text(max_size=4), max_size=2)}))
+    known = {"digests": st.lists(st.text(max_size=4), max_size=2), "seconds": st.floats(0, 1e9)}
+    attributes |= draw(st.fixed_dictionaries({}, optional={PROVENANCE: st.fixed_dictionaries({}, optional=known)}))
     constraints = draw(st.dictionaries(st.sampled_from(["a", "b c"]), FLOATS))
     return FrozenTrial(
         number=number,
@@ -117,8 +118,8 @@ def test_the_columns_say_what_the_trials_are() -> None:
     best = {trial.number for trial in front(study)}
     for trial, row in zip(study.trials, table.to_dict("records"), strict=True):
         assert row["state"] == trial.state.name
-        assert row["digests"] == trial.user_attrs["digests"]
-        assert row["seconds"] == trial.user_attrs["seconds"]
+        assert row["digests"] == trial.user_attrs[PROVENANCE]["digests"]
+        assert row["seconds"] == trial.user_attrs[PROVENANCE]["seconds"]
         assert row["feasible"] == (not any(one > 0 for one in trial.constraints.values()))
         assert row["on_front"] == (trial.number in best)
         for name in ("fusion", "model.fusion.kernel_size", "training.dropout", "model.fusion.modes"):

@@ -82,7 +82,7 @@ def test_dvc_runs_it_once(project: Project) -> None:
 
 def test_a_trial_is_the_run_that_its_choices_give_by_hand(project: Project) -> None:
     for trial in trials(project)[::2]:
-        (digest,) = trial.user_attrs["digests"]
+        (digest,) = trial.user_attrs["provenance"]["digests"]
         done = project.isoscope(
             "train", "fusion", trial.params["fusion"], "--seed", "0", *by_hand(trial.params), "--json"
         )
@@ -116,7 +116,7 @@ def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> Non
     before = project.text("params.yaml")
     project.edit("params.yaml", "fusion: [additive, conv2d]", "fusion: [additive, conv2d, found]")
     done = project.isoscope("train", "fusion", "found", "--seed", "0", "-S", "training.epochs=4")
-    assert f"({trials(project)[number].user_attrs['digests'][0][:12]}): found finished" in done.err
+    assert f"({trials(project)[number].user_attrs['provenance']['digests'][0][:12]}): found finished" in done.err
     (project.folder / "params.yaml").write_text(before)
     refused = project.isoscope("search", "adopt", "fusion/additive", code=2)
     assert "variants/fusion/additive.yaml: holds something else" in refused.err

@@ -6,6 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
+from isoscope.analysis.searches import PROVENANCE
 from isoscope.analysis.trials import rebuilt, trials_table
 from isoscope.errors import InputError
 from isoscope.search.outline import outline
@@ -109,7 +110,7 @@ def test_an_outline_says_of_a_study_what_its_trials_say(objectives: int, tmp_pat
     study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
     for number in range(30):
         trial = study.ask()
-        trial.set_user_attr("seconds", 1.5 * number)
+        trial.set_user_attr(PROVENANCE, {"seconds": 1.5 * number})
         value = trial.suggest_float("x", 0, 1)
         trial.set_constraint("x", value - 0.7)
         if number % 7 == 3:
@@ -134,10 +135,10 @@ def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path)
         study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
         if not study.trials:
             trial = study.ask()
-            trial.set_user_attr("seconds", 60.0)
+            trial.set_user_attr(PROVENANCE, {"seconds": 60.0})
             study.tell(trial, 1.0)
         assert status(study, search).eta_seconds == pytest.approx(left)
         assert status(study, search, workers=2).eta_seconds == pytest.approx(left / 2)
     search = a_search(budget={"trials": 100, "hours": None})
-    study.ask().set_user_attr("seconds", 40.0)  # under way
+    study.ask().set_user_attr(PROVENANCE, {"seconds": 40.0})  # under way
     assert status(study, search).eta_seconds == pytest.approx(99 * 60 - 40)

@@ -7,7 +7,8 @@ from pathlib import Path
 import optuna
 import pytest
 
-from isoscope.config.search import combinations, corners
+from isoscope.config.grid import combinations, point, wanted
+from isoscope.config.search import corners
 from isoscope.errors import InputError
 from isoscope.search import space
 from isoscope.search.ask_and_tell import tell
@@ -30,7 +31,7 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
         one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
         worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
         while (trial := worker._next()[0]) is not None:
-            one.study.tell(trial, trial.params["penalty.weight"])
+            tell(one.study, trial, STATES.COMPLETE, [trial.params["penalty.weight"]])
             one.leases.release(trial.number)
         one.leases.close()
         one.study._storage._backend.engine.dispose()
@@ -75,6 +76,30 @@ def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
     for one in workers:
         one.leases.close()
         let_go(one.study)
+
+
+def test_of_a_grid_those_are_tried_that_stand_on_it(tmp_path: Path) -> None:
+    """Another sampler rounds otherwise; who changes to a grid gets the rest of it, and of a part nothing is known."""
+    space = {"penalty.weight": {"low": 0.1, "high": 1.0, "step": 0.1}}
+    begun = tried(tmp_path, {"space": space}, budgets=(8,))
+    assert any(one["penalty.weight"] != round(one["penalty.weight"], 9) for one in begun), "as 0.30000000000000004"
+    grid = {"kind": "grid", "seed": 0}
+    found = tried(tmp_path, {"space": space, "sampler": grid}, budgets=(60,))
+    whole = [round(one["penalty.weight"], 9) for one in found]
+    assert set(whole) == {round(0.1 * step, 9) for step in range(1, 11)}
+    assert len(whole) < 60
+    search = a_search(space=FINITE, sampler=grid, budget={"trials": 100, "hours": None})
+    assert wanted(search) == 30
+    assert point(search, {"fusion": "conv2d", "penalty.weight": 0.5}) is None
+    assert point(search, {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 0.5}) == (1, 2, 1)
+    assert point(search, {"fusion": "additive", "penalty.weight": 0.4}) is None
+    assert point(search, {"fusion": "fft", "penalty.weight": 0.5}) is None
+
+
+@pytest.mark.parametrize("choices", [[0, False], [1, 1.0], [[1, 3], "[1, 3]"]])
+def test_choices_that_a_study_cannot_tell_apart_are_refused(choices: list[object]) -> None:
+    with pytest.raises(ValueError, match="name one twice"):
+        a_search(space={"training.batch": {"choices": choices}})
 
 
 def test_a_dead_parameter_is_never_drawn_and_none_that_lives_is_left_out() -> None:

@@ -16,7 +16,7 @@ from optuna.distributions import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.analysis.searches import feasible, front, objectives
+from isoscope.analysis.searches import PROVENANCE, feasible, front, objectives, worked
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
 """Kinds that stay what they are where a column is empty."""
@@ -46,7 +46,7 @@ def trials_table(study: Study) -> pd.DataFrame:
         columns[f"constraint/{name}"] = _numbers(trial.constraints.get(name) for trial in trials)
     for name in _names(trial.params for trial in trials):
         columns[f"param/{name}"] = _parameter(name, trials)
-    digests = [list(trial.user_attrs.get("digests", [])) for trial in trials]
+    digests = [list(trial.user_attrs.get(PROVENANCE, {}).get("digests", [])) for trial in trials]
     columns["digests"] = pd.array(digests, dtype=TEXTS)
     columns["trial"] = _text(_written(trial) for trial in trials)
     return pd.DataFrame(columns)
@@ -129,6 +129,6 @@ def _times(values: Sequence[datetime | None]) -> Any:
 
 
 def _seconds(trial: FrozenTrial) -> float | None:
-    if "seconds" in trial.user_attrs:
-        return float(trial.user_attrs["seconds"])
+    if (noted := worked(trial)) is not None:
+        return noted
     return trial.duration.total_seconds() if trial.duration else None

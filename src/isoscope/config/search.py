@@ -1,6 +1,6 @@
 """The section `search`: what is searched, for what, by whom, and for how long."""
 
-import math
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -50,7 +50,8 @@ class Dimension(Section):
         if bool(self.choices) == (self.low is not None or self.high is not None):
             raise ValueError("expected either choices, or low and high")
         if self.choices:
-            if len({repr(one) for one in self.choices}) < len(self.choices):
+            # Equal ones, and those that are written alike (lists stand in a study as JSON), cannot be told apart there.
+            if len({json.dumps(one) if isinstance(one, tuple) else one for one in self.choices}) < len(self.choices):
                 raise ValueError(f"choices {list(self.choices)} name one twice")
             if self.log or self.step is not None:
                 raise ValueError("log and step mean nothing to choices: leave them out")
@@ -246,31 +247,6 @@ def corners(search: Search) -> Iterator[dict[str, Any]]:
         ends = {name: _ends(one) for name, one in search.space.items() if name not in asked and exists(one, chosen)}
         for at in range(max([len(values) for values in ends.values()], default=1)):
             yield chosen | {name: values[min(at, len(values) - 1)] for name, values in ends.items()}
-
-
-def combinations(search: Search) -> int:
-    """How many different choices a space has whose numbers are all steps apart: the trials of a whole grid."""
-    asked = {name for one in search.space.values() for name in one.when}
-
-    def below(names: list[str], chosen: dict[str, Any]) -> int:
-        if not names:
-            return 1
-        name, *rest = names
-        one = search.space[name]
-        if not exists(one, chosen):
-            return below(rest, chosen)
-        if name in asked:
-            return sum(below(rest, {**chosen, name: value}) for value in one.choices)
-        return _values(one) * below(rest, chosen)
-
-    return below(list(search.space), {})
-
-
-def _values(one: Dimension) -> int:
-    if one.choices:
-        return len(one.choices)
-    low, high = one.bounds
-    return math.floor((high - low) / (one.step or 1) + 1e-8) + 1
 
 
 def _ends(one: Dimension) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ A trial is drawn before it exists and written with all that it chose, so nobody 
 
 import copy
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from optuna.distributions import BaseDistribution
@@ -21,19 +21,19 @@ def ask(
     search: Search,
     number: int,
     trials: Sequence[FrozenTrial],
-    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    facts: Mapping[str, Any],
 ) -> Trial:
     """The next trial of a study, running: what its sampler draws for `number` from the history `trials`.
 
-    One transaction, where `Study.ask` and a suggestion for each name take one each. `facts`: of a choice, the trial's
-    attributes from its first moment. Its number is another where another program has added a trial meanwhile.
+    One transaction, where `Study.ask` and a suggestion for each name take one each. `facts`: its attributes from the
+    first moment. Its number is another where another program has added a trial meanwhile.
     """
-    draft = create_trial(state=TrialState.RUNNING)
+    draft = create_trial(state=TrialState.RUNNING, user_attrs=dict(facts))
     draft.number = number
     drawing = copy.copy(study)
     drawing._storage = _Drawing(study._storage, trials, draft)  # type: ignore[assignment]
     trial = Trial(drawing, draft._trial_id)
-    draft.user_attrs.update(facts(suggest(search, trial)))
+    suggest(search, trial)
     # The same trial, now of the study: another would be read back, and asked its sampler again.
     trial.study, trial.storage = study, study._storage
     draft._trial_id = trial._trial_id = trial.storage.create_new_trial(study._study_id, draft)
@@ -43,7 +43,7 @@ def ask(
 
 
 def tell(study: Study, trial: Trial, state: TrialState, values: Sequence[float] | None) -> None:
-    """End a trial; one that is pruned is worth what it reported last. Raises what `Study.tell` does if it has ended.
+    """End a trial; one that is pruned is worth what it reported last. Raises `UpdateFinishedTrialError` if it has.
 
     `Study.tell` reads the trial before and after. Of our samplers none has anything to do after a trial but Optuna's
     grid, which asks for an end then (`study.spent` knows it before).

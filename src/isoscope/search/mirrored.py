@@ -6,6 +6,7 @@ from typing import Any
 
 from optuna.trial import TrialState
 
+from isoscope.analysis.searches import PROVENANCE
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.paths import Project
@@ -37,7 +38,7 @@ def note_trial(
     with Record(project.records / f"{own}.jsonl") as record:
         if record.before.end is not None:
             return
-        facts = outcome.facts
+        facts, provenance = outcome.facts, outcome.facts.get(PROVENANCE, {})
         record.run(
             digest=own,
             stage="trial",
@@ -49,7 +50,7 @@ def note_trial(
                 "optuna.state": outcome.state.name,
                 "optuna.study": name,
                 "optuna.trial": str(outcome.number),
-                "isoscope.runs": " ".join(facts.get("digests", ())),
+                "isoscope.runs": " ".join(provenance.get("digests", ())),
             },
         )
         record.attempt(git=git, environment=environment)
@@ -58,7 +59,7 @@ def note_trial(
         for constraint, value in facts.items():
             if constraint.startswith("constraint "):
                 record.metric(constraint.replace(" ", "/", 1), value, step=0)
-        record.metric("seconds", facts.get("seconds", time.time() - outcome.began), step=0)
+        record.metric("seconds", provenance.get("seconds", time.time() - outcome.began), step=0)
         record.end(ENDS[outcome.state], reason=facts.get("error"))
 
 

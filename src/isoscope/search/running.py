@@ -9,12 +9,12 @@ from typing import Any
 
 from optuna.trial import Trial, TrialState
 
+from isoscope.analysis.searches import PROVENANCE, worked
 from isoscope.errors import InputError
 from isoscope.search import children
 from isoscope.search.children import Child, Ending
 from isoscope.search.jobs import Job, Reported, Wishes
 from isoscope.search.leases import BASELINE
-from isoscope.search.outline import SECONDS
 from isoscope.search.storage import away, persist
 from isoscope.search.study import Opened
 from isoscope.tracking.secrets import scrub
@@ -44,22 +44,23 @@ class EndedError(Exception):
 class Effort:
     """Seconds of work on a trial, those of earlier workers among them; a machine's sleep is none."""
 
-    def __init__(self, trial: Trial | None) -> None:
-        self.trial = trial
-        self._before = 0.0 if trial is None else trial.user_attrs.get(SECONDS, 0.0)
+    def __init__(self, trial: Trial | None, provenance: Mapping[str, Any] | None = None) -> None:
+        """`provenance`: what else is noted of the trial with them."""
+        self.trial, self._others = trial, provenance or {}
+        self._before = 0.0 if trial is None else worked(trial) or 0.0
         self._began = self._noted = time.monotonic()
 
     @property
-    def seconds(self) -> float:
-        """So far."""
-        return self._before + time.monotonic() - self._began
+    def provenance(self) -> dict[str, Any]:
+        """What is known of the trial so far."""
+        return {**self._others, "seconds": self._before + time.monotonic() - self._began}
 
     def note(self, *, at_once: bool = False) -> None:
         """Write it down in the study, if it is time."""
         now = time.monotonic()
         if self.trial is not None and (at_once or now - self._noted > NOTED):
             self._noted = now
-            self.trial.set_user_attr(SECONDS, self.seconds)
+            self.trial.set_user_attr(PROVENANCE, self.provenance)
 
 
 class Running:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.analysis.searches import best, front
+from isoscope.analysis.searches import best, front, worked
+from isoscope.config.grid import wanted
 from isoscope.config.search import Search
-from isoscope.search.outline import outline, worked
+from isoscope.search.outline import outline
 from isoscope.search.study import spent
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -40,16 +41,15 @@ def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
 ) -> Status:
     """How far a study is; `workers`: how many share what is left; `trials`: its own, if they are at hand."""
-    if trials is None:  # whether a grid is spent, its choices tell
-        trials = study.get_trials(deepcopy=False) if search.sampler.kind == "grid" else outline(study)
+    trials = outline(study, choices=search.sampler.kind == "grid") if trials is None else trials
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
-    seconds = sum(map(worked, trials))
+    seconds = sum(worked(trial) or 0.0 for trial in trials)
     done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
         len(trials) - counts[TrialState.WAITING],
-        search.budget.trials,
+        wanted(search),
         counts[TrialState.COMPLETE],
         counts[TrialState.RUNNING],
         counts[TrialState.PRUNED],
@@ -71,9 +71,9 @@ def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTria
 
 def _left(search: Search, trials: Sequence[FrozenTrial]) -> float:
     """Seconds of work until the first of the two budgets is spent, of trials as long as those that have ended."""
-    ended = [worked(trial) for trial in trials if trial.state in FINISHED]
-    begun = sum(worked(trial) for trial in trials if trial.state not in FINISHED)
-    left = sum(ended) / len(ended) * (search.budget.trials - len(ended)) - begun
+    ended = [worked(trial) or 0.0 for trial in trials if trial.state in FINISHED]
+    begun = sum(worked(trial) or 0.0 for trial in trials if trial.state not in FINISHED)
+    left = sum(ended) / len(ended) * (wanted(search) - len(ended)) - begun
     hours = search.budget.hours
     return max(left if hours is None else min(left, 3600 * hours - sum(ended) - begun), 0.0)
 

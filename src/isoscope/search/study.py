@@ -12,12 +12,14 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from isoscope.config.search import Search, combinations
+from isoscope.analysis.searches import worked
+from isoscope.config.grid import combinations, point
+from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
 from isoscope.search.leases import Leases, turn
-from isoscope.search.outline import worked
 from isoscope.search.samplers import pruner
+from isoscope.search.space import chosen
 from isoscope.search.storage import Place, away, connect, in_line, visited
 
 IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
@@ -207,8 +209,8 @@ def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
     """Whether no further trial is to be begun: the budget is spent, or all of a grid is tried or being tried."""
     begun = [trial for trial in trials if trial.state != TrialState.WAITING]
     if search.sampler.kind == "grid":
-        tried = {json.dumps(trial.params, sort_keys=True) for trial in begun}
+        tried = {point(search, chosen(search, trial.params)) for trial in begun} - {None}
         if len(tried) >= combinations(search):
             return True
-    bound = search.budget.hours
-    return len(begun) >= search.budget.trials or (bound is not None and sum(map(worked, begun)) >= 3600 * bound)
+    bound, hours = search.budget.hours, sum(worked(trial) or 0.0 for trial in begun) / 3600
+    return len(begun) >= search.budget.trials or (bound is not None and hours >= bound)

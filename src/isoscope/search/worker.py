@@ -6,24 +6,20 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from isoscope.analysis.searches import PROVENANCE
 from isoscope.errors import InputError
 from isoscope.search import ask_and_tell, samplers, space
-from isoscope.search.jobs import Job, Outcome, Plan, Wishes, mean
+from isoscope.search.jobs import Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.outline import SECONDS
 from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
 from isoscope.search.storage import away
 from isoscope.search.study import BASE, Opened, spent
-
-PROVENANCE = "provenance"
-"""Attribute of a trial: what made it, and where."""
 
 
 class Worker:
@@ -89,7 +85,7 @@ class Worker:
             if not self.leases.take(number):  # by one who was broken off in its beginning, and goes on with it
                 return None, True
             with self._unless_broken_off(number):
-                return self._suggested(self._of(number).ask()) if waiting else self._proposed(number, trials), True
+                return self._asked(number, trials, waiting=bool(waiting)), True
 
     @contextlib.contextmanager
     def _unless_broken_off(self, number: int) -> Iterator[None]:
@@ -100,17 +96,17 @@ class Worker:
             self.leases.release(number)
             raise
 
-    def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> Trial:
-        facts = lambda chosen: self._facts(self.plan(chosen))  # noqa: E731
-        trial = ask_and_tell.ask(self._of(number), self.search, number, trials, facts)
-        if trial.number != number:  # another program has added one that knows nothing of turns
+    def _asked(self, number: int, trials: Sequence[FrozenTrial], *, waiting: bool) -> Trial:
+        """A new trial, or one that was left `waiting` with its choices."""
+        study = self._of(number)
+        if waiting:
+            trial = self._suggested(study.ask())
+        else:
+            trial = ask_and_tell.ask(study, self.search, number, trials, {PROVENANCE: self.provenance})
+        if trial.number != number:  # another program, which knows nothing of turns, has added a trial or taken this one
             self.leases.release(number)
             self.leases.take(trial.number)
         return trial
-
-    def _facts(self, jobs: Sequence[Job]) -> dict[str, Any]:
-        """What is known of a trial before it runs."""
-        return {PROVENANCE: self.provenance, "digests": [job.digest for job in jobs]}
 
     def _of(self, number: int) -> Study:
         """The study with the sampler of a trial."""
@@ -122,9 +118,9 @@ class Worker:
         return trial
 
     def _work(self, trial: Trial) -> None:
-        began, effort = time.time(), Effort(trial)
+        began = time.time()
         jobs = self.plan(space.chosen(self.search, trial.params))
-        facts = self._facts(jobs)
+        effort = Effort(trial, {**self.provenance, "digests": [job.digest for job in jobs]})
         try:
             figures = self.running.run(jobs, effort)
         except AskedError:
@@ -136,18 +132,17 @@ class Worker:
             self._leave(trial)
             return
         except EndedError as error:
-            outcome = Outcome(trial.number, error.state, None, trial.params, {**facts, **error.facts}, began)
+            outcome = Outcome(trial.number, error.state, None, trial.params, error.facts, began)
             wrong = error.wrong
         else:
-            outcome, wrong = self._judged(trial, figures, facts, began)
-        self._tell(trial, outcome._replace(facts={**outcome.facts, SECONDS: effort.seconds}))
+            outcome, wrong = self._judged(trial, figures, began)
+        self._tell(trial, outcome._replace(facts={PROVENANCE: effort.provenance, **outcome.facts}))
         if wrong:
             raise InputError(wrong)
 
-    def _judged(
-        self, trial: Trial, figures: list[Mapping[str, float]], facts: dict[str, Any], began: float
-    ) -> tuple[Outcome, str]:
+    def _judged(self, trial: Trial, figures: list[Mapping[str, float]], began: float) -> tuple[Outcome, str]:
         """The outcome of a trial whose runs are done, and what is wrong with the search if it shows that."""
+        facts: dict[str, Any] = {}
         try:
             values = {name: mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
         except InputError as error:
@@ -167,8 +162,6 @@ class Worker:
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
-        if SECONDS not in trial.user_attrs and abs(_since(trial) - facts[SECONDS]) < QUIET:
-            del facts[SECONDS]  # start and end tell it
 
         def tell() -> None:
             for name, value in facts.items():
@@ -219,12 +212,6 @@ class Worker:
             if not math.isfinite(value):
                 raise InputError(f"search.arm: the default's {name} is {value}: nothing can be held against it")
         self._persist(lambda: self.study.set_user_attr(BASE, values))
-
-
-def _since(trial: Trial) -> float:
-    """Seconds since a trial was begun, by whomever."""
-    assert trial.datetime_start is not None
-    return (datetime.now() - trial.datetime_start).total_seconds()
 
 
 def _whereabouts() -> dict[str, Any]:
