@@ -15,7 +15,7 @@ from typing import Any
 import optuna
 from timing import table
 
-from isoscope.analysis.searches import PROVENANCE
+from isoscope.analysis.provenance import PROVENANCE
 from isoscope.config.search import Search
 from isoscope.paths import Project
 from isoscope.search.ask_and_tell import ask, tell

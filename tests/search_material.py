@@ -15,7 +15,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.searches import PROVENANCE, best, front, importances, knee, saved_by_pruning
+from isoscope.analysis.provenance import PROVENANCE
+from isoscope.analysis.searches import best, front, importances, knee, saved_by_pruning
 from isoscope.analysis.trials import trials_table
 from isoscope.figures.search import pictures
 

@@ -17,7 +17,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.searches import PROVENANCE, front
+from isoscope.analysis.provenance import PROVENANCE
+from isoscope.analysis.searches import front
 from isoscope.analysis.trials import rebuilt, trials_table
 from search_material import NAMES, new, points, searched
 

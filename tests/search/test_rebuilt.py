@@ -6,7 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
-from isoscope.analysis.searches import PROVENANCE
+from isoscope.analysis.provenance import PROVENANCE
 from isoscope.analysis.trials import rebuilt, trials_table
 from isoscope.errors import InputError
 from isoscope.search.outline import outline

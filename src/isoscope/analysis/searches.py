@@ -11,10 +11,8 @@ import pandas as pd
 from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
 from optuna.study._multi_objective import _get_pareto_front_trials_by_trials
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, TrialState
 
-PROVENANCE = "provenance"
-"""Attribute of a trial: what made it and where, the `digests` of its runs, the `seconds` it was worked on."""
 LEAST = 50
 """Complete trials of an architecture below which nothing is said of what its parameters matter."""
 RESAMPLES = 20
@@ -48,12 +46,6 @@ def objectives(study: Study) -> list[str]:
 def feasible(trial: FrozenTrial) -> bool:
     """Whether all constraints of a trial are at most 0; one that has none is."""
     return all(value <= 0 for value in trial.constraints.values())
-
-
-def worked(trial: FrozenTrial | Trial) -> float | None:
-    """Seconds of work on a trial, as far as they were noted."""
-    seconds: float | None = trial.user_attrs.get(PROVENANCE, {}).get("seconds")
-    return seconds
 
 
 def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTrial | None:

@@ -16,7 +16,8 @@ from optuna.distributions import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.analysis.searches import PROVENANCE, feasible, front, objectives, worked
+from isoscope.analysis.provenance import PROVENANCE, worked
+from isoscope.analysis.searches import feasible, front, objectives
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
 """Kinds that stay what they are where a column is empty."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from isoscope.analysis.searches import PROVENANCE
+from isoscope.analysis.provenance import PROVENANCE
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.paths import Project

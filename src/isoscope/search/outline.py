@@ -17,7 +17,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 from sqlalchemy import select
 
-from isoscope.analysis.searches import PROVENANCE
+from isoscope.analysis.provenance import PROVENANCE
 
 
 def outline(study: Study, *, choices: bool = False) -> list[FrozenTrial]:

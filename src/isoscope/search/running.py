@@ -9,7 +9,7 @@ from typing import Any
 
 from optuna.trial import Trial, TrialState
 
-from isoscope.analysis.searches import PROVENANCE, worked
+from isoscope.analysis.provenance import PROVENANCE, worked
 from isoscope.errors import InputError
 from isoscope.search import children
 from isoscope.search.children import Child, Ending

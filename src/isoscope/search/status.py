@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.analysis.searches import best, front, worked
+from isoscope.analysis.provenance import worked
+from isoscope.analysis.searches import best, front
 from isoscope.config.grid import wanted
 from isoscope.config.search import Search
 from isoscope.search.outline import outline

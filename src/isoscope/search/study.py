@@ -12,7 +12,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from isoscope.analysis.searches import worked
+from isoscope.analysis.provenance import worked
 from isoscope.config.grid import combinations, point
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten

@@ -12,7 +12,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from isoscope.analysis.searches import PROVENANCE
+from isoscope.analysis.provenance import PROVENANCE
 from isoscope.errors import InputError
 from isoscope.search import ask_and_tell, samplers, space
 from isoscope.search.jobs import Outcome, Plan, Wishes, mean
