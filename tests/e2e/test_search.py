@@ -120,6 +120,10 @@ def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> Non
     (project.folder / "params.yaml").write_text(before)
     refused = project.isoscope("search", "adopt", "fusion/additive", code=2)
     assert "variants/fusion/additive.yaml: holds something else" in refused.err
+    assert "Trial " + str(number) + " of the search 'tiny'" in project.text("variants/fusion/found.yaml")
+    refused = project.isoscope("search", "adopt", "fuson/found", code=2)
+    assert "no axis 'fuson' in variants; did you mean 'fusion'?" in refused.err
+    assert not (project.folder / "variants/fuson").exists()
 
 
 def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
@@ -172,9 +176,25 @@ def test_bad_input_is_refused_in_one_line(project: Project, old: str, new: str, 
     assert len(trials(there)) == 3
 
 
+def test_a_search_without_its_objective_leaves_nothing_in_the_way(project: Project, tmp_path: Path) -> None:
+    there = project.copy(tmp_path / "project")
+    shutil.rmtree(there.folder / ".isoscope" / "search")
+    shutil.rmtree(there.folder / "reports" / "search")
+    there.edit("params.yaml", "validation/accuracy: maximise", "validation/acuracy: maximise")
+    done = there.isoscope("search", "run", code=2)
+    assert "no run logs 'validation/acuracy'; did you mean 'validation/accuracy'?" in done.err
+    assert "no such study" in there.isoscope("search", "status", code=2).err
+    there.edit("params.yaml", "validation/acuracy: maximise", "validation/accuracy: maximise")
+    there.isoscope("search", "run")
+    assert len(trials(there)) == 3
+
+
 def test_another_storage_and_none_are_named(project: Project) -> None:
     done = project.isoscope("search", "run", "--storage", "postgresql://nobody@127.0.0.1:1/none", code=2)
     assert "storage postgresql+psycopg://nobody@127.0.0.1:1/none: does not open" in done.err
     assert "no such study" in project.isoscope("search", "status", "-S", "search.name=other", code=2).err
+    assert "no such study" in project.isoscope("search", "status", "--storage", "sqlite:///none.db", code=2).err
+    assert "is no SQLite database" in project.isoscope("search", "run", "--storage", "sqlite:///README.md", code=2).err
+    assert not list(project.folder.glob("none.db*")) + list(project.folder.glob("README.md.*"))
     assert "nothing is searched" in project.isoscope("search", "run", "-S", "search=null", code=2).err
     assert json.loads(project.isoscope("search", "status", "--json").out)["done"]

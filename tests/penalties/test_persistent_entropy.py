@@ -141,3 +141,8 @@ def test_random_bars_are_drawn_by_the_generator() -> None:
 def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PersistentEntropy()(points, labels)
+
+
+def test_a_selection_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="selection: expected one of all, c-ratio, .*, got 'cratio'"):
+        PersistentEntropy("cratio")

@@ -9,8 +9,9 @@ import pytest
 from isoscope.analysis.provenance import PROVENANCE
 from isoscope.analysis.trials import rebuilt, trials_table
 from isoscope.errors import InputError
+from isoscope.search.identity import identity
 from isoscope.search.outline import outline
-from isoscope.search.status import status
+from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import Kept, create, latest, opened
 from isoscope.search.worker import Worker
@@ -126,6 +127,32 @@ def test_an_outline_says_of_a_study_what_its_trials_say(objectives: int, tmp_pat
     assert [(one.number, one.state, one.values, one.constraints) for one in outline(study)] == [
         (one.number, one.state, one.values, one.constraints) for one in whole
     ]
+
+
+def test_a_status_names_values_as_their_study_does(tmp_path: Path) -> None:
+    """Not as the search does that is described now, which may be another."""
+    names = {"validation/accuracy": "maximise", "validation/a_1": "minimise"}
+    search, where = a_search(objectives=names), place(None, tmp_path)
+    study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
+    for values in ((0.9, 0.5), (0.8, 0.1), (0.88, 0.15)):
+        study.tell(study.ask(), values)
+    for other in (names, dict(reversed(names.items())), {"validation/f1": "maximise"}):
+        seen = status(study, a_search(objectives=other))
+        assert seen.best[1] == {"validation/accuracy": 0.8, "validation/a_1": 0.1}
+        assert seen.suggested == 2
+        assert in_words(seen).endswith("; suggested: trial 2")
+    assert "3 of 6 trials done" in in_words(seen)
+    assert "3 trials done, budget 2" in in_words(status(study, a_search(budget={"trials": 2, "hours": None})))
+
+
+def test_objectives_in_another_order_are_another_search() -> None:
+    """A study keeps their values by place."""
+    names = {"validation/accuracy": "maximise", "validation/a_1": "minimise"}
+    one, same, other = (
+        identity(a_search(objectives=known), fixed={}, overlays={}, inputs={}, code="", plugins={})
+        for known in (names, dict(names), dict(reversed(names.items())))
+    )
+    assert one == same != other
 
 
 def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path) -> None:

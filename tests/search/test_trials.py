@@ -201,6 +201,8 @@ def test_a_long_difference_is_cut() -> None:
 @pytest.mark.parametrize(
     "url, said",
     [
+        (f"sqlite:///{Path(__file__)}", "is no SQLite database"),
+        (f"sqlite:///{Path(__file__).parent}", "is no SQLite database"),
         ("nonsense", "expected sqlite:///FILE or postgresql://"),
         ("mysql://u@h/d", "expected sqlite:///FILE or postgresql://"),
         ("sqlite:////no/such/folder/a.db", "/no/such/folder is no folder"),

@@ -1,6 +1,6 @@
 """The persistent-entropy penalty: bars of each class pulled towards equal length."""
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ class PersistentEntropy(nn.Module):
     only shares; a class of fewer than two distinct points adds 0. `k`: how many bars `top-k`, `shortest-k` and
     `random-k` keep (None: as many as `c-ratio` would). `in_cluster`: weight of the mean length of the bars longer than
     0 that were not kept, which shortens them. `classes`: how many labels there are; None counts them, which on a GPU
-    waits for it. Costs O(n² d) time and O(n²) memory per class.
+    waits for it. Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for another selection.
     Source: "Shrink the longest", 2025 (arXiv:2501.05502), whose weight is 1.
     """
 
@@ -50,6 +50,8 @@ class PersistentEntropy(nn.Module):
         classes: int | None = None,
     ) -> None:
         super().__init__()
+        if selection not in get_args(Selection):
+            raise ValueError(f"selection: expected one of {', '.join(get_args(Selection))}, got {selection!r}")
         self.selection, self.k, self.per_class = selection, k, per_class
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
 

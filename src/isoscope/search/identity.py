@@ -27,6 +27,7 @@ def identity(
     default arm, resolved; `overlays`: those that the space chooses from; `plugins`: file → sha256 of its code.
     """
     parts = {name: value for name, value in search.model_dump(mode="json").items() if name not in _NOT_OF_IT}
+    parts["objectives"] = list(parts["objectives"].items())  # a study keeps values by place
     numbers = {name: value for name, value in flatten(fixed).items() if name not in NOT_IN_DIGEST}
     whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code}
     whole |= {"plugins": dict(plugins)} if plugins else {}

@@ -8,7 +8,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.provenance import worked
-from isoscope.analysis.searches import best, front
+from isoscope.analysis.searches import best, front, knee, objectives
 from isoscope.config.grid import wanted
 from isoscope.config.search import Search
 from isoscope.search.outline import outline
@@ -29,7 +29,9 @@ class Status(NamedTuple):
     failed: int
     waiting: int
     best: dict[int, dict[str, float]]
-    """Number → objectives, of the best trial, or of the Pareto front; feasible ones only."""
+    """Number → objectives by the study's own names, of the best trial, or of the Pareto front; feasible ones only."""
+    suggested: int | None
+    """Of these the one that `isoscope search adopt` takes."""
     seconds: float
     """Work of all trials together."""
     eta_seconds: float | None
@@ -46,6 +48,8 @@ def status(
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
     seconds = sum(worked(trial) or 0.0 for trial in trials)
+    found = _best(study, trials)
+    suggested = knee(found, study.directions)
     done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
@@ -56,7 +60,8 @@ def status(
         counts[TrialState.PRUNED],
         counts[TrialState.FAIL],
         counts[TrialState.WAITING],
-        {trial.number: dict(zip(search.objectives, trial.values, strict=True)) for trial in _best(study, trials)},
+        {trial.number: dict(zip(objectives(study), trial.values, strict=True)) for trial in found},
+        suggested.number if suggested else None,
         seconds,
         0.0 if done else _left(search, trials) / max(workers, 1) if finished else None,
         done,
@@ -85,11 +90,15 @@ def in_words(one: Status) -> str:
         f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         for number, values in list(one.best.items())[:3]
     )
-    more = f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
+    best += f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
+    if len(one.best) > 1:
+        best += f"; suggested: trial {one.suggested}"
     left = "" if one.eta_seconds is None or one.done else f", about {clock(one.eta_seconds)} left"
+    done = one.complete + one.pruned + one.failed
+    of = f"{done} of {one.budget} trials done" if done <= one.budget else f"{done} trials done, budget {one.budget}"
     return (
-        f"search {one.study}: {one.complete + one.pruned + one.failed} of {one.budget} trials done "
-        f"({one.pruned} pruned, {one.failed} failed), {one.running} running{left}; best: {best or 'none yet'}{more}"
+        f"search {one.study}: {of} ({one.pruned} pruned, {one.failed} failed), {one.running} running{left}; "
+        f"best: {best or 'none yet'}"
     )
 
 

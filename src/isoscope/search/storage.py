@@ -36,6 +36,11 @@ class Place(NamedTuple):
         """The address without its password."""
         return self.url.render_as_string(hide_password=True)
 
+    @property
+    def exists(self) -> bool:
+        """Whether it may hold studies: a server, or a file that is there."""
+        return self.url.get_backend_name() != "sqlite" or Path(self.url.database or "").exists()
+
     def leases(self, study: str) -> Leases:
         """The locks of a study."""
         if self.url.get_backend_name() == "sqlite":
@@ -60,8 +65,17 @@ def place(url: str | None, folder: Path) -> Place:
         path = Path(known.database)
         if not path.parent.is_dir():
             raise InputError(f"storage {known.database!r}: {path.parent} is no folder; make it first")
+        if path.exists() and not _of_sqlite(path):
+            raise InputError(f"storage {known.database!r}: is no SQLite database")
         folder = path.resolve().parent if url else folder
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
+
+
+def _of_sqlite(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(15) in (b"", b"SQLite format 3")
 
 
 def connect(where: Place, *, known: bool = False) -> RDBStorage:

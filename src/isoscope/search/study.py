@@ -17,7 +17,7 @@ from isoscope.config.grid import combinations, point
 from isoscope.config.search import Search
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
-from isoscope.search.leases import Leases, turn
+from isoscope.search.leases import BASELINE, Leases, turn
 from isoscope.search.samplers import pruner
 from isoscope.search.space import chosen
 from isoscope.search.storage import Place, away, connect, in_line, visited
@@ -147,8 +147,20 @@ def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
     return Opened(study, where.leases(name), search, where)
 
 
+def forget(one: Opened) -> None:
+    """Delete a study that nothing came of, neither a default nor a trial but failed ones: it would be in the way."""
+    with turn(one.leases):
+        trials = one.study.get_trials(deepcopy=False)
+        free = BASE not in one.study.user_attrs and one.leases.take(BASELINE)  # nobody else is at it
+        if free and all(trial.state == TrialState.FAIL for trial in trials):
+            optuna.delete_study(study_name=one.study.study_name, storage=one.study._storage)
+    one.leases.close()
+
+
 def latest(search: Search, where: Place) -> optuna.Study:
     """The newest study of a search's name, to look at. Raises `InputError` where there is none."""
+    if not where.exists:
+        raise _none(search, where)
     storage = connect(where)
     family = _family(storage, search.name)
     if not family:

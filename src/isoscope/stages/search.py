@@ -3,7 +3,7 @@
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.storage import Place, let_go, persist, place
-from isoscope.search.study import Opened, create, opened
+from isoscope.search.storage import Place, away, let_go, persist, place
+from isoscope.search.study import Opened, create, forget, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
@@ -79,6 +79,7 @@ def search(
             stack.enter_context(following(project))  # first: it sends the end of the study's record, too
             if not join:
                 stack.enter_context(_noted(project, search, one, known, git))
+            stack.enter_context(_forgotten_if_wrong(one))
             if nodes is None:
                 work(lambda: one_worker(wishes=Told(), say=_say), workers, asked=asked, look=watching.look)
             else:
@@ -188,6 +189,17 @@ def work_elsewhere(order: Order, wishes: Wishes, say: Callable[[str], None]) -> 
 def _steps(configuration: Configuration, search: Search, project: paths.Project) -> int:
     """Values that a trial reports at most."""
     return sum(run.steps for run in plan(configuration, search, project)({}))
+
+
+@contextmanager
+def _forgotten_if_wrong(one: Opened) -> Iterator[None]:
+    """As where no run logs the objective: what was meant is another search, under the same name."""
+    try:
+        yield
+    except InputError:
+        with suppress(*away()):
+            forget(one)
+        raise
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isoscope import paths
 from isoscope.analysis.differences import differences
+from isoscope.analysis.provenance import PROVENANCE
 from isoscope.config.explain import nearest
 from isoscope.config.load import Configuration
 from isoscope.config.search import Search
@@ -28,6 +29,7 @@ from isoscope.stages.search_runs import TrainingRun, identified, plan
 
 _LOOK = 0.1
 DEFAULT, CHOSEN = "default", "chosen"
+NO_INTERVAL = "(an interval takes three seeds)"
 
 
 class Confirmed(NamedTuple):
@@ -49,7 +51,7 @@ class Confirmed(NamedTuple):
         for row in self.rows:
             believed = self.believed.get(row["figure"])
             search = "" if believed is None else f" (in the search {believed:.4g})"
-            interval = "no interval" if row["low"] is None else f"[{row['low']:+.4g}, {row['high']:+.4g}]"
+            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if row["low"] is not None else NO_INTERVAL
             lines.append(
                 f"  {row['figure']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
                 f"difference {row['difference']:+.4g} {interval}"
@@ -62,18 +64,21 @@ def adopt(
 ) -> tuple[Path, int]:
     """Write `variants/<axis>/<name>.yaml` from a trial; returns the file and the trial's number.
 
-    Raises `InputError` for a name that is none or is taken by another overlay.
+    Raises `InputError` for a name that is none or is taken by another overlay, and for an axis that has none yet.
     """
     axis, slash, value = name.partition("/")
     if not slash:
         raise InputError(f"{name!r}: expected AXIS/NAME, such as fusion/found")
     file = configuration.folder / paths.overlay(axis, value)
-    known = _trial(search, configuration, project, where, trial)
-    text = f"# Trial {known.number} of the search {search.name!r}, as it was found; not confirmed by this file alone.\n"
+    if not file.parent.is_dir():
+        axes = sorted(folder.name for folder in file.parent.parent.iterdir() if folder.is_dir())
+        raise InputError(f"{name!r}: no axis {axis!r} in {paths.VARIANTS}{nearest(axis, axes)}")
+    study, known = _trial(search, configuration, project, where, trial)
+    runs = " ".join(one[:12] for one in known.user_attrs.get(PROVENANCE, {}).get("digests", ()))
+    text = f"# Trial {known.number} of the search {study!r} (runs {runs}), as found; not confirmed by this file.\n"
     text += overlay(configuration, search, known.params)
     if file.exists() and file.read_text("utf-8") != text:
         raise InputError(f"{file.relative_to(configuration.folder)}: holds something else; choose another name")
-    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, "utf-8")
     return file, known.number
 
@@ -92,7 +97,7 @@ def confirm(
 
     Written to `reports/search-confirmed.json`. Raises `RunError` where a run fails, `StoppedError` after a signal.
     """
-    known = _trial(search, configuration, project, where, trial)
+    _, known = _trial(search, configuration, project, where, trial)
     runs = plan(configuration, search, project)
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
@@ -156,8 +161,8 @@ def _train(runs: list[TrainingRun], workers: int, stop: StopSignal) -> None:
 
 def _trial(
     search: Search, configuration: Configuration, project: paths.Project, where: Place, number: int | None
-) -> FrozenTrial:
-    """The trial of that number, or the best, of the very search that is described now.
+) -> tuple[str, FrozenTrial]:
+    """Of the very search that is described now: its study's name, and the trial of that number, or the best.
 
     Raises `InputError` where there is none that is complete, and where the search was another one.
     """
@@ -172,4 +177,4 @@ def _trial(
         raise InputError(
             f"--trial {number}: no complete trial of search {study.study_name}{nearest(str(number), known)}"
         )
-    return known[str(number)]
+    return study.study_name, known[str(number)]
