@@ -144,5 +144,5 @@ def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor 
 
 
 def test_a_selection_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="selection: expected one of all, c-ratio, .*, got 'cratio'"):
+    with pytest.raises(ValueError, match=r"selection: expected one of all, c-ratio, .*, got 'cratio'"):
         PersistentEntropy("cratio")

@@ -150,9 +150,8 @@ def read(folder: Path) -> list[Cell]:
     try:
         return [Cell(**cell) for cell in json.loads((folder / FILE).read_text("utf-8"))]
     except FileNotFoundError:
-        raise InputError(
-            f"{folder / FILE}: no such file; isoscope repro makes it of studies whose charts dvc.yaml has"
-        ) from None
+        charted = "isoscope repro makes it, of studies that dvc.yaml has charts of"
+        raise InputError(f"{folder / FILE}: no such file; {charted}") from None
     except (ValueError, TypeError):
         raise InputError(f"{folder / FILE}: not what isoscope chart left; run: isoscope repro") from None
 
