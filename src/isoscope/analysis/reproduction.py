@@ -150,8 +150,8 @@ def read(folder: Path) -> list[Cell]:
     try:
         return [Cell(**cell) for cell in json.loads((folder / FILE).read_text("utf-8"))]
     except FileNotFoundError:
-        charted = "isoscope repro makes it, of studies that dvc.yaml has charts of"
-        raise InputError(f"{folder / FILE}: no such file; {charted}") from None
+        charted = "isoscope repro, which makes it of studies that dvc.yaml charts"
+        raise InputError(f"{folder / FILE}: no such file; run: {charted}") from None
     except (ValueError, TypeError):
         raise InputError(f"{folder / FILE}: not what isoscope chart left; run: isoscope repro") from None
 
