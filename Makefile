@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two more than cores, as many tests only wait (for searches that sleep, for servers); each holds torch (about 500 MB).
-PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --maxprocesses 4
+# One more than cores, as some tests only wait (for searches that sleep, for servers); each holds torch (about 500 MB).
+PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

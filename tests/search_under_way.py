@@ -49,10 +49,10 @@ def tree(pid: int) -> list[int]:
     return [pid, *(one for child in children(pid) for one in tree(child))]
 
 
-def kill(*pids: int) -> None:
+def kill(*pids: int, number: int = signal.SIGKILL) -> None:
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             continue
 

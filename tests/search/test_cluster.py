@@ -46,8 +46,18 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
     process = begin(tmp_path, *words, "--trials", "30", "--cluster", "auto", **nodes.settings)
     done = lambda: in_state(STATES.COMPLETE, tmp_path, postgres.url)  # noqa: E731
     wait(process, lambda: len({one.user_attrs["provenance"]["node"] for one in done()}) == 2)
-    time.sleep(0.2)  # whoever has just completed one has begun another
-    kill(*tree(nodes.raylets[SMALL]))
+    small = nodes.raylets[SMALL]
+
+    def stopped_in_a_trial() -> bool:
+        kill(*tree(small), number=signal.SIGSTOP)  # so that what is seen is so when it is killed
+        running = in_state(STATES.RUNNING, tmp_path, postgres.url)
+        if any(trial.user_attrs["provenance"]["node"] == str(small) for trial in running):
+            return True
+        kill(*tree(small), number=signal.SIGCONT)
+        return False
+
+    wait(process, stopped_in_a_trial)
+    kill(*tree(small))
     said = ended(process)
     assert said.count("a worker was lost with its process or its node: another takes its place") == 2
     assert said.count("taken over, its worker is gone") in (1, 2)
