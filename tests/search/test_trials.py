@@ -11,11 +11,12 @@ from isoscope.config.grid import combinations, point, wanted
 from isoscope.config.search import corners
 from isoscope.errors import InputError
 from isoscope.search import space
-from isoscope.search.ask_and_tell import tell
+from isoscope.search.ask_and_tell import ask, tell
+from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
 from isoscope.search.status import status
 from isoscope.search.storage import let_go, place
-from isoscope.search.study import create, differences, latest, opened
+from isoscope.search.study import Opened, create, differences, forget, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
 from search_work import FINITE, IDENTITY, SAMPLERS, a_search
@@ -191,6 +192,32 @@ def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_p
     assert create(search, IDENTITY, where, steps=1) == "sleep"
     assert create(search, other, where, steps=1) == "sleep-2"
     assert latest(search, where).study_name == "sleep-2"
+
+
+def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
+    search, where = a_search(), place(None, tmp_path)
+
+    def again() -> Opened:
+        return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
+
+    one, other = again(), again()
+    failed = ask(one.study, search, 0, [], {})
+    forget(one)
+    assert [trial.state for trial in latest(search, where).trials] == [STATES.RUNNING]
+    tell(one.study, failed, STATES.FAIL, None)
+    other.leases.take(BASELINE)  # somebody measures the default
+    forget(one)
+    assert len(latest(search, where).trials) == 1
+    other.leases.close()
+    forget(one)
+    with pytest.raises(InputError, match="no such study"):
+        latest(search, where)
+    whole = again()
+    tell(whole.study, ask(whole.study, search, 0, [], {}), STATES.COMPLETE, [1.0])
+    forget(whole)
+    assert len(latest(search, where).trials) == 1
+    for each in (one, other, whole):
+        let_go(each.study)
 
 
 def test_a_long_difference_is_cut() -> None:

@@ -69,7 +69,8 @@ def search(
 
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
-    done = seen_now().done
+    before = seen_now()
+    done = before.done
     let_go(one.study)  # workers are forked from here
     with ExitStack() as stack:
         nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
@@ -79,7 +80,8 @@ def search(
             stack.enter_context(following(project))  # first: it sends the end of the study's record, too
             if not join:
                 stack.enter_context(_noted(project, search, one, known, git))
-            stack.enter_context(_forgotten_if_wrong(one))
+            if not join and not before.trials:  # what an earlier command has tried, failed or not, stays
+                stack.enter_context(_forgotten_if_wrong(one))
             if nodes is None:
                 work(lambda: one_worker(wishes=Told(), say=_say), workers, asked=asked, look=watching.look)
             else:
