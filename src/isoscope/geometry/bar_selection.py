@@ -125,7 +125,7 @@ def _block(
         rest = whole[..., begin:end, None] - lengths[..., None, :end]
         total = weighed[..., begin:end, None] - products[..., None, :end]
         total /= rest
-        xp.exp(total, out=total)  # in place, as the rest: half of the time is memory
+        xp.exp(total, out=total)  # in place, as the rest: a few percent
         total *= tried
         total += rest
         grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & (tried[1:] < asked[:, None])
