@@ -16,7 +16,7 @@ from isoscope.paths import Project
 from isoscope.search.cluster import Cluster, check, connected
 from isoscope.search.jobs import Outcome, Wishes
 from isoscope.search.mirrored import note_trial
-from isoscope.search.pool import Interrupts, Told, work
+from isoscope.search.pool import Interrupts, work
 from isoscope.search.storage import place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
@@ -162,7 +162,7 @@ def main() -> None:
         mirror = following(Project(given.folder, given.folder)) if given.mirror else nullcontext()
         with mirror, Interrupts(say) as asked:
             try:
-                work(lambda: start(plain, Told(), say), given.workers, asked=asked, look=lambda: None)
+                work(lambda told: start(plain, told, say), given.workers, asked=asked, look=lambda: None)
             except InputError as error:
                 say(str(error))
                 sys.exit(2)

@@ -80,7 +80,7 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
 @pytest.mark.slow
 def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> None:
     needs_ray()
-    words = ["--trials", "6", "--workers", "2", "--seconds", "2", "--steps", "10", "--cpus", "0.5"]
+    words = ["--trials", "6", "--workers", "2", "--seconds", "3", "--steps", "10", "--cpus", "0.5"]
     for times, states in ((1, {STATES.COMPLETE: 2}), (2, {STATES.COMPLETE: 2, STATES.RUNNING: 2})):
         process = begin(tmp_path, *words, "--cluster", "local", **SETTINGS)
         wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)

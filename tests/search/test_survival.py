@@ -31,6 +31,11 @@ def shown(server: Server) -> dict[str, int]:
     return collections.Counter(run.info.status for run in runs)
 
 
+def under_way(folder: Path) -> int:
+    """Steps done of the run that is not at its end, of ten."""
+    return sum(int(file.read_text()) for file in (folder / "runs").glob("*.json")) % 10
+
+
 def strike(process: subprocess.Popen[str], kills: int, *, seed: int) -> None:
     """Kill so many workers or their runs, at random times, while the search goes on."""
     random.seed(seed)
@@ -71,8 +76,8 @@ def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) 
     words = ["--trials", "40", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
     process = begin(tmp_path, *words)
     for _ in range(2):
-        time.sleep(2)
-        assert process.poll() is None, process.communicate()
+        done = len(in_state(STATES.COMPLETE, tmp_path, postgres.url))
+        wait(process, lambda: len(in_state(STATES.COMPLETE, tmp_path, postgres.url)) > done + 4)  # noqa: B023
         postgres.stop()
         time.sleep(1)
         postgres.start()
@@ -104,7 +109,7 @@ def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer
 
 
 def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
-    words = ["--trials", "24", "--workers", "2", "--seconds", "0.2"]
+    words = ["--trials", "24", "--workers", "2", "--seconds", "0.4"]
     both = [begin(tmp_path, *words) for _ in range(2)]
     for process in both:
         ended(process)
@@ -115,7 +120,7 @@ def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
 def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path) -> None:
     words = ["--trials", "6", "--workers", "2", "--seconds", "2", "--steps", "10"]
     process = begin(tmp_path, *words)
-    time.sleep(1.5)
+    wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
     process.send_signal(signal.SIGINT)
     ended(process)
     assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == {STATES.COMPLETE: 2}
@@ -136,10 +141,20 @@ def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path:
     """As by a scheduler that wants the room: with no retries allowed, no trial fails."""
     process = begin(tmp_path, "--trials", "3", "--seconds", "2", "--steps", "10")
     for _ in range(3):
-        time.sleep(1.3)
-        os.kill(tree(process.pid)[-1], signal.SIGTERM)
-    assert "stopped from outside" in ended(process)
+        wait(process, lambda: 0 < under_way(tmp_path) < 8 and len(tree(process.pid)) == 3)
+        run = tree(process.pid)[2]
+        os.kill(run, signal.SIGTERM)
+        wait(process, lambda: run not in tree(process.pid))  # noqa: B023
+    assert ended(process).count("stopped from outside; it goes on") == 3
     check(tmp_path, 3)
+
+
+def test_a_worker_that_is_stopped_from_outside_is_replaced(tmp_path: Path) -> None:
+    process = begin(tmp_path, "--trials", "2", "--workers", "1", "--seconds", "2", "--steps", "10")
+    wait(process, lambda: 0 < under_way(tmp_path) < 8)
+    os.kill(children(process.pid)[0], signal.SIGTERM)
+    assert "a worker was stopped from outside (told to stop): another takes its place" in ended(process)
+    check(tmp_path, 2)
 
 
 def test_nobody_is_forked_with_a_connection(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from isoscope.errors import InputError, RunError
+from isoscope.guard import StoppedError
 from isoscope.search import children
 from isoscope.search.children import Child
 
@@ -68,12 +69,20 @@ class Interrupts:
         )
 
 
-def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
+def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
     """Keep `count` processes at `start` until all have ended by themselves; `look` is called in between.
 
-    One that is killed is replaced, unless many die young. Raises what a worker raises, after the others have stopped.
+    One that somebody else kills or stops is replaced, unless many end young. Raises what a worker raises, after the
+    others have stopped.
     """
-    workers = [Child(start) for _ in range(count)]
+
+    def worker_of_its_own() -> None:
+        told = Told()
+        start(told)
+        if told.stop():
+            raise StoppedError(STOP, "told to stop")
+
+    workers = [Child(worker_of_its_own) for _ in range(count)]
     begun, stillborn = dict.fromkeys(workers, time.monotonic()), 0
     wrong: Exception | None = None
     told: set[int] = set()
@@ -85,16 +94,17 @@ def work(start: Callable[[], None], count: int, *, asked: Interrupts, look: Call
                 if ending is None:
                     continue
                 workers.remove(worker)
-                if ending.kind == children.KILLED and (asked.finish or wrong is not None):
+                broken_off = ending.kind in (children.KILLED, children.STOPPED)
+                if broken_off and (asked.finish or wrong is not None):
                     continue  # by us, or with a trial that whoever goes on takes over
-                if ending.kind == children.KILLED:
+                if broken_off:
                     stillborn = stillborn + 1 if time.monotonic() - begun.pop(worker) < BRIEF else 0
-                if ending.kind == children.KILLED and stillborn < TRIES:
-                    asked.say(f"a worker was killed ({ending.text}): another takes its place")
-                    replacement = Child(start)
+                if broken_off and stillborn < TRIES:
+                    asked.say(f"a worker was {ending.kind} from outside ({ending.text}): another takes its place")
+                    replacement = Child(worker_of_its_own)
                     begun[replacement] = time.monotonic()
                     workers.append(replacement)
-                elif ending.kind in (children.WRONG, children.FAILED, children.CRASHED, children.KILLED):
+                elif ending.kind != children.DONE:
                     kind = InputError if ending.kind == children.WRONG else RunError
                     wrong = wrong or kind(ending.text.rstrip())
             number = STOP if asked.stop or wrong else FINISH if asked.finish else None

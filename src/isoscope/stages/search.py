@@ -21,7 +21,7 @@ from isoscope.search.identity import digest
 from isoscope.search.jobs import Outcome, Wishes
 from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
-from isoscope.search.pool import Interrupts, Told, work
+from isoscope.search.pool import Interrupts, work
 from isoscope.search.status import Status, in_words, status
 from isoscope.search.storage import Place, away, let_go, persist, place
 from isoscope.search.study import Opened, create, forget, opened
@@ -83,7 +83,7 @@ def search(
             if not join and not before.trials:  # what an earlier command has tried, failed or not, stays
                 stack.enter_context(_forgotten_if_wrong(one))
             if nodes is None:
-                work(lambda: one_worker(wishes=Told(), say=_say), workers, asked=asked, look=watching.look)
+                work(lambda told: one_worker(wishes=told, say=_say), workers, asked=asked, look=watching.look)
             else:
                 order = Order.of(configuration, project, where)
                 nodes.work(work_elsewhere, order, workers, asked=asked, look=watching.look)
