@@ -3,20 +3,19 @@
 Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64: one formula serves both.
 """
 
+import math
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
+
+from isoscope.geometry import loops
 
 Array = Any
 """A numpy array or a tensor: what is done here they do alike."""
 Selection = Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
-_EQUAL = 1e-12
-"""Totals that differ by less of themselves differ by rounding."""
-_SERIES = 1e-4
-_BLOCK = 64
-"""Rows of a table that are made at a time: they stay in a core's cache."""
 
 
 def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None) -> Array:
@@ -58,79 +57,49 @@ def c_ratio(bars: Array) -> Array:
     `(B₁, …, B_i, ℓ_N, ℓ₁)`. Kept are 1 + i. Equal bars have no Q; fewer than four are all kept, since the rule needs
     four. Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as its public implementations have it.
     """
-    xp = library(bars)
+    if not isinstance(bars, torch.Tensor):
+        rows = bars.reshape(math.prod(bars.shape[:-1]), bars.shape[-1])
+        return loops.c_ratio(np.ascontiguousarray(rows)).reshape(bars.shape[:-1])
     all_of_them = (bars > 0).sum(-1)
     if bars.shape[-1] < 4:
         return all_of_them
     enough = all_of_them >= 4
-    bars = xp.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
+    bars = torch.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
     longer = bars > 0
-    last = _least(xp.where(longer, bars, xp.inf))
+    last = torch.where(longer, bars, torch.inf).amin(-1, keepdim=True)
     inner = longer.sum(-1) - 2  # of B, those that stand in the same place at every level
-    # Near-equal bars are asked about again and again: all answers at once, then down their chain.
+    # All levels at once, then down their chain by doubling: no step waits for the one before.
     stops = _stops(bars, last)
     again = (_most(bars, last) < stops) & (last < bars[..., :1])
-    after = xp.where(again, stops, _places(bars))
-    return xp.where(enough, 1 + _at(stops, _ends(after, inner)[..., None])[..., 0], all_of_them)
+    after = torch.where(again, stops, _places(bars))
+    for _ in range(after.shape[-1].bit_length()):
+        after = after.gather(-1, after)
+    return torch.where(enough, 1 + stops.gather(-1, after.gather(-1, inner[..., None]))[..., 0], all_of_them)
 
 
-def _ends(after: Array, begin: Array) -> Array:
-    """Where one stays who goes from `begin` `[…]` to `after[begin]`, and on."""
-    if isinstance(after, torch.Tensor):  # by doubling: no step waits for the one before
-        for _ in range(after.shape[-1].bit_length()):
-            after = after.gather(-1, after)
-        return after.gather(-1, begin[..., None])[..., 0]
-    found = []
-    for row, at in zip(after.reshape(-1, after.shape[-1]).tolist(), begin.ravel().tolist(), strict=True):
-        while row[at] != at:
-            at = row[at]
-        found.append(at)
-    return np.array(found, dtype=begin.dtype).reshape(begin.shape)
-
-
-def _most(bars: Array, last: Array) -> Array:
+def _most(bars: Tensor, last: Tensor) -> Tensor:
     """Q of each number of inner bars 0, 1, …, from bars and the shortest of them."""
-    xp = library(bars)
     alpha = last / bars[..., :1]
     x = alpha - 1
-    apart = xp.abs(x) > _SERIES
-    safe = xp.where(apart, x, 1.0)
-    slope = xp.where(apart, (safe - xp.log1p(safe)) / safe**2, 0.5 - x / 3 + x**2 / 4)
-    return xp.ceil(alpha * slope * (_places(bars) + 2))
+    apart = x.abs() > loops.SERIES
+    safe = torch.where(apart, x, 1.0)
+    slope = torch.where(apart, (safe - torch.log1p(safe)) / safe**2, 0.5 - x / 3 + x**2 / 4)
+    return torch.ceil(alpha * slope * (_places(bars) + 2))
 
 
-def _stops(bars: Array, last: Array) -> Array:
+def _stops(bars: Tensor, last: Tensor) -> Tensor:
     """Of each number of inner bars 0, 1, … the first i at which neutralising i of them adds length, or one less."""
-    xp = library(bars)
     first = bars[..., :1]
     products = _x_log_x(bars)
     lengths = bars.cumsum(-1) - first
     products, ends = products.cumsum(-1) - products[..., :1], products[..., :1] + _x_log_x(last)
-    size = bars.shape[-1]
-    step = size if xp is torch else _BLOCK
-    found = [
-        _block(xp, lengths, lengths + first + last, products, products + ends, begin, min(begin + step, size))
-        for begin in range(0, size, step)
-    ]
-    return xp.concatenate(found, -1)
-
-
-def _block(
-    xp: ModuleType, lengths: Array, whole: Array, products: Array, weighed: Array, begin: int, end: int
-) -> Array:
-    """Those of `begin` to `end` − 1 inner bars, from sums over bars and over ℓ ln ℓ, without and with both ends."""
-    place = _places(lengths)
-    asked, tried = place[begin:end], place[:end]
-    with np.errstate(all="ignore"):  # beyond a level's own bars anything may come out, and is not looked at
-        rest = whole[..., begin:end, None] - lengths[..., None, :end]
-        total = weighed[..., begin:end, None] - products[..., None, :end]
-        total /= rest
-        xp.exp(total, out=total)  # in place, as the rest: a few percent
-        total *= tried
-        total += rest
-        grows = (total[..., :-1] < total[..., 1:] * (1 - _EQUAL)) & (tried[1:] < asked[:, None])
-    first = (grows if xp is np else xp.where(grows, 1, 0)).argmax(-1) + 1
-    return xp.where(grows.any(-1), first, (asked - 1).clip(0))
+    asked, tried = _places(bars)[:, None], _places(bars)
+    # Beyond a level's own bars anything may come out, and is not looked at.
+    rest = (lengths + first + last)[..., None] - lengths[..., None, :]
+    weighed = (products + ends)[..., None] - products[..., None, :]
+    total = rest + tried * torch.exp(weighed / rest)
+    grows = (total[..., :-1] < total[..., 1:] * (1 - loops.EQUAL)) & (tried[1:] < asked)
+    return torch.where(grows.any(-1), grows.int().argmax(-1) + 1, (asked[:, 0] - 1).clip(0))
 
 
 def relative_entropy(bars: Array) -> Array:
@@ -151,7 +120,7 @@ def relative_entropy(bars: Array) -> Array:
     size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # of counts torch makes float32
     missing = xp.log(size) - entropy[..., :1]
     gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
-    features = gains & inside[..., 1:] & (missing > _EQUAL)
+    features = gains & inside[..., 1:] & (missing > loops.EQUAL)
     return xp.where(features, 1, 0).cumprod(-1).sum(-1)
 
 
@@ -169,13 +138,6 @@ def _places(bars: Array) -> Array:
 def _x_log_x(values: Array) -> Array:
     xp = library(values)
     return values * xp.log(xp.where(values > 0, values, 1.0))
-
-
-def _least(values: Array) -> Array:
-    """The least of the last axis, which stays as one of size 1."""
-    if isinstance(values, torch.Tensor):
-        return values.amin(-1, keepdim=True)
-    return values.min(-1, keepdims=True)
 
 
 def _at(values: Array, places: Array) -> Array:

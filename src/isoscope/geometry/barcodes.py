@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from isoscope.geometry import loops
 from isoscope.geometry.bar_selection import Array, Selection, kept, library
 from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees
 
@@ -59,16 +60,19 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     """From a slope by lengths to one by points: a length's own is `± (x_u − x_v) / ‖x_u − x_v‖`, 0 where it is no
     number.
     """
+    if points.device.type == "cpu":
+        along = torch.where(lengths > 0, slope / lengths, 0.0).to(points.dtype)
+        found = torch.zeros_like(points, memory_format=torch.contiguous_format)
+        for of_cloud in zip(points, edges, along, found, strict=True):
+            loops.spread(*(one.contiguous().numpy() for one in of_cloud))
+        return found
     clouds, n, d = points.shape
     first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
     rows = points.reshape(clouds * n, d)
     each = rows.index_select(0, first).sub_(rows.index_select(0, second))
     moves = lengths > 0
-    if points.device.type == "cpu" and bool(moves.all()):  # to ask would make another device wait
-        each *= (slope / lengths).to(points.dtype).flatten()[:, None]
-    else:
-        along = (slope / torch.where(moves, lengths, 1.0)).to(points.dtype)
-        each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * each, 0.0)
+    along = (slope / torch.where(moves, lengths, 1.0)).to(points.dtype)
+    each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * each, 0.0)
     found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
     return found.reshape(points.shape)
 

@@ -1,26 +1,13 @@
 """Minimum spanning trees of clouds of points: compiled on the CPU, in batches without a word to the host elsewhere."""
 
-from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from scipy.cluster.hierarchy import cophenet, single
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
-from torch.nn import functional as F
 
-Places = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-_MANY = 192
-"""Points from which it pays to look for likely edges by products first."""
-_OFF = 4
-"""By how many `(d + 5) ε max ‖x‖²` a squared distance from products may be off."""
-_FEW, _BLOCK = 8, 64
-"""Likely edges per point above which nothing is gained, and rows whose products are taken at a time."""
+from isoscope.geometry import loops
+from isoscope.geometry.loops import Floats, Places
 
 
 class Trees(NamedTuple):
@@ -39,9 +26,8 @@ class Trees(NamedTuple):
 def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
     """The trees of `points` `[B, n, d]` over those that `mask` `[B, n]` names (None: all); Euclidean.
 
-    Distances are sums of squared differences, so they keep their digits in a narrow cone; a difference of products
-    only says which pairs of a large cloud need not be measured. Those of half precision are taken in float32. Memory
-    O(B n²) off the CPU, O(n²) on it, beside the points.
+    Distances are sums of squared differences, so they keep their digits in a narrow cone; those of half precision are
+    taken in float32. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
     """
     points = points.detach()
     points = points.float() if points.dtype.itemsize < 4 else points
@@ -58,7 +44,7 @@ def compiled(points: Tensor, mask: Tensor | None) -> Trees:
     lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
     for at, cloud in enumerate(points):
         of = None if mask is None or bool(mask[at].all()) else mask[at].nonzero()[:, 0]
-        found, long = _tree(cloud if of is None else cloud[of])
+        found, long = _tree(cloud.contiguous() if of is None else cloud[of])
         edges[at, : len(found)] = found if of is None else of.numpy()[found]
         lengths[at, : len(found)] = long
         real[at, : len(found)] = True
@@ -70,77 +56,12 @@ def _tree(cloud: Tensor) -> tuple[Places, Floats | float]:
     n = len(cloud)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
-    likely = _likely(cloud) if n >= _MANY else None
-    if likely is not None:
-        first, second = torch.from_numpy(_pairs(n)[:, likely])
-        apart = cloud.index_select(0, first).sub_(cloud.index_select(0, second)).norm(dim=1)
-        return _spanning(n, likely, apart.numpy().astype(np.float64))
-    distances = F.pdist(cloud).numpy().astype(np.float64)
+    distances = loops.distances(cloud.numpy())
     if not np.isfinite(distances.max()):  # the largest is NaN if any is
-        return _pairs(n)[:, : n - 1].T, np.nan
-    heights = single(distances)[:, 2]
-    short = np.flatnonzero(distances <= heights[-1])
-    # The edges of a tree are as long as the joins of single linkage; other pairs may be so too.
-    joining = short[heights[np.searchsorted(heights, distances[short])] == distances[short]]
-    return _spanning(n, joining, distances[joining])
-
-
-def _spanning(n: int, pairs: Places, lengths: Floats) -> tuple[Places, Floats]:
-    """The tree among such pairs as hold one, by rising length."""
-    order = np.argsort(lengths, kind="stable")
-    if len(pairs) >= n:
-        ranks = np.arange(1.0, len(pairs) + 1)  # not lengths: one of 0 would be no edge
-        forest = csr_array((ranks, tuple(_pairs(n)[:, pairs[order]])), shape=(n, n))
-        order = order[np.sort(minimum_spanning_tree(forest).data).astype(np.int64) - 1]
-    return _pairs(n)[:, pairs[order]].T, lengths[order]
-
-
-def _likely(cloud: Tensor) -> Places | None:
-    """The pairs, few, among which every minimum spanning tree of a cloud is; None where products cannot tell.
-
-    Squared distances from products of the centred points are off by no more than `e = 4 (d + 5) ε max ‖x‖²`. An edge
-    of a tree is no longer than the longest edge of any other way between its ends, so by such distances it is longer
-    than their join in single linkage by 2 e at most. What is left is measured by differences.
-    """
-    n, d = cloud.shape
-    limits = torch.finfo(cloud.dtype)
-    points = cloud - cloud.mean(0)
-    norms = points.square().sum(1)
-    far = float(norms.max())
-    if not limits.tiny / limits.eps**2 < far < limits.max / 8:  # NaN, too: what underflows or overflows has no bound
-        return None
-    with torch.autocast("cpu", enabled=False):  # which would take products in half precision
-        rows = [
-            torch.addmm(norms[begin:], points[begin:end], points[begin:].T, alpha=-2).add_(norms[begin:end, None])
-            for begin, end in _rows(n)
-        ]
-    above = torch.cat([row.flatten() for row in rows]).numpy().take(_above(n))
-    squares = np.maximum(above, 0, dtype=np.float64)
-    likely = np.flatnonzero(squares <= cophenet(single(squares)) + 2 * _OFF * (d + 5) * limits.eps * far)
-    return likely if len(likely) <= _FEW * n else None
-
-
-def _rows(n: int) -> Iterator[tuple[int, int]]:
-    """Blocks of rows: products are taken from each block's first column on, not of all pairs twice."""
-    return ((begin, min(begin + _BLOCK, n)) for begin in range(0, n, _BLOCK))
-
-
-@lru_cache(maxsize=8)
-def _above(n: int) -> Places:
-    """Where each pair of `pdist`'s order stands among those blocks, one after the other."""
-    places = np.zeros((n, n), dtype=np.int64)
-    count = 0
-    for begin, end in _rows(n):
-        block = places[begin:end, begin:]
-        block[:] = count + np.arange(block.size).reshape(block.shape)
-        count += block.size
-    return places[tuple(_pairs(n))]
-
-
-@lru_cache(maxsize=64)
-def _pairs(n: int) -> npt.NDArray[np.int64]:
-    """The points of each pair in the order of `pdist`, `[2, n (n − 1) / 2]`."""
-    return np.stack(np.triu_indices(n, 1))
+        return np.stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)], 1), np.nan
+    edges, lengths = loops.joined(distances, n)
+    order = lengths.argsort(kind="stable")
+    return edges[order], lengths[order]
 
 
 def batched(distances: Tensor, mask: Tensor) -> Trees:

@@ -1,0 +1,133 @@
+"""Loops over points and over bars, compiled: written with whole arrays, each round of them would cost an operation.
+
+Compiled at the first call (some seconds), and kept for the next process where the folder, or the user's own cache, can
+be written. Arrays are C-contiguous; nothing is checked here.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.floating[Any]]
+F = TypeVar("F", bound=Callable[..., Any])
+EQUAL = 1e-12
+"""Totals that differ by less of themselves differ by rounding."""
+SERIES = 1e-4
+"""Next to 1, `(α − 1 − ln α) / (α − 1)²` is taken from its series."""
+_BLOCK = 32
+"""Points whose distances to another are taken together: they stay in a core's cache."""
+
+
+def compiled(**options: Any) -> Callable[[F], F]:
+    """A decorator: by numba; where nothing can be kept for the next process, compiled in each."""
+
+    def compile_it(function: F) -> F:
+        try:
+            return numba.njit(function, cache=True, **options)
+        except RuntimeError:  # no folder can be written
+            return numba.njit(function, **options)
+
+    return compile_it
+
+
+@compiled(fastmath={"reassoc", "contract"})  # a sum in any order: several at a time
+def distances(points: Values) -> Floats:
+    """Euclidean distances of all pairs of `points` `[n, d]` in the order of `pdist`, by differences, summed in the
+    points' own precision.
+    """
+    n, d = points.shape
+    found = np.empty(n * (n - 1) // 2)
+    for begin in range(0, n, _BLOCK):
+        for second in range(begin + 1, n):
+            other = points[second]
+            for first in range(begin, min(begin + _BLOCK, second)):
+                one = points[first]
+                total = points.dtype.type(0)
+                for axis in range(d):
+                    difference = one[axis] - other[axis]
+                    total += difference * difference
+                found[first * (2 * n - first - 1) // 2 + second - first - 1] = math.sqrt(total)
+    return found
+
+
+@compiled()
+def joined(distances: Floats, n: int) -> tuple[Places, Floats]:
+    """Prim's algorithm from point 0: edges `[n − 1, 2]`, each from a point of the tree to the one that joins it then,
+    and their lengths. `distances` in the order of `pdist`; O(n²).
+    """
+    edges, lengths = np.empty((n - 1, 2), np.int64), np.empty(n - 1)
+    nearest, by = np.full(n, np.inf), np.zeros(n, np.int64)
+    left = np.arange(1, n)
+    at = 0
+    for joining in range(n - 1):
+        best = 0
+        for place in range(n - 1 - joining):
+            point = left[place]
+            low, high = min(at, point), max(at, point)
+            distance = distances[low * (2 * n - low - 1) // 2 + high - low - 1]
+            if distance < nearest[point]:
+                nearest[point], by[point] = distance, at
+            if nearest[point] < nearest[left[best]]:
+                best = place
+        at = left[best]
+        left[best] = left[n - 2 - joining]
+        edges[joining, 0], edges[joining, 1], lengths[joining] = by[at], at, nearest[at]
+    return edges, lengths
+
+
+@compiled()
+def spread(points: Values, edges: Places, slopes: Values, found: Values) -> None:
+    """Add `± slope · (x_u − x_v)` of each edge (u, v) that has a slope to `found` `[n, d]`, at u and, with −, at v."""
+    for edge in range(len(edges)):
+        if slopes[edge] == 0:  # its points may be no numbers
+            continue
+        one, other = points[edges[edge, 0]], points[edges[edge, 1]]
+        to_one, to_other = found[edges[edge, 0]], found[edges[edge, 1]]
+        for axis in range(points.shape[1]):
+            along = slopes[edge] * (one[axis] - other[axis])
+            to_one[axis] += along
+            to_other[axis] -= along
+
+
+@compiled()
+def c_ratio(bars: Floats) -> Places:
+    """`bar_selection.c_ratio` of barcodes `[b, m]`, each falling: level after level, each until its total grows."""
+    found = np.empty(len(bars), np.int64)
+    lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # sums over bars, and over ℓ ln ℓ
+    for barcode in range(len(bars)):
+        row = bars[barcode]
+        count = 0
+        while count < len(row) and row[count] > 0:
+            count += 1
+        if count < 4:
+            found[barcode] = count
+            continue
+        for bar in range(1, count):
+            lengths[bar] = lengths[bar - 1] + row[bar]
+            products[bar] = products[bar - 1] + row[bar] * math.log(row[bar])
+        first, last = row[0], row[count - 1]
+        both, weighed = first + last, first * math.log(first) + last * math.log(last)
+        alpha = last / first
+        x = alpha - 1
+        slope = (x - math.log1p(x)) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
+        inner = count - 2
+        while True:
+            stop, before = max(inner - 1, 0), lengths[inner] + both
+            for tried in range(1, inner):
+                rest = lengths[inner] - lengths[tried] + both
+                total = rest + tried * math.exp((products[inner] - products[tried] + weighed) / rest)
+                if before < total * (1 - EQUAL):
+                    stop = tried
+                    break
+                before = total
+            if inner == 0 or last == first or math.ceil(alpha * slope * (inner + 2)) >= stop:
+                break
+            inner = stop
+        found[barcode] = 1 + stop
+    return found
