@@ -88,6 +88,27 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
     assert shown(server, "fusion") == shown(replayed, "fusion")
 
 
+def test_two_processes_that_follow_one_record_are_refused_nothing(
+    project: Path, server: Server, tmp_path: Path, empty_database: Path
+) -> None:
+    whole = write_record(project).read_bytes().splitlines(keepends=True)
+    growing = tmp_path / f"{DIGEST}.jsonl"
+    both = [(Tail(growing), Mirror(one)) for one in (server, connect(None, project))]
+    with growing.open("ab", buffering=0) as file:
+        for line in whole:
+            file.write(line)
+            for tail, live in both:
+                tail.poll()
+                live.send(tail.record)
+            both.reverse()
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copyfile(empty_database, other / "mlflow.db")
+    replayed = connect(None, other)
+    mirror_record(replayed, read(growing))
+    assert shown(server, "fusion") == shown(replayed, "fusion")
+
+
 class Dying:
     """A client whose process is killed as it begins its k-th request."""
 

@@ -57,16 +57,25 @@ class Mirror:
         if run is None:
             raise RefusedError("the record does not say what run it is of: its first line is missing")
         sent = Sent(run.digest)
+        compared_before = self._present is not None
         try:
-            patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
-            with trouble(), self.server.lock(run.digest[:16], patience):
-                for what in self._requests(record, run, sent):
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"no time left after {what}")
+            self._send(record, run, sent, deadline)
+        except (UnreachableError, RefusedError):
+            self._forget()
+            if not compared_before:
+                raise
+            return self.send(record, deadline)  # another process may have sent the same since
         except BaseException:
             self._forget()
             raise
         return sent
+
+    def _send(self, record: RunRecord, run: Run, sent: Sent, deadline: float) -> None:
+        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
+        with trouble(), self.server.lock(run.digest[:16], patience):
+            for what in self._requests(record, run, sent):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no time left after {what}")
 
     def _requests(self, record: RunRecord, run: Run, sent: Sent) -> Iterator[str]:
         present = self._present = self._present or self._open(record, run, sent)
