@@ -132,6 +132,7 @@ def measure(threads: int, repeats: int, public_file: Path | None) -> None:
     import torch
     from timing import interleave, table
 
+    from isoscope.geometry.loops import distances
     from isoscope.penalties import PersistentEntropy
 
     torch.set_num_threads(threads)
@@ -162,7 +163,8 @@ def measure(threads: int, repeats: int, public_file: Path | None) -> None:
             way(points, labels).backward()
 
         calls = {name: (lambda way=way: run(way)) for name, way in ways.items()}
-        calls["distances alone"] = lambda points=points: torch.nn.functional.pdist(points.detach())
+        calls["our distances alone"] = lambda points=points: distances(points.detach().numpy())
+        calls["torch's pdist alone"] = lambda points=points: torch.nn.functional.pdist(points.detach())
         rounds = repeats if n == 64 else max(2, repeats // 8)
         behind, in_a_loop = interleave(calls, rounds), interleave(calls, rounds, in_a_row=5)
         for name in calls:
