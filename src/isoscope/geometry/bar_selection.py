@@ -30,8 +30,8 @@ def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None)
     positive = lengths > 0
     if rule == "all":
         return positive | unknown
-    order = (-xp.where(positive, lengths, 0.0)).argsort(-1)
-    falling = _at(xp.where(positive, lengths, 0.0), order)
+    negative = -xp.where(positive, lengths, 0.0)
+    falling = -_rising(negative)
     count = positive.sum(-1)
     if rule == "relative-entropy":
         number = relative_entropy(falling)
@@ -40,7 +40,7 @@ def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None)
     else:
         number = xp.zeros_like(count) + k
     number = xp.where(number < count, number, count)[..., None]
-    place = order.argsort(-1)
+    place = negative.argsort(-1).argsort(-1)
     if rule == "shortest-k":
         place = count[..., None] - 1 - place
     elif rule == "random-k":
@@ -140,10 +140,9 @@ def _x_log_x(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-def _at(values: Array, places: Array) -> Array:
-    if isinstance(values, torch.Tensor):
-        return values.gather(-1, places)
-    return np.take_along_axis(values, places, -1)
+def _rising(values: Array) -> Array:
+    """The values in order along the last axis."""
+    return values.sort(-1).values if isinstance(values, torch.Tensor) else np.sort(values, -1)
 
 
 def _from(values: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -61,11 +62,7 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     number.
     """
     if points.device.type == "cpu":
-        along = torch.where(lengths > 0, slope / lengths, 0.0).to(points.dtype)
-        found = torch.zeros_like(points, memory_format=torch.contiguous_format)
-        for of_cloud in zip(points, edges, along, found, strict=True):
-            loops.spread(*(one.contiguous().numpy() for one in of_cloud))
-        return found
+        return torch.from_numpy(_by_points_compiled(*(one.numpy() for one in (points, edges, lengths, slope))))
     clouds, n, d = points.shape
     first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
     rows = points.reshape(clouds * n, d)
@@ -75,6 +72,15 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * each, 0.0)
     found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
     return found.reshape(points.shape)
+
+
+def _by_points_compiled(points: Array, edges: Array, lengths: Array, slope: Array) -> Array:
+    """The same of arrays."""
+    along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0).astype(points.dtype)
+    found = np.zeros(points.shape, points.dtype)
+    for at, cloud in enumerate(points):
+        loops.spread(np.ascontiguousarray(cloud), edges[at], along[at], found[at])
+    return found
 
 
 def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from isoscope.geometry import loops
-from isoscope.geometry.loops import Floats, Places
+from isoscope.geometry.loops import Floats, Places, Values
 
 
 class Trees(NamedTuple):
@@ -42,21 +42,23 @@ def compiled(points: Tensor, mask: Tensor | None) -> Trees:
     clouds, n, _ = points.shape
     edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
     lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
-    for at, cloud in enumerate(points):
-        of = None if mask is None or bool(mask[at].all()) else mask[at].nonzero()[:, 0]
-        found, long = _tree(cloud.contiguous() if of is None else cloud[of])
-        edges[at, : len(found)] = found if of is None else of.numpy()[found]
+    # Arrays from here on: half of what a small cloud costs would be operations on small tensors.
+    there = None if mask is None else mask.numpy()
+    for at, cloud in enumerate(points.numpy()):
+        of = None if there is None or there[at].all() else there[at].nonzero()[0]
+        found, long = _tree(np.ascontiguousarray(cloud) if of is None else cloud[of])
+        edges[at, : len(found)] = found if of is None else of[found]
         lengths[at, : len(found)] = long
         real[at, : len(found)] = True
     return Trees(torch.from_numpy(edges), torch.from_numpy(lengths), torch.from_numpy(real))
 
 
-def _tree(cloud: Tensor) -> tuple[Places, Floats | float]:
+def _tree(cloud: Values) -> tuple[Places, Floats | float]:
     """Edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
     n = len(cloud)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
-    distances = loops.distances(cloud.numpy())
+    distances = loops.distances(cloud)
     if not np.isfinite(distances.max()):  # the largest is NaN if any is
         return np.stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)], 1), np.nan
     edges, lengths = loops.joined(distances, n)
