@@ -135,7 +135,7 @@ class Following:
 
             self.unsent = follow(
                 root / ".isoscope" / "records", root, uri, until=self.stop.is_set, interval=0.1, **options
-            )
+            ).unsent
 
         self.thread = threading.Thread(target=work)
         self.thread.start()

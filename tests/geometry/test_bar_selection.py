@@ -81,6 +81,17 @@ def test_both_rules_as_they_are_written_on_barcodes_of_every_shape() -> None:
             assert found == wanted
 
 
+@pytest.mark.parametrize("least", [1e-300, 1e-100, 1e-17, 1e-16, 1e-12, 1e-6])
+def test_a_bar_next_to_nothing_does_not_upset_the_rule(least: float) -> None:
+    """As of two points that all but coincide."""
+    random = np.random.default_rng(0)
+    cases = [[10.0] * 5 + [1.0] * 5, *(sorted(random.exponential(size=20), reverse=True) for _ in range(50))]
+    for bars in cases:
+        wanted = plain_c_ratio([*bars, least])
+        for array in both([*bars, least]):
+            assert np.unique(np.asarray(c_ratio(array))) == wanted
+
+
 @pytest.mark.parametrize("size", range(4))
 def test_fewer_than_four_bars_are_all_kept(size: int) -> None:
     for array in both([3.0, 2.0, 1.0][:size]):

@@ -156,6 +156,19 @@ def test_controls_keep_as_many_as_the_rule_does_or_as_told() -> None:
     assert draws[:, 0].double().mean(0).sub(5 / 13).abs().max() < 0.1, "each as likely as another"
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e-10, 1e10])
+def test_a_gradient_is_a_number_at_any_scale(scale: float) -> None:
+    """Slopes of a small cloud's bars are more than single precision holds, their products with its points are not."""
+    cloud = np.random.default_rng(0).standard_normal((1, 9, 4))
+    found = []
+    for factor, dtype in ((scale, torch.float32), (1.0, torch.float64)):
+        points = torch.from_numpy(factor * cloud).to(dtype).requires_grad_()
+        entropy_of(points, "all").sum().backward()
+        assert points.grad is not None
+        found.append(factor * points.grad.double().numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
+
+
 def test_half_precision_is_read_in_single() -> None:
     points = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 8, 4))).to(torch.bfloat16)
     torch.testing.assert_close(h0_barcodes(points).lengths, h0_barcodes(points.float()).lengths)

@@ -2,10 +2,8 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
-from numba.core.caching import FunctionCache
 from scipy.cluster.hierarchy import single
 from scipy.spatial.distance import pdist, squareform
 
@@ -49,12 +47,3 @@ def test_slopes_are_spread_over_both_ends_and_an_edge_without_one_is_not_looked_
     found = np.ones((3, 2))
     loops.spread(points, np.array([[0, 1], [1, 2]]), np.array([0.5, 0.0]), found)
     np.testing.assert_array_equal(found, [[1 - 1.5, 1 - 2.0], [1 + 1.5, 1 + 2.0], [1.0, 1.0]])
-
-
-def test_what_cannot_be_kept_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where neither the package's folder nor the user's can be written."""
-    monkeypatch.setattr(FunctionCache._impl_class, "_locator_classes", [])
-    add = lambda one, other: one + other  # noqa: E731
-    with pytest.raises(RuntimeError, match="no locator"):
-        numba.njit(add, cache=True)
-    assert loops.compiled()(add)(1, 2) == 3

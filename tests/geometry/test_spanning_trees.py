@@ -106,9 +106,20 @@ def test_a_large_cloud_with_a_value_that_is_no_number_has_no_lengths() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast_changes_no_tree(dtype: torch.dtype) -> None:
-    points = torch.randn(1, 256, 8, generator=torch.Generator().manual_seed(0)) + 40 * (torch.arange(256) % 2)[:, None]
-    wanted = minimum_spanning_trees(points, None)
-    with torch.autocast("cpu", dtype):
-        found = minimum_spanning_trees(points, None)
-    assert torch.equal(found.lengths, wanted.lengths)
+def test_half_precision_is_read_in_single(dtype: torch.dtype) -> None:
+    points = torch.randn(1, 40, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    trees = minimum_spanning_trees(points, None)
+    np.testing.assert_allclose(trees.lengths[0], single(pdist(points[0].double()))[:, 2], rtol=1e-6)
+
+
+def test_views_are_read_as_what_they_show() -> None:
+    numbers = torch.randn(2, 9, 4, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    for view in (
+        numbers.conj().imag,
+        numbers.real.transpose(1, 2),
+        numbers.real[:, ::2],
+        numbers.real[:1].expand(3, -1, -1),
+    ):
+        found, wanted = minimum_spanning_trees(view, None), minimum_spanning_trees(view.clone(), None)
+        assert torch.equal(found.lengths, wanted.lengths)
+        assert torch.equal(found.edges, wanted.edges)

@@ -130,7 +130,10 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     time.sleep(0.2)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    ended(process)
+    assert ended(process).splitlines() == [
+        "begun trials are finished, no other is begun; Ctrl-C again stops now",
+        "stopping; the same command goes on",
+    ]
     assert time.monotonic() - began < 5  # of 20
     assert trials_of(tmp_path)[-1].state == STATES.RUNNING
     ended(begin(tmp_path, *words))
@@ -153,7 +156,7 @@ def test_a_worker_that_is_stopped_from_outside_is_replaced(tmp_path: Path) -> No
     process = begin(tmp_path, "--trials", "2", "--workers", "1", "--seconds", "2", "--steps", "10")
     wait(process, lambda: 0 < under_way(tmp_path) < 8)
     os.kill(children(process.pid)[0], signal.SIGTERM)
-    assert "a worker was stopped from outside (told to stop): another takes its place" in ended(process)
+    assert "a worker was stopped from outside: another takes its place" in ended(process)
     check(tmp_path, 2)
 
 

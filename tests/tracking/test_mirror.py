@@ -109,6 +109,22 @@ def test_two_processes_that_follow_one_record_are_refused_nothing(
     assert shown(server, "fusion") == shown(replayed, "fusion")
 
 
+def test_past_its_deadline_a_mirror_begins_no_request(
+    project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_record(project, epochs=1)
+    live = Mirror(server)
+    live.send(read(path))
+    with start(project) as record:
+        log_epochs(record, range(1, 4))
+        record.end("FINISHED")
+    begun = []
+    monkeypatch.setattr(server, "find", lambda *wanted: begun.append(wanted))
+    with pytest.raises(UnreachableError, match="no time left"):
+        live.send(read(path), deadline=time.monotonic())
+    assert not begun
+
+
 class Dying:
     """A client whose process is killed as it begins its k-th request."""
 

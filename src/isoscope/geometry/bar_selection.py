@@ -1,6 +1,7 @@
 """Which bars of a barcode are features and which are noise: published rules, and the controls they are held against.
 
-Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64: one formula serves both.
+Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64. One formula serves both,
+but for C-ratio's recursion, which is a compiled loop of arrays and a table of all answers of tensors.
 """
 
 import math
@@ -83,7 +84,8 @@ def _most(bars: Tensor, last: Tensor) -> Tensor:
     x = alpha - 1
     apart = x.abs() > loops.SERIES
     safe = torch.where(apart, x, 1.0)
-    slope = torch.where(apart, (safe - torch.log1p(safe)) / safe**2, 0.5 - x / 3 + x**2 / 4)
+    log_alpha = torch.where(alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log())  # of the least, too
+    slope = torch.where(apart, (safe - log_alpha) / safe**2, 0.5 - x / 3 + x**2 / 4)
     return torch.ceil(alpha * slope * (_places(bars) + 2))
 
 

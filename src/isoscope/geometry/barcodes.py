@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from isoscope.geometry import loops
 from isoscope.geometry.bar_selection import Array, Selection, kept, library
-from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees
+from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees, plain
 
 
 class Barcodes(NamedTuple):
@@ -38,7 +38,7 @@ def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Te
     `value`, a number, one per cloud `[B]` or one per length `[B, m]`, and its `slope` by each length, `[B, m]`, are
     known: no graph is built between.
     """
-    points = points.float() if points.dtype.itemsize < 4 else points
+    points = plain(points)
     found: Tensor = _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
     return found
 
@@ -68,15 +68,16 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     rows = points.reshape(clouds * n, d)
     each = rows.index_select(0, first).sub_(rows.index_select(0, second))
     moves = lengths > 0
-    along = (slope / torch.where(moves, lengths, 1.0)).to(points.dtype)
-    each = torch.where(moves.flatten()[:, None], along.flatten()[:, None] * each, 0.0)
+    # One after the other: a slope over a short bar may be more than the points' precision holds.
+    each *= torch.where(moves, lengths, 1.0).to(points.dtype).flatten()[:, None].reciprocal()
+    each = torch.where(moves.flatten()[:, None], slope.to(points.dtype).flatten()[:, None] * each, 0.0)
     found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
     return found.reshape(points.shape)
 
 
 def _by_points_compiled(points: Array, edges: Array, lengths: Array, slope: Array) -> Array:
     """The same of arrays."""
-    along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0).astype(points.dtype)
+    along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
     found = np.zeros(points.shape, points.dtype)
     for at, cloud in enumerate(points):
         loops.spread(np.ascontiguousarray(cloud), edges[at], along[at], found[at])

@@ -1,12 +1,11 @@
 """Loops over points and over bars, compiled: written with whole arrays, each round of them would cost an operation.
 
-Compiled at the first call (some seconds), and kept for the next process where the folder, or the user's own cache, can
-be written. Arrays are C-contiguous; nothing is checked here.
+Compiled at their first call in a process: two seconds in all. Kept they would be pickles. Arrays are C-contiguous;
+nothing is checked here.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -15,7 +14,6 @@ import numpy.typing as npt
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.floating[Any]]
-F = TypeVar("F", bound=Callable[..., Any])
 EQUAL = 1e-12
 """Totals that differ by less of themselves differ by rounding."""
 SERIES = 1e-4
@@ -24,19 +22,7 @@ _BLOCK = 32
 """Points whose distances to another are taken together: they stay in a core's cache."""
 
 
-def compiled(**options: Any) -> Callable[[F], F]:
-    """A decorator: by numba; where nothing can be kept for the next process, compiled in each."""
-
-    def compile_it(function: F) -> F:
-        try:
-            return numba.njit(function, cache=True, **options)
-        except RuntimeError:  # no folder can be written
-            return numba.njit(function, **options)
-
-    return compile_it
-
-
-@compiled(fastmath={"reassoc", "contract"})  # a sum in any order: several at a time
+@numba.njit(fastmath={"reassoc", "contract"})  # a sum in any order: several at a time
 def distances(points: Values) -> Floats:
     """Euclidean distances of all pairs of `points` `[n, d]` in the order of `pdist`, by differences, summed in the
     points' own precision.
@@ -56,7 +42,7 @@ def distances(points: Values) -> Floats:
     return found
 
 
-@compiled()
+@numba.njit
 def joined(distances: Floats, n: int) -> tuple[Places, Floats]:
     """Prim's algorithm from point 0: edges `[n − 1, 2]`, each from a point of the tree to the one that joins it then,
     and their lengths. `distances` in the order of `pdist`; O(n²).
@@ -81,9 +67,12 @@ def joined(distances: Floats, n: int) -> tuple[Places, Floats]:
     return edges, lengths
 
 
-@compiled()
-def spread(points: Values, edges: Places, slopes: Values, found: Values) -> None:
-    """Add `± slope · (x_u − x_v)` of each edge (u, v) that has a slope to `found` `[n, d]`, at u and, with −, at v."""
+@numba.njit
+def spread(points: Values, edges: Places, slopes: Floats, found: Values) -> None:
+    """Add `± slope · (x_u − x_v)` of each edge (u, v) that has a slope to `found` `[n, d]`, at u and, with −, at v.
+
+    A slope is in float64: over a short bar it is more than other numbers hold, the product is not.
+    """
     for edge in range(len(edges)):
         if slopes[edge] == 0:  # its points may be no numbers
             continue
@@ -95,7 +84,7 @@ def spread(points: Values, edges: Places, slopes: Values, found: Values) -> None
             to_other[axis] -= along
 
 
-@compiled()
+@numba.njit
 def c_ratio(bars: Floats) -> Places:
     """`bar_selection.c_ratio` of barcodes `[b, m]`, each falling: level after level, each until its total grows."""
     found = np.empty(len(bars), np.int64)
@@ -115,7 +104,8 @@ def c_ratio(bars: Floats) -> Places:
         both, weighed = first + last, first * math.log(first) + last * math.log(last)
         alpha = last / first
         x = alpha - 1
-        slope = (x - math.log1p(x)) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
+        log_alpha = math.log1p(x) if alpha > 0.5 else math.log(last) - math.log(first)  # of the least, too
+        slope = (x - log_alpha) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
         inner = count - 2
         while True:
             stop, before = max(inner - 1, 0), lengths[inner] + both
@@ -126,7 +116,7 @@ def c_ratio(bars: Floats) -> Places:
                     stop = tried
                     break
                 before = total
-            if inner == 0 or last == first or math.ceil(alpha * slope * (inner + 2)) >= stop:
+            if inner == 0 or last == first or np.ceil(alpha * slope * (inner + 2)) >= stop:
                 break
             inner = stop
         found[barcode] = 1 + stop

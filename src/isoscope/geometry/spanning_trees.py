@@ -29,12 +29,16 @@ def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
     Distances are sums of squared differences, so they keep their digits in a narrow cone; those of half precision are
     taken in float32. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
     """
-    points = points.detach()
-    points = points.float() if points.dtype.itemsize < 4 else points
+    points = plain(points.detach())
     if points.device.type == "cpu":
         return compiled(points, mask)
     mask = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
     return batched(torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist"), mask)
+
+
+def plain(points: Tensor) -> Tensor:
+    """Points that numpy can have, those of half precision in float32."""
+    return (points.float() if points.dtype.itemsize < 4 else points).resolve_neg()
 
 
 def compiled(points: Tensor, mask: Tensor | None) -> Trees:

@@ -80,12 +80,12 @@ def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: 
         told = Told()
         start(told)
         if told.stop():
-            raise StoppedError(STOP, "told to stop")
+            raise StoppedError(STOP, "")  # the parent has the words
 
     workers = [Child(worker_of_its_own) for _ in range(count)]
     begun, stillborn = dict.fromkeys(workers, time.monotonic()), 0
     wrong: Exception | None = None
-    told: set[int] = set()
+    passed_on: set[int] = set()
     deadline: float | None = None
     try:
         while workers:
@@ -100,7 +100,8 @@ def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: 
                 if broken_off:
                     stillborn = stillborn + 1 if time.monotonic() - begun.pop(worker) < BRIEF else 0
                 if broken_off and stillborn < TRIES:
-                    asked.say(f"a worker was {ending.kind} from outside ({ending.text}): another takes its place")
+                    how = f" ({ending.text})" if ending.text else ""
+                    asked.say(f"a worker was {ending.kind} from outside{how}: another takes its place")
                     replacement = Child(worker_of_its_own)
                     begun[replacement] = time.monotonic()
                     workers.append(replacement)
@@ -108,8 +109,8 @@ def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: 
                     kind = InputError if ending.kind == children.WRONG else RunError
                     wrong = wrong or kind(ending.text.rstrip())
             number = STOP if asked.stop or wrong else FINISH if asked.finish else None
-            if number is not None and number not in told:
-                told.add(number)
+            if number is not None and number not in passed_on:
+                passed_on.add(number)
                 for worker in workers:
                     worker.stop(number)
             if number == STOP:

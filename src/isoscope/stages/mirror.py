@@ -66,18 +66,19 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     die_with(parent)  # also in the middle of a long answer of MLflow's
     before = _sizes(project)
     ended = False
-    unsent: dict[str, int] = {}
+    away = False
     while digest is None and not ended and _sizes(project) == before:
         ended = _told_to_end(parent, 0.2)
     if not ended:
         from isoscope.tracking.follow import follow
 
         digests = None if digest is None else {digest}
-        unsent = follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
+        end = follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
+        away = end.away
     if digest is None and _sizes(project) != _mirrored(project, uri):
         try:
             mirror_all(project, uri)
-            if unsent:
+            if away:
                 print("isoscope mirror: MLflow is back", file=sys.stderr)
         except InputError as error:
             print(f"isoscope mirror: {error}; `isoscope mirror` sends the rest", file=sys.stderr)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from isoscope.errors import InputError
 from isoscope.tracking.lines import RUNNING
@@ -87,6 +88,13 @@ class Follower:
         return {path.stem: item.unsent for path, item in self.followed.items() if item.unsent}
 
 
+class End(NamedTuple):
+    """How following ended: digest → lines left unsent, and whether MLflow was away."""
+
+    unsent: dict[str, int]
+    away: bool
+
+
 def follow(
     records: Path,
     root: Path,
@@ -96,8 +104,8 @@ def follow(
     digests: Collection[str] | None = None,
     interval: float = 2.0,
     last_try: float = 10.0,
-) -> dict[str, int]:
-    """Mirror the records in a folder as they grow, until `until()`; returns digest → lines left unsent.
+) -> End:
+    """Mirror the records in a folder as they grow, until `until()`.
 
     Every `interval` seconds what is new is sent in batches. While MLflow is away the pause doubles up to a minute;
     one line on stderr says when it goes and one when it is back. At the end, everything is tried once more: no request
@@ -123,7 +131,7 @@ def follow(
                 _say(f"MLflow does not answer; the record goes on without it ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
-    return follower.unsent()
+    return End(follower.unsent(), bool(away))
 
 
 def _say(text: str) -> None:

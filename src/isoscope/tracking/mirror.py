@@ -60,9 +60,9 @@ class Mirror:
         compared_before = self._present is not None
         try:
             self._send(record, run, sent, deadline)
-        except (UnreachableError, RefusedError):
+        except RefusedError:
             self._forget()
-            if not compared_before:
+            if not compared_before or time.monotonic() > deadline:
                 raise
             return self.send(record, deadline)  # another process may have sent the same since
         except BaseException:

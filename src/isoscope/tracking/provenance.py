@@ -45,6 +45,8 @@ LIBRARIES = (
     "accelerate",
     "safetensors",
     "numpy",
+    "numba",
+    "llvmlite",
     "scipy",
     "scikit-learn",
     "datasets",
