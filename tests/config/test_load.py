@@ -177,6 +177,11 @@ def test_a_wrong_override_says_what_was_expected(project: Path, override: str, e
     assert expected in refusal(project, override)
 
 
+@pytest.mark.parametrize("override", ["report.titel=x", "studies={fusion: {taks: x}}"])
+def test_what_is_wrong_with_an_override_is_not_said_of_params_yaml(project: Path, override: str) -> None:
+    assert refusal(project, override).startswith("-S: ")
+
+
 def test_an_override_reaches_the_cell_and_nothing_else(project: Path) -> None:
     plain = Configuration(project).cell("fusion", "conv2d")
     other = Configuration(project, ["training.learning_rate=2e-5"]).cell("fusion", "conv2d")

@@ -1,6 +1,7 @@
 """The persistent-entropy penalty: per class, whole, its controls and its in-cluster term."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,11 +137,47 @@ def test_random_bars_are_drawn_by_the_generator() -> None:
         (torch.zeros(3), None, r"points: expected \[points, dimensions\], got \[3\]"),
         (torch.zeros(3, 2), None, "labels: needed to tell classes apart"),
         (torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64), r"labels: \[2\] for 3 points"),
+        (torch.zeros(3, 2), torch.rand(3), r"labels: expected whole numbers, got torch.float32"),
     ],
 )
 def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PersistentEntropy()(points, labels)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (
+            {"selection": "top-k", "k": 0},
+            "k: expected a whole number from 1 on for top-k, random-k or shortest-k, got 0",
+        ),
+        ({"selection": "all", "k": 3}, "k: expected .* got 3"),
+        ({"weight": float("nan")}, "weight: expected a finite number, got nan"),
+        ({"in_cluster": "1"}, "in_cluster: expected a finite number, got '1'"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PersistentEntropy(**settings)
+
+
+def test_labels_below_0_belong_to_no_class() -> None:
+    points, labels = batch()
+    apart = labels.clone()
+    apart[::3] = -100
+    told, alone = (
+        PersistentEntropy("all")(points, apart),
+        PersistentEntropy("all")(points[apart >= 0], apart[apart >= 0]),
+    )
+    assert told.penalty == alone.penalty
+    nobody = PersistentEntropy("all")(points, torch.full_like(labels, -100))
+    assert nobody.penalty == 0
+    assert len(nobody.points) == 0
+
+
+def test_a_penalty_says_its_settings() -> None:
+    assert "selection='top-k', k=4, per_class=True, weight=0.5" in repr(PersistentEntropy("top-k", k=4, weight=0.5))
 
 
 def test_a_selection_that_is_none_is_refused() -> None:

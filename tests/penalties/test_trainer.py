@@ -34,6 +34,17 @@ def test_the_lines_of_the_documentation_train_with_a_penalty(tmp_path: Path) -> 
     assert seen[0].points.sum() == 8
     assert losses[0] < 0.69 - 0.3, "the penalty is in the loss: minus 0.3 nats times the entropies"
 
+    def accuracy(told: Any) -> dict[str, float]:
+        return {"accuracy": float((told.predictions.argmax(-1) == told.label_ids).mean())}
+
+    evaluated = [
+        kind(model, settings, eval_dataset=rows, compute_metrics=accuracy).evaluate()
+        for kind in (Trainer, scope["WithPenalty"])
+    ]
+    assert len(seen) == 2, "evaluation is the task's alone"
+    for figure in ("eval_loss", "eval_accuracy"):
+        assert evaluated[0][figure] == evaluated[1][figure]
+
 
 def _log(trainer: Trainer) -> list[dict[str, Any]]:
     trainer.train()

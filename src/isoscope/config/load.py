@@ -55,7 +55,11 @@ class Configuration:
             if key not in known:
                 raise InputError(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), known)}")
         root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
-        self.root: Root = validate(Root, root, lambda _: str(paths.PARAMS))
+        origin = Origin(root, str(paths.PARAMS))
+        for override in self.overrides:
+            if override not in unused:
+                origin.lay(override.as_tree(), OVERRIDE)
+        self.root: Root = validate(Root, root, origin)
         for name in self.root.plugins:
             if not (folder / name).is_file():
                 raise InputError(f"{paths.PARAMS}: plugins: {name!r}: no such file")
@@ -69,7 +73,7 @@ class Configuration:
         rest = []
         for override in self.overrides:
             if override.file in (None, str(paths.PARAMS)) and override.section in Root.model_fields:
-                override.apply(self.raw, str(paths.PARAMS))
+                override.apply(self.raw, OVERRIDE)
             else:
                 rest.append(override)
         return rest

@@ -16,7 +16,8 @@ class Clouds(NamedTuple):
 def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None) -> Clouds:
     """`points` `[n, d]` as one cloud, or as one per label 0 … `classes` − 1 (None: as many as `labels` has).
 
-    Raises `ValueError` for points that are no matrix, and for labels that are missing or another number.
+    Labels below 0 belong to no cloud. Raises `ValueError` for points that are no matrix, and for labels that are
+    missing, another number or no whole ones.
     """
     if points.ndim != 2:
         raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
@@ -26,7 +27,11 @@ def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: i
         raise ValueError("labels: needed to tell classes apart (per_class=False takes all points together)")
     if labels.shape != points.shape[:1]:
         raise ValueError(f"labels: {list(labels.shape)} for {len(points)} points")
-    count = classes if classes is not None else int(labels.max()) + 1 if len(labels) else 0
+    if labels.is_floating_point():
+        raise ValueError(
+            f"labels: expected whole numbers, got {labels.dtype} (per_class=False takes all points together)"
+        )
+    count = classes if classes is not None else max(int(labels.max()) + 1, 0) if len(labels) else 0
     mask = labels == torch.arange(count, device=labels.device)[:, None]
     # Backward, an expansion is a sum, even over one; a new axis costs nothing.
     return Clouds(points[None] if count == 1 else points.expand(count, *points.shape), mask)

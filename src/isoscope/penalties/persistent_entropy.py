@@ -1,5 +1,7 @@
 """The persistent-entropy penalty: bars of each class pulled towards equal length."""
 
+import math
+from numbers import Integral, Real
 from typing import NamedTuple, get_args
 
 import torch
@@ -35,8 +37,8 @@ class PersistentEntropy(nn.Module):
     only shares; a class of fewer than two distinct points adds 0. `k`: how many bars `top-k`, `shortest-k` and
     `random-k` keep (None: as many as `c-ratio` would). `in_cluster`: weight of the mean length of the bars longer than
     0 that were not kept, which shortens them. `classes`: how many labels there are; None counts them, which on a GPU
-    waits for it. Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for another selection.
-    Source: "Shrink the longest", 2025 (arXiv:2501.05502), whose weight is 1.
+    waits for it. Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for another selection or such
+    numbers. Source: "Shrink the longest", 2025 (arXiv:2501.05502), whose weight is 1.
     """
 
     def __init__(
@@ -52,8 +54,18 @@ class PersistentEntropy(nn.Module):
         super().__init__()
         if selection not in get_args(Selection):
             raise ValueError(f"selection: expected one of {', '.join(get_args(Selection))}, got {selection!r}")
+        if k is not None and (not selection.endswith("-k") or not isinstance(k, Integral) or k < 1):
+            raise ValueError(f"k: expected a whole number from 1 on for top-k, random-k or shortest-k, got {k!r}")
+        for name, value in (("weight", weight), ("in_cluster", in_cluster)):
+            if not isinstance(value, Real) or not math.isfinite(value):
+                raise ValueError(f"{name}: expected a finite number, got {value!r}")
         self.selection, self.k, self.per_class = selection, k, per_class
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
+
+    def extra_repr(self) -> str:
+        """Its settings, for a log."""
+        shown = ("selection", "k", "per_class", "weight", "in_cluster", "classes")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def forward(
         self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None
