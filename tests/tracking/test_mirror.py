@@ -67,6 +67,15 @@ def test_any_number_of_replays_gives_the_same(project: Path, server: Server) -> 
         assert shown(server, "fusion") == first
 
 
+def replayed(record: Path, folder: Path, empty_database: Path) -> list[dict[str, Any]]:
+    """What MLflow shows of a record that is sent to a fresh database at once."""
+    folder.mkdir()
+    shutil.copyfile(empty_database, folder / "mlflow.db")
+    server = connect(None, folder)
+    mirror_record(server, read(record))
+    return shown(server, "fusion")
+
+
 def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
     project: Path, server: Server, tmp_path: Path, empty_database: Path
 ) -> None:
@@ -80,12 +89,7 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
             live.send(tail.record)
             if number % 5 == 0:  # another process at times, which knows nothing
                 mirror_record(server, read(growing))
-    other = tmp_path / "other"
-    other.mkdir()
-    shutil.copyfile(empty_database, other / "mlflow.db")
-    replayed = connect(None, other)
-    mirror_record(replayed, read(growing))
-    assert shown(server, "fusion") == shown(replayed, "fusion")
+    assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
 
 
 def test_two_processes_that_follow_one_record_are_refused_nothing(
@@ -101,12 +105,7 @@ def test_two_processes_that_follow_one_record_are_refused_nothing(
                 tail.poll()
                 live.send(tail.record)
             both.reverse()
-    other = tmp_path / "other"
-    other.mkdir()
-    shutil.copyfile(empty_database, other / "mlflow.db")
-    replayed = connect(None, other)
-    mirror_record(replayed, read(growing))
-    assert shown(server, "fusion") == shown(replayed, "fusion")
+    assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
 
 
 def test_past_its_deadline_a_mirror_begins_no_request(
