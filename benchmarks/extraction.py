@@ -1,6 +1,6 @@
 """What extraction costs beside a plain padded loop.
 
-One model (MiniLM where ISOSCOPE_HUB has it, else random weights of its size) over generated sentences; a
+One model (MiniLM where ISOSCOPE_HUB has it, else random weights of its size) over 872 generated sentences; a
 plain loop pads to 128 tokens and keeps [CLS] and the mean of every layer, as scripts do. Turn about, least of each.
 Prints Markdown.
 """
@@ -24,7 +24,9 @@ from isoscope.corpora.probe import ProbeSet, probe_set
 from isoscope.errors import InputError
 from isoscope.models.encoder import load_encoder
 
-N, PADDED = 872, 128
+PADDED = 128
+SIZES = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+TINY = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
 
 
 def least(work: Callable[[], Any], times: int) -> float:
@@ -37,27 +39,37 @@ def least(work: Callable[[], Any], times: int) -> float:
     return min(found)
 
 
-def model_and_sentences() -> tuple[Any, ProbeSet, int]:
-    corpus = embedded.generate("sentiment", size=4 * N, difficulty=1, seed=0)
-    table = corpus.splits["train"].slice(0, N)
-    try:
-        folder = Path(resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2"))
+def model_and_sentences(n: int, *, smoke: bool) -> tuple[Any, ProbeSet, int]:
+    corpus = embedded.generate("sentiment", size=4 * n, difficulty=1, seed=0)
+    table = corpus.splits["train"].slice(0, n)
+    folder = None if smoke else minilm()
+    if folder is not None:
         pieces, model = tokens.load(folder), load_encoder(folder)
-    except (InputError, OSError):
-        print("MiniLM is not below ISOSCOPE_HUB: random weights of its size.\n")
+    else:
+        sizes = TINY if smoke else SIZES
+        print(f"Random weights, {sizes['num_hidden_layers']} layers of {sizes['hidden_size']}.\n")
         with tempfile.TemporaryDirectory() as place:
             pieces = tokens.train_wordpiece(table["sentence"].to_pylist(), Path(place), vocab_size=2000, lowercase=True)
-        sizes = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
         model = BertModel(BertConfig(vocab_size=pieces.vocab_size, **sizes)).eval()
-    probe = probe_set(pieces, table, np.arange(N), max_length=PADDED, words=500, block=40, attended=40, seed=0)
+    probe = probe_set(
+        pieces, table, np.arange(n), max_length=PADDED, words=min(500, n), block=min(40, n), attended=min(40, n), seed=0
+    )
     return model, probe, pieces.pad_id
+
+
+def minilm() -> Path | None:
+    """Its folder below ISOSCOPE_HUB; None where it is not there."""
+    try:
+        return Path(resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2"))
+    except (InputError, OSError):
+        return None
 
 
 @torch.no_grad()
 def plain(model: Any, probe: ProbeSet, pad_id: int, batch: int) -> None:
     """[CLS] and mean of every layer, as a script would take them: in order, padded to `PADDED`."""
     kept = []
-    for start in range(0, N, batch):
+    for start in range(0, len(probe.encoded.ids), batch):
         part = probe.encoded.ids[start : start + batch]
         ids = torch.full((len(part), PADDED), pad_id)
         mask = torch.zeros_like(ids)
@@ -71,9 +83,12 @@ def plain(model: Any, probe: ProbeSet, pad_id: int, batch: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: few sentences, a tiny model")
     arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.times = 1
     torch.set_num_threads(1)
-    model, probe, pad_id = model_and_sentences()
+    model, probe, pad_id = model_and_sentences(48 if arguments.smoke else 872, smoke=arguments.smoke)
     ours = least(lambda: passes.hidden_states(model, probe, pad_id=pad_id, batch_size=32), arguments.times)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(3):
@@ -81,7 +96,7 @@ def main() -> None:
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"Peak memory: {before / 1e6:.2f} GB, after three more snapshots {after / 1e6:.2f} GB\n")
     padded = least(lambda: plain(model, probe, pad_id, 32), max(1, arguments.times - 1))
-    print(f"Extraction of {N} sentences, all that is kept: {ours:.1f} s;")
+    print(f"Extraction of {len(probe.encoded.ids)} sentences, all that is kept: {ours:.1f} s;")
     print(f"the plain loop, padded to {PADDED}: {padded:.1f} s, {padded / ours:.1f} x.\n")
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -109,12 +109,12 @@ def gudhi_way() -> Callable[[Any], Any]:
     return penalty
 
 
-def step(update: int) -> Callable[[], None]:
+def step(update: int, layers: int) -> Callable[[], None]:
     """One training step of BERT-base on `update` sentences of 64 tokens, as the Trainer does it."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
-    model = BertForSequenceClassification(BertConfig())
+    model = BertForSequenceClassification(BertConfig(num_hidden_layers=layers))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
     ids, labels = torch.randint(1, 30_000, (update, 64)), torch.randint(0, 2, (update,))
 
@@ -126,8 +126,8 @@ def step(update: int) -> Callable[[], None]:
     return run
 
 
-def measure(threads: int, repeats: int, public_file: Path | None) -> None:
-    """A table for so many threads."""
+def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool, sizes: Sequence[int]) -> None:
+    """A table for so many threads; without `peers` of ours alone."""
     import numpy as np
     import torch
     from timing import interleave, table
@@ -136,20 +136,21 @@ def measure(threads: int, repeats: int, public_file: Path | None) -> None:
     from isoscope.penalties import PersistentEntropy
 
     torch.set_num_threads(threads)
-    public, by_gudhi = public_way(), gudhi_way()
     ours = PersistentEntropy("c-ratio", classes=1)
     all_bars = PersistentEntropy("all", classes=1)
     ways: dict[str, Callable[[Any, Any], Any]] = {
         "ours": lambda points, labels: ours(points, labels).penalty,
         "ours, all bars": lambda points, labels: all_bars(points, labels).penalty,
-        "public way": lambda points, labels: public(points),
-        "gudhi": lambda points, labels: by_gudhi(points),
     }
+    if peers:
+        public, by_gudhi = public_way(), gudhi_way()
+        ways["public way"] = lambda points, labels: public(points)
+        ways["gudhi"] = lambda points, labels: by_gudhi(points)
     if public_file is not None:
         itself = original(public_file)
         ways["the public code itself"] = lambda points, labels: itself(points)
     rows = []
-    for n in (64, 512):
+    for n in sizes:
         points = torch.from_numpy(np.random.default_rng(0).standard_normal((n, WIDTH)).astype(np.float32))
         points = points.clone()  # where torch puts them, as a model's are: numpy's start in the midst of a cache line
         points.requires_grad_()
@@ -183,8 +184,8 @@ def measure(threads: int, repeats: int, public_file: Path | None) -> None:
     print(table(title, heads, rows))
 
 
-def of_a_step(threads: int) -> None:
-    """The penalty of a batch of 64 as a share of a BERT-base step."""
+def of_a_step(threads: int, *, layers: int = 12) -> None:
+    """The penalty of a batch of 64 as a share of a step of BERT-base, or of its first layers."""
     import torch
     from timing import interleave
 
@@ -193,10 +194,11 @@ def of_a_step(threads: int) -> None:
     torch.set_num_threads(threads)
     penalty, points = PersistentEntropy("c-ratio", classes=2), torch.randn(64, WIDTH, requires_grad=True)
     labels = torch.arange(64) % 2
-    calls = {"step": step(64), "penalty": lambda: penalty(points, labels).penalty.backward()}
+    calls = {"step": step(64, layers), "penalty": lambda: penalty(points, labels).penalty.backward()}
     seconds = interleave(calls, 3)
     share = seconds["penalty"].least / seconds["step"].least
-    print(f"Of a BERT-base step (64 sentences of 64 tokens, {seconds['step'].least:.1f} s): {100 * share:.3f} %")
+    took = f"{seconds['step'].least:.1f} s"
+    print(f"Of a step of {layers} layers of BERT-base (64 sentences of 64 tokens, {took}): {100 * share:.3f} %")
 
 
 if __name__ == "__main__":
@@ -206,9 +208,14 @@ if __name__ == "__main__":
     parser.add_argument(
         "--original", type=Path, metavar="FILE", help="loss_utils.py of the public repository, timed too"
     )
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: ours alone, no peers, few points")
     chosen = parser.parse_args()
+    if chosen.smoke:
+        measure(1, 1, None, peers=False, sizes=(8,))
+        of_a_step(1, layers=1)
+        sys.exit()
     if _THERE not in os.environ:
         enter(chosen.peers)
     for count in (1, 2):
-        measure(count, chosen.repeats, chosen.original)
+        measure(count, chosen.repeats, chosen.original, peers=True, sizes=(64, 512))
     of_a_step(2)

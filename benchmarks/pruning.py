@@ -10,9 +10,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import optuna
 import pandas as pd
@@ -28,12 +28,27 @@ from isoscope.search.space import suggest
 from isoscope.stages.search_runs import plan
 
 ROOT = Path(__file__).parents[1]
-EPOCHS, SEEDS = 8, range(10)
-SPACE = {
-    "fusion": {"choices": ["additive", "conv2d", "fft"]},
-    "training.learning_rate": {"choices": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
-    "penalty": {"choices": ["none", "selected"]},
-}
+
+
+class Grid(NamedTuple):
+    """What is trained and how often it is searched; `sets` are further numbers, as of `-S`."""
+
+    space: Mapping[str, Mapping[str, Sequence[Any]]]
+    epochs: int
+    seeds: range
+    sets: tuple[str, ...] = ()
+
+
+FULL = Grid(
+    {
+        "fusion": {"choices": ["additive", "conv2d", "fft"]},
+        "training.learning_rate": {"choices": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
+        "penalty": {"choices": ["none", "selected"]},
+    },
+    epochs=8,
+    seeds=range(10),
+)
+SMOKE = Grid({"fusion": {"choices": ["additive", "fft"]}}, epochs=3, seeds=range(2), sets=("training.fraction=0.02",))
 TPE = {"kind": "tpe", "startup": 5}
 MEDIAN, HYPERBAND = {"kind": "median", "startup": 5, "warmup": 1}, {"kind": "hyperband", "reduction": 3}
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -46,29 +61,29 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 Curves = Mapping[tuple[Any, ...], list[float]]
 
 
-def configured(folder: Path, way: str, seed: int) -> tuple[Configuration, Search]:
+def configured(folder: Path, grid: Grid, way: str, seed: int) -> tuple[Configuration, Search]:
     """The project's search with this space, sampler and pruner."""
     by, ended = WAYS[way]
     section = {
-        "space": SPACE,
+        "space": grid.space,
         "objectives": {"validation/accuracy": "maximise"},
         "constraints": {},
         "sampler": by | {"seed": seed},
         "pruner": ended,
     }
     words = [f"search.{name}={json.dumps(value)}" for name, value in section.items()]
-    found = Configuration(folder, [*words, f"training.epochs={EPOCHS}"])
+    found = Configuration(folder, [*words, *grid.sets, f"training.epochs={grid.epochs}"])
     found.check_search()
     assert found.root.search is not None
     return found, found.root.search
 
 
-def trained(folder: Path, workers: int) -> Curves:
+def trained(folder: Path, grid: Grid, workers: int) -> Curves:
     """Every choice of the space, trained."""
-    configuration, search = configured(folder, "TPE, nothing pruned", 0)
+    configuration, search = configured(folder, grid, "TPE, nothing pruned", 0)
     runs = plan(configuration, search, paths.Project(folder, folder))
-    keys = list(itertools.product(*(one["choices"] for one in SPACE.values())))
-    works = [runs(dict(zip(SPACE, key, strict=True)))[0] for key in keys]
+    keys = list(itertools.product(*(one["choices"] for one in grid.space.values())))
+    works = [runs(dict(zip(grid.space, key, strict=True)))[0] for key in keys]
     left, busy = list(works), list[Child]()
     while left or busy:
         while left and len(busy) < workers:
@@ -82,9 +97,9 @@ def trained(folder: Path, workers: int) -> Curves:
     }
 
 
-def best(search: Search, curves: Curves, epochs: int) -> tuple[float, int]:
+def best(search: Search, curves: Curves, whole_trial: int, epochs: int) -> tuple[float, int]:
     """The best value of a whole trial after so many epochs, and how many trials were begun."""
-    study = optuna.create_study(direction="maximize", pruner=pruner(search, EPOCHS))
+    study = optuna.create_study(direction="maximize", pruner=pruner(search, whole_trial))
     left = epochs
     while left:
         study.sampler = sampler(search, len(study.get_trials(deepcopy=False)))
@@ -94,11 +109,11 @@ def best(search: Search, curves: Curves, epochs: int) -> tuple[float, int]:
         for step, value in enumerate(values, 1):
             trial.report(value, step)
             left -= 1
-            if step < EPOCHS and trial.should_prune():
+            if step < whole_trial and trial.should_prune():
                 study.tell(trial, state=optuna.trial.TrialState.PRUNED)
                 break
         else:
-            whole = len(values) == EPOCHS
+            whole = len(values) == whole_trial
             study.tell(trial, max(values) if whole else None, state=None if whole else optuna.trial.TrialState.FAIL)
     return study.best_value, len(study.trials)
 
@@ -109,23 +124,27 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, nargs="+", default=[60, 120], help="what each search may look at")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--project", type=Path, help="where to train; a temporary clone, if not given")
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: two tiny models, two seeds")
     chosen = parser.parse_args()
+    grid = SMOKE if chosen.smoke else FULL
+    if chosen.smoke:
+        chosen.epochs = [6]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = (chosen.project or Path(tempfile.mkdtemp()) / "project").resolve()
     if not folder.exists():
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-        subprocess.run([sys.executable, "-m", "isoscope", "prepare", "sentiment"], cwd=folder, check=True)
-    curves = trained(folder, chosen.workers)
+        subprocess.run([sys.executable, "-P", "-m", "isoscope", "prepare", "sentiment"], cwd=folder, check=True)
+    curves = trained(folder, grid, chosen.workers)
     top = sorted((max(values) for values in curves.values()), reverse=True)
-    print(f"{len(curves)} choices of {EPOCHS} epochs: best {top[0]:.3f}, middle {top[len(top) // 2]:.3f}.\n")
+    print(f"{len(curves)} choices of {grid.epochs} epochs: best {top[0]:.3f}, middle {top[len(top) // 2]:.3f}.\n")
     for epochs in chosen.epochs:
         rows, begun = [], {}
         for way in WAYS:
-            found = [best(configured(folder, way, seed)[1], curves, epochs) for seed in SEEDS]
+            found = [best(configured(folder, grid, way, seed)[1], curves, grid.epochs, epochs) for seed in grid.seeds]
             begun[way] = sum(trials for _, trials in found) / len(found)
             rows += [
                 {"figure": "best", "arm": way, "seed": seed, "value": value}
-                for seed, (value, _) in zip(SEEDS, found, strict=True)
+                for seed, (value, _) in zip(grid.seeds, found, strict=True)
             ]
         held = differences(pd.DataFrame(rows), confidence=0.95, power=0.8).set_index("arm")
         first, lines = next(iter(WAYS)), []
@@ -135,7 +154,7 @@ def main() -> None:
             interval = "" if one is None else f"{one['difference']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
             lines.append((way, f"{begun[way]:.1f}", f"{mean:.4f}", interval))
         heads = ("way", "trials begun", "best value, mean", f"against {first!r}")
-        print(table(f"{epochs} epochs, {len(SEEDS)} seeds, 95 % t-intervals of pairs", heads, lines))
+        print(table(f"{epochs} epochs, {len(grid.seeds)} seeds, 95 % t-intervals of pairs", heads, lines))
 
 
 if __name__ == "__main__":

@@ -93,10 +93,10 @@ def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, b
     began = time.perf_counter()
     name = create(search, {"of": trials}, where, steps=1)
 
-    def start() -> None:
+    def start(told: Told) -> None:
         one = opened(search, name, where, steps=1)
         plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
-        Worker(one, plan, wishes=Told(), note=_unnoted, say=print, provenance={}).run()
+        Worker(one, plan, wishes=told, note=_unnoted, say=print, provenance={}).run()
 
     with Interrupts(print) as asked:
         work(start, workers, asked=asked, look=lambda: None)
@@ -151,7 +151,7 @@ def fresh(url: str | None) -> tuple[Place, str]:
     return where, where.url.render_as_string(hide_password=False)
 
 
-def throughput(name: str, url: str | None, trials: int) -> list[tuple[str, ...]]:
+def throughput(name: str, url: str | None, trials: int, rounds: int) -> list[tuple[str, ...]]:
     """Trivial trials per second, two processes each way, in turn."""
     rates: dict[str, float] = {}
     ways: dict[str, Callable[[Place, str], float]] = {
@@ -159,7 +159,7 @@ def throughput(name: str, url: str | None, trials: int) -> list[tuple[str, ...]]
         "bare Optuna, a process per trial": lambda where, address: bare(address, trials, 2, forked=True),
         "bare Optuna, trials in its two processes": lambda where, address: bare(address, trials, 2, forked=False),
     }
-    for _ in range(3):
+    for _ in range(rounds):
         for way, run in ways.items():
             rates[way] = max(rates.get(way, 0.0), trials / run(*fresh(url)))
     ours = rates.pop("ours")
@@ -216,21 +216,25 @@ def main() -> None:
     parser.add_argument("--postgresql", metavar="URL", help="a database to use, and to empty")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--large", type=int, default=10_000)
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: few trials, each once")
     chosen = parser.parse_args()
+    rounds, seconds = 3, 2.0
+    if chosen.smoke:
+        chosen.trials, chosen.large, rounds, seconds = 2, 20, 1, 0.05
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     rows: list[tuple[str, ...]] = []
-    repeat: Callable[[Callable[[], float]], float] = lambda call: min(call() for _ in range(3))  # noqa: E731
+    repeat: Callable[[Callable[[], float]], float] = lambda call: min(call() for _ in range(rounds))  # noqa: E731
     rows.append(
         ("4 trials of one second, 4 workers", f"{repeat(lambda: searched(fresh(None)[0], 4, 4, 1.0)):.2f} s", "", "2 s")
     )
-    rows += throughput("SQLite", None, chosen.trials)
+    rows += throughput("SQLite", None, chosen.trials, rounds)
     if chosen.postgresql:
-        rows += throughput("PostgreSQL", chosen.postgresql, chosen.trials)
-    one = searched(fresh(None)[0], 8, 1, 2.0, busy=True)
-    two = searched(fresh(None)[0], 8, 2, 2.0, busy=True)
+        rows += throughput("PostgreSQL", chosen.postgresql, chosen.trials, rounds)
+    one = searched(fresh(None)[0], 8, 1, seconds, busy=True)
+    two = searched(fresh(None)[0], 8, 2, seconds, busy=True)
     rows.append(
         (
-            "8 trials that keep one core busy for 2 s: 2 workers against 1",
+            f"8 trials that keep one core busy for {seconds:g} s: 2 workers against 1",
             f"{two:.1f} s",
             f"{one:.1f} s",
             f"{one / two:.2f} ×",

@@ -1,7 +1,7 @@
 """How long a command takes before it works: `isoscope --help`, the imports of each stage, `repro` with nothing to do.
 
-python benchmarks/startup.py [commands|imports|repro …] [--rounds 7]   prints Markdown; run it with the virtual
-environment's python.
+python benchmarks/startup.py [commands|imports|repro …] [--rounds 7] [--smoke]   prints Markdown; run it with
+the virtual environment's python.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def milliseconds(timing: Timing, base: Timing | None = None) -> tuple[str, ...]:
     return (f"{1000 * timing.least:.0f}", f"{1000 * timing.middle:.0f}", *beyond)
 
 
-def commands(rounds: int) -> str:
+def commands(rounds: int, *, smoke: bool) -> str:
     """`isoscope --help` beside an interpreter that does nothing and another tool of this environment."""
     timings = interleave(
         {
@@ -46,25 +46,27 @@ def commands(rounds: int) -> str:
             "isoscope --help": lambda: run("isoscope", "--help"),
         },
         rounds,
+        warm_up=0 if smoke else 1,
     )
     base = timings["python -c pass"]
     rows = [(f"`{name}`", *milliseconds(timing, base)) for name, timing in timings.items()]
     return table("Commands (ms)", ("command", "least", "median", "beyond python"), rows)
 
 
-def imports(rounds: int) -> str:
+def imports(rounds: int, *, smoke: bool) -> str:
     """What each stage imports, collecting no garbage as the command line does, beside transformers' Trainer."""
-    stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
+    stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))[: 1 if smoke else None]
     modules = {"(nothing)": "pass"}
     modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
     modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
     code = "import gc, os; {}; os._exit(0)"  # without the interpreter's own clearing up
-    timings = interleave({name: lambda line=line: python(code.format(line)) for name, line in modules.items()}, rounds)
+    cases = {name: lambda line=line: python(code.format(line)) for name, line in modules.items()}
+    timings = interleave(cases, rounds, warm_up=0 if smoke else 1)
     rows = [(f"`{name}`", *milliseconds(timing, timings["(nothing)"])) for name, timing in timings.items()]
     return table("Imports, each in a process of its own (ms)", ("module", "least", "median", "beyond python"), rows)
 
 
-def repro(rounds: int) -> str:
+def repro(rounds: int, *, smoke: bool) -> str:
     """`repro` of a pipeline that is up to date: DVC's own, and isoscope's around it."""
     if not up_to_date():
         return "### Nothing to do\n\nNot measured: the pipeline is not up to date, `make run` first.\n"
@@ -75,6 +77,7 @@ def repro(rounds: int) -> str:
             "isoscope repro": lambda: run("isoscope", "repro"),
         },
         rounds,
+        warm_up=0 if smoke else 1,
     )
     start, plain, ours = timings["dvc --version"], timings["dvc repro"], timings["isoscope repro"]
     rows = [(f"`{name}`", *milliseconds(timing, start)) for name, timing in timings.items()]
@@ -89,11 +92,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measures", nargs="*", help=f"which of {', '.join(MEASURES)} (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help="how often each command runs (default: 7)")
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: one round, one stage")
     options = parser.parse_args()
+    if options.smoke:
+        options.rounds = 1
     if unknown := set(options.measures) - MEASURES.keys():
         parser.error(f"no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     for name in options.measures or MEASURES:
-        print(MEASURES[name](options.rounds), flush=True)
+        print(MEASURES[name](options.rounds, smoke=options.smoke), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RUN = ("train", "fusion", "additive", "--seed")
-ISOSCOPE = [sys.executable, "-m", "isoscope"]
+ISOSCOPE = [sys.executable, "-P", "-m", "isoscope"]
 
 
 class Slow(http.server.BaseHTTPRequestHandler):
@@ -90,7 +90,7 @@ def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
     return statistics.median(speeds)
 
 
-def per_metric(count: int = 20_000) -> float:
+def per_metric(count: int) -> float:
     """Seconds that one logged metric costs, median of five times `count`."""
     sys.path.insert(0, str(ROOT / "src"))
     from isoscope.tracking.record import Record
@@ -106,12 +106,30 @@ def per_metric(count: int = 20_000) -> float:
     return statistics.median(times)
 
 
+def others(place: Path, stack: contextlib.ExitStack) -> dict[str, str]:
+    """Addresses of an MLflow that fails, by how, until `stack` is left."""
+    states = {
+        "dead: takes the connection, says nothing": stack.enter_context(dead()),
+        "slow: 500 after 5 s": stack.enter_context(serving(5.0)),
+        "answers 500": stack.enter_context(serving(0.0)),
+    }
+    try:
+        states["out of space"] = stack.enter_context(mounted(place / "full", place / "schema.db", ""))
+        states["read-only"] = stack.enter_context(mounted(place / "fixed", place / "schema.db", "ro"))
+    except subprocess.CalledProcessError:
+        print("Not measured, for mounting takes root: out of space, read-only.\n")
+    return states
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: two states of MLflow, one epoch")
     arguments = parser.parse_args()
-    metric = per_metric()
+    if arguments.smoke:
+        arguments.rounds = arguments.epochs = 1
+    metric = per_metric(200 if arguments.smoke else 20_000)
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         project = Path(place) / "project"
         shutil.copytree(
@@ -121,20 +139,14 @@ def main() -> None:
         subprocess.run(
             [*ISOSCOPE, "prepare", "sentiment"], cwd=project, env=environment, check=True, capture_output=True
         )
-        train(project, 1000, 1, f"sqlite:///{place}/schema.db")  # makes the schema, warms the disk cache
+        if not arguments.smoke:
+            train(project, 1000, 1, f"sqlite:///{place}/schema.db")  # makes the schema, warms the disk cache
         states: dict[str, str | None] = {
             "nobody mirrors": None,
             "well (SQLite)": f"sqlite:///{place}/schema.db",
-            "dead: takes the connection, says nothing": stack.enter_context(dead()),
-            "slow: 500 after 5 s": stack.enter_context(serving(5.0)),
-            "answers 500": stack.enter_context(serving(0.0)),
         }
-        try:
-            schema = Path(place) / "schema.db"
-            states["out of space"] = stack.enter_context(mounted(Path(place) / "full", schema, ""))
-            states["read-only"] = stack.enter_context(mounted(Path(place) / "fixed", schema, "ro"))
-        except subprocess.CalledProcessError:
-            print("Not measured, for mounting takes root: out of space, read-only.\n")
+        if not arguments.smoke:
+            states |= others(Path(place), stack)
         speeds: dict[str, list[float]] = {state: [] for state in states}
         for turn in range(arguments.rounds):
             order = list(enumerate(states.items()))

@@ -1,6 +1,7 @@
 """Training speed: our loop beside transformers' Trainer, and what a fusion costs beside the plain sum.
 
-python benchmarks/training.py [--rounds 3] [--steps 24]   prints Markdown; run it with the virtual environment's python.
+python benchmarks/training.py [--rounds 3] [--steps 24] [--smoke]   prints Markdown; run it with the virtual
+environment's python.
 
 Measured is the embedded profile (the task `sentiment`, the model of params.yaml) and, where ISOSCOPE_HUB names a folder
 with `sst2_sentence/` and `sentence-transformers/all-MiniLM-L6-v2/`, that model on that data. All in one process, turn
@@ -11,7 +12,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,8 +86,8 @@ class Clock(TrainerCallback):
         self.seconds = time.perf_counter() - self.began
 
 
-def settings(configuration: Configuration, folder: Path, sentences: int) -> list[Setting]:
-    """The embedded profile, and MiniLM where it is at hand."""
+def settings(configuration: Configuration, folder: Path, sentences: int, hubs: Sequence[str]) -> list[Setting]:
+    """The embedded profile, and MiniLM where one of the folders `hubs` has it."""
     model, fusions = configuration.cell("fusion", "additive").cell.model, {}
     for arm in configuration.study("fusion").axes["fusion"]:
         fusions[arm] = configuration.cell("fusion", arm).cell.model.fusion.model_dump(mode="json")
@@ -113,7 +114,7 @@ def settings(configuration: Configuration, folder: Path, sentences: int) -> list
             lambda arm: scratch(fusion=fusions[arm]),
         )
     ]
-    for hub in os.environ.get("ISOSCOPE_HUB", "").split(os.pathsep):
+    for hub in hubs:
         checkpoint, data = Path(hub) / CHECKPOINT, Path(hub) / DATA
         if hub and checkpoint.is_dir() and data.is_dir():
             pieces = tokens.load(checkpoint)
@@ -150,6 +151,7 @@ def ours(setting: Setting, training: Training, arm: str) -> float:
             seed=0,
             pad_id=setting.pad_id,
             accelerator=Accelerator(cpu=True),
+            penalised=None,
             work=Path(work) / "work",
             states=Path(work) / "states",
             keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),
@@ -268,7 +270,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="epochs of each loop (default: 3)")
     parser.add_argument("--steps", type=int, default=24, help="updates of an epoch, and of each fusion (default: 24)")
+    parser.add_argument("--smoke", action="store_true", help="only whether it works: one short epoch, without MiniLM")
     options = parser.parse_args()
+    hubs = os.environ.get("ISOSCOPE_HUB", "").split(os.pathsep)
+    if options.smoke:
+        options.rounds, options.steps, hubs = 1, 3, []
     configuration = Configuration(ROOT)
     training = configuration.cell("fusion", "additive").cell.training
     snapshots = training.snapshots.model_copy(update={"steps": "none", "epochs": False})
@@ -276,7 +282,7 @@ def main() -> None:
     training = training.model_copy(update=changes)
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}\n")
     with tempfile.TemporaryDirectory() as folder:
-        for setting in settings(configuration, Path(folder), options.steps * training.batch_size):
+        for setting in settings(configuration, Path(folder), options.steps * training.batch_size, hubs):
             print(speeds(setting, training, options.rounds), flush=True)
             print(fusions(setting, training, options.steps), flush=True)
 

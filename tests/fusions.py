@@ -1,12 +1,11 @@
 """Fusion options, tiny models and batches with padding, for the tests of models."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from isoscope.models import FusionBertConfig
+from isoscope.models import FusionBertConfig, FusionRobertaConfig
 
 CONV2D: dict[str, Any] = {
     "kind": "conv2d",
@@ -40,9 +39,10 @@ FUSIONS: dict[str, dict[str, Any]] = {
     "fft-residual": FFT | {"start": "residual"},
 }
 VOCABULARY, WIDTH, POSITIONS = 50, 16, 24
+PAD = 1  # of the RoBERTas
 
 
-def config(fusion: dict[str, Any], **changes: Any) -> FusionBertConfig:
+def config(fusion: dict[str, Any], family: type[Any] = FusionBertConfig, **changes: Any) -> Any:
     """A tiny encoder whose weights are large enough that no effect hides below a tolerance."""
     settings: dict[str, Any] = {
         "fusion": fusion,
@@ -55,7 +55,9 @@ def config(fusion: dict[str, Any], **changes: Any) -> FusionBertConfig:
         "init_std": 0.5,
         "initializer_range": 0.3,
     }
-    return FusionBertConfig(**settings | changes)
+    if family is FusionRobertaConfig:  # its first rows of positions are the padding's
+        settings |= {"pad_token_id": PAD, "max_position_embeddings": POSITIONS + PAD + 1, "type_vocab_size": 2}
+    return family(**settings | changes)
 
 
 def batch(lengths: tuple[int, ...] = (9, 4, 6), seed: int = 0) -> dict[str, Tensor]:
@@ -70,9 +72,9 @@ def batch(lengths: tuple[int, ...] = (9, 4, 6), seed: int = 0) -> dict[str, Tens
     }
 
 
-def make(kind: Callable[[FusionBertConfig], Any], fusion: dict[str, Any], **changes: Any) -> Any:
+def make(kind: type[Any], fusion: dict[str, Any], **changes: Any) -> Any:
     torch.manual_seed(0)
-    model = kind(config(fusion, **changes)).eval()
+    model = kind(config(fusion, kind.config_class, **changes)).eval()
     gate = getattr(model.base_model.embeddings.fusion, "gate", None)
     if gate is not None:
         torch.nn.init.constant_(gate, 0.7)  # a residual start would hide its own function

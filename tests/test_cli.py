@@ -1,13 +1,18 @@
 """The command line as a person meets it: help, errors in one line, exit codes."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from isoscope import plugins
 from isoscope.cli import app
+from isoscope.cli.options import PLUGIN_HELP
+from isoscope.cli.places import check_free
+from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +32,104 @@ def test_every_command_explains_itself_with_an_example() -> None:
 def test_help_and_version() -> None:
     assert "isoscope repro" in isoscope("--help").stdout
     assert isoscope("--version").stdout.count(".") == 2
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("params.yaml", "dvc.yaml"):
+        (tmp_path / "project" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "project" / name).write_text((ROOT / name).read_text())
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize(
+    "out, expected",
+    [
+        (".git", "is git's own"),
+        (".git/hooks", "is git's own"),
+        ("models/.GIT/x", "is git's own"),
+        ("sub/../.git/x", "is git's own"),
+        ("link/x", "is git's own"),
+        (".dvc/cache", "is in .dvc, which a tool keeps for itself"),
+        (".isoscope/runs/x", "is in .isoscope"),
+        (".venv/x", "is in .venv"),
+        ("src", "is in src, among the project's sources"),
+        ("src/isoscope/x", "is in src"),
+        ("tests/x", "is in tests"),
+        ("variants/fusion/x", "is in variants"),
+        ("plugins/x", "is in plugins"),
+        ("texts/x", "is in texts"),
+        ("mlartifacts/x", "is MLflow's own"),
+        ("mlflow.db", "is MLflow's own"),
+        ("params.yaml", "is a file"),
+        ("data", "overlaps data/processed/${item.task}, which the pipeline writes (dvc.yaml)"),
+        ("data/processed", "overlaps data/processed/"),
+        ("data/processed/sentiment", "overlaps data/processed/"),
+        ("data/processed/sentiment/deep/x", "overlaps data/processed/"),
+        ("data/measures/fusion/additive/x", "overlaps data/measures/fusion/${item.fusion}"),
+        ("models/isotropy/additive-none/seed-0/x", "overlaps models/isotropy/"),
+        ("reports", "overlaps reports/"),
+        ("reports/fusion/inside/x", "overlaps reports/fusion/inside"),
+        ("reports/fusion/metrics.json", "overlaps reports/fusion/metrics.json"),
+        ("reports/index.html/x", "overlaps reports/index.html"),
+        ("reports/search/x", "overlaps reports/search"),
+    ],
+)
+def test_what_is_not_the_users_to_give_is_no_output(
+    project: Path, out: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".git").mkdir()
+    (project / "link").symlink_to(".git")
+    monkeypatch.chdir(project)
+    for place in (Path(out), project / out):
+        with pytest.raises(InputError) as caught:
+            check_free(place, such_as="geometry")
+        assert str(caught.value).startswith(f"--out {place}: {expected}")
+        assert str(caught.value).endswith("; give a folder of its own, such as geometry")
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        "models/by-hand/x",
+        "geometry",
+        "reports/geometry",
+        "data/mine",
+        "deep/er",
+        "models/fusion_by_hand",
+        "../x",
+        "srcs",
+    ],
+)
+def test_any_other_folder_is(project: Path, out: str) -> None:
+    check_free(project / out, such_as="geometry")
+    with pytest.raises(InputError, match="is git's own"):  # outside a project too
+        check_free(project.parent / "elsewhere/.git/x", such_as="geometry")
+
+
+def test_both_commands_that_write_where_they_are_told_look_first(project: Path) -> None:
+    (project / "texts").mkdir()
+    (project / "texts/t.txt").write_text("one\n")
+    shutil.copytree(ROOT / "variants", project / "variants")
+    for words in (
+        ("train", "fusion", "additive", "--seed", "0", "--out", "texts/out"),
+        ("geometry", ".", "--text", "texts/t.txt", "--out", "texts/out"),
+    ):
+        done = isoscope(*words, cwd=project)
+        assert done.returncode == 2
+        assert "--out texts/out: is in texts, among the project's sources" in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> None:
+    """Started by a launcher as `python -m isoscope`, which puts that folder first; its own processes by `python -P`."""
+    for name in ("random", "torch", "json", "typer", "pydantic", "numpy", "mlflow"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')\n")
+    control = subprocess.run([sys.executable, "-c", "import random"], cwd=tmp_path, capture_output=True, check=False)
+    assert b"shadowed" in control.stderr
+    assert "isoscope parameters" in isoscope("schema", cwd=tmp_path).stdout
+    for path in (ROOT / "src").rglob("*.py"):
+        assert 'sys.executable, "-m"' not in path.read_text("utf-8"), path
 
 
 @pytest.mark.parametrize(
@@ -87,3 +190,11 @@ def test_check_speaks_to_people_and_machines() -> None:
 
 def test_it_works_from_a_folder_below_the_project() -> None:
     assert isoscope("check", cwd=ROOT / "docs").returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["fusions", "penalties", "data sets", "measures"])
+def test_the_option_plugin_names_every_kind(kind: str) -> None:
+    """Each registry of `isoscope.plugins` is one."""
+    assert kind in PLUGIN_HELP
+    registries = [name for name in vars(plugins) if name.isupper() and isinstance(getattr(plugins, name), dict)]
+    assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "PENALTIES"]

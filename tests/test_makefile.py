@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,29 @@ def test_an_old_python_gets_one_line(project: Path) -> None:
     assert done.returncode != 0
     assert done.stdout == f"isoscope needs Python 3.11 or newer, and {old} is not: make PYTHON=python3.12 run\n"
     assert not (project / ".venv").exists()
+
+
+@pytest.mark.parametrize("name", ["plain", "prüf-é 字"])
+def test_dvcs_scratch_is_private_whatever_the_letters_of_the_path(project: Path, name: str) -> None:
+    """DVC writes its configuration in ASCII."""
+    folder = project / name
+    folder.mkdir()
+    for file in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy2(project / file, folder / file)
+    stamp(folder, ".locked")
+    binaries = folder / ".venv/bin"
+    binaries.mkdir()
+    (binaries / "pip").symlink_to(shutil.which("true") or "/bin/true")
+    (binaries / "dvc").symlink_to(Path(sys.executable).parent / "dvc")
+    subprocess.run([binaries / "dvc", "init", "--quiet", "--no-scm"], cwd=folder, check=True)
+    done = make(folder, "install")
+    assert done.returncode == 0, done.stderr
+    asked = [binaries / "dvc", "config", "core.site_cache_dir"]
+    scratch = Path(subprocess.run(asked, cwd=folder, check=True, capture_output=True, text=True).stdout.strip())
+    assert scratch.is_absolute()
+    assert scratch.is_relative_to(folder) == (name == "plain")
+    assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    assert scratch.stat().st_uid == os.getuid()
 
 
 def test_help_is_what_a_bare_make_prints_and_names_every_goal(project: Path) -> None:

@@ -1,14 +1,23 @@
 """A fusion and a data set of one's own: typed, hashed, and as small as promised."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from transformers import BertConfig, BertModel
 
 from isoscope import plugins
+from isoscope.analysis.measures import measure
 from isoscope.config.load import Configuration
-from isoscope.errors import InputError
-from isoscope.training.penalised import penalised
+from isoscope.config.penalty import Points
+from isoscope.errors import InputError, RunError, plugins_named
+from isoscope.models import build
+from isoscope.search.children import FAILED, Child
+from isoscope.stages.prepare import _from_plugin
+from isoscope.training.penalised import Penalised, penalised
+from isoscope.workers import workers
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs/examples"
@@ -18,7 +27,7 @@ PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 @pytest.fixture(autouse=True)
 def _forget():
     """Registries as they were: a plugin of one test is none of the next."""
-    registries = plugins.FUSIONS, plugins.DATASETS, plugins.PENALTIES
+    registries = plugins.FUSIONS, plugins.DATASETS, plugins.PENALTIES, plugins.MEASURES
     before = [dict(one) for one in registries]
     yield
     for registry, kept in zip(registries, before, strict=True):
@@ -97,6 +106,9 @@ def test_its_code_is_part_of_the_digest_of_the_arms_that_use_it_only(project: Pa
         ),
         ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
         ("def f(:\n", "SyntaxError"),
+        ("import sys\n\nsys.exit(0)\n", "broken.py, line 3: it ends the program (sys.exit(0))"),
+        ("raise SystemExit\n", "line 1: it ends the program (sys.exit(None))"),
+        ("def f():\n    raise ValueError('two\\nlines')\nf()\n", "broken.py, line 2: ValueError: two lines"),
         ("from isoscope.plugins import fusion\n@fusion('x')\ndef x(hidden_size, scale): ...\n", "'scale' needs a type"),
     ],
 )
@@ -153,3 +165,214 @@ def test_a_penalty_of_ones_own_is_typed_hashed_and_at_work(project: Path) -> Non
     assert alone.gradient.isfinite().all(), "the last batch of an epoch may hold one sentence"
     with pytest.raises(InputError, match=r"spread.yaml: penalty.target: expected greater than 0"):
         with_spread(project, -1.0).cell("fusion", "additive-spread")
+
+
+HEAD = "import sys\n\nimport torch\n\nfrom isoscope import plugins\n\n\n"
+
+
+def own(tmp_path: Path, text: str) -> Path:
+    """A plugin file, loaded."""
+    file = tmp_path / "own.py"
+    file.write_text(HEAD + text)
+    plugins.load(file)
+    return file
+
+
+def own_penalty(tmp_path: Path, result: str) -> Penalised:
+    """A plugin's penalty that gives `result`, an expression of `points` and `labels`."""
+    own(tmp_path, f'@plugins.penalty("own")\ndef own():\n    return lambda points, labels: {result}\n')
+    points = Points(layer=-1, vectors="first", most=None)
+    found = penalised(
+        plugins.PENALTIES["own"].options(kind="own", weight=1.0, warmup=0.0, points=points), classes=2, seed=0
+    )
+    assert found is not None
+    return found
+
+
+def look(penalty: Penalised, *, step: int = 0, classes: int = 2) -> dict[str, float]:
+    points = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    return penalty.look(points, torch.arange(6) % classes, step=step, total=10).figures
+
+
+NAMED = "__import__('collections').namedtuple('T', {fields!r})({values})"
+
+
+@pytest.mark.parametrize(
+    "result, expected",
+    [
+        ("points @ points.T", r"gives a tensor of shape \[6, 6\] and type torch.float32; expected a scalar tensor"),
+        ("points.sum(0)", r"gives a tensor of shape \[3\]"),
+        ("0.5", "gives 0.5; expected a scalar tensor"),
+        ("None", "gives None; expected a scalar tensor"),
+        ("points.argmax()", "type torch.int64; expected a scalar tensor"),
+        ("(points.sum(), 1.0)", "gives a plain tuple"),
+        ("points.sum() / 0", "gives -?inf of the first batch"),
+        ("points.sum() * float('nan')", "gives nan of the first batch"),
+        ("points.detach().sum()", "does not depend on the points"),
+        (NAMED.format(fields="loss_of penalty_weight", values="points.sum(), 1.0"), "'penalty_weight' has the name of"),
+        (NAMED.format(fields="value bars", values="points.sum(), points"), "bars is a tensor of shape"),
+        (NAMED.format(fields="value bars", values="points.sum(), 'many'"), "bars is 'many'"),
+    ],
+)
+def test_a_penalty_that_gives_no_scalar_is_refused_by_name(tmp_path: Path, result: str, expected: str) -> None:
+    with pytest.raises(InputError, match=rf"^plugin 'own' \(.*own\.py\): .*{expected}"):
+        look(own_penalty(tmp_path, result))
+
+
+def test_a_penalty_may_give_figures_and_later_have_nothing_to_say(tmp_path: Path) -> None:
+    fields = NAMED.format(fields="value bars spread", values="points.sum(), points[:2, 0], 3")
+    figures = look(own_penalty(tmp_path, fields))
+    assert figures.keys() > {"penalty", "bars/class_0", "bars/class_1", "spread"}
+    plugins.PENALTIES.clear()
+    constant = own_penalty(tmp_path, "torch.tensor(2.0)")
+    nothing = {"penalty": 2.0, "penalty_weight": 1.0, "penalty_gradient_norm": 0.0}
+    assert look(constant, step=1) == nothing
+    assert look(constant, classes=1) == nothing, "nor of a first batch of one class"
+
+
+@pytest.mark.parametrize(
+    "result, expected",
+    [
+        ("word[:1]", r"gives \[1, 4, 8\] of torch.float32; expected \[2, 4, 8\] of torch.float32"),
+        ("word.sum(-1, keepdim=True)", r"gives \[2, 4, 1\]"),
+        ("word.double()", r"gives \[2, 4, 8\] of torch.float64; expected"),
+        ("None", "gives None; expected"),
+        ("word / 0", "gives NaN or infinity of the first batch"),
+    ],
+)
+def test_a_fusion_of_another_shape_is_refused_by_name(tmp_path: Path, result: str, expected: str) -> None:
+    own(
+        tmp_path,
+        "class Own(torch.nn.Module):\n    def forward(self, word, position, token_type, mask):\n"
+        f'        return {result}\n\n\n@plugins.fusion("own")\ndef own(hidden_size: int):\n    return Own()\n',
+    )
+    with pytest.raises(InputError, match=rf"^plugin 'own' \(.*own\.py\): {expected}"):
+        classifier("own")(input_ids=torch.ones(2, 4, dtype=torch.int64))
+
+
+def classifier(fusion: str) -> nn.Module:
+    return build.from_scratch(
+        family="bert", fusion={"kind": fusion}, vocab_size=9, hidden_size=8, layers=1, heads=2, intermediate_size=8,
+        max_positions=8, dropout=0.0, attention_dropout=0.0, init_std=0.1, initializer_range=0.1, labels=["a", "b"],
+        pad_id=0, seed=0,
+    )  # fmt: skip
+
+
+def test_a_fusion_that_fails_is_not_taken_for_a_bad_checkpoint(tmp_path: Path) -> None:
+    BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(
+        tmp_path
+    )
+    own(tmp_path, '@plugins.fusion("own")\ndef own(hidden_size: int):\n    raise ValueError("no luck")\n')
+    with pytest.raises(RunError, match=r"^plugin .*own\.py, line 10: ValueError: no luck$"):
+        build.from_checkpoint(tmp_path, fusion={"kind": "own"}, labels=["a", "b"], seed=0)
+
+
+def test_factories_that_return_nothing_are_refused_by_name(tmp_path: Path) -> None:
+    own(tmp_path, '@plugins.fusion("own")\ndef own(hidden_size: int):\n    return None\n')
+    with pytest.raises(InputError, match=r"^plugin 'own' \(.*own\.py\): returns None; expected a torch.nn.Module"):
+        classifier("own")
+
+
+@pytest.mark.parametrize("result", ["None", "3", "{'a': 'b'}", "{'a': None}", "[1]", "{'a': cell}"])
+def test_a_measure_that_gives_no_numbers_is_a_failure_by_name(tmp_path: Path, result: str) -> None:
+    own(tmp_path, f'@plugins.measure("own")\ndef own(cell):\n    return {result}\n')
+    with pytest.raises(RunError, match=r"^plugin 'own' \(.*own\.py\): gives .*; expected {'figure': number}"):
+        measure("own")(object())  # type: ignore[arg-type]
+
+
+ROW = "{'sentence': 'a', 'label': 0}"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "None",
+        "[]",
+        "{'train': []}",
+        "dict.fromkeys(('train', 'validation', 'test'), 3)",
+        "dict.fromkeys(('train', 'validation', 'test'), [3])",
+        "dict.fromkeys(('train', 'validation', 'test'), [{'sentence': '\\udcff', 'label': 0}])",
+        "dict.fromkeys(('train', 'validation', 'test'), [{'sentence': 'a', 'label': 10**99}])",
+        f"dict.fromkeys(('train', 'validation', 'test'), [{ROW}, {{'sentence': 3, 'label': 0}}])",
+    ],
+)
+def test_a_data_set_that_gives_no_rows_is_refused_by_name(tmp_path: Path, result: str) -> None:
+    own(tmp_path, f'@plugins.dataset("own")\ndef own():\n    return {result}\n')
+    with pytest.raises(InputError, match=r"^plugin 'own' \(.*own\.py\): expected {'train': rows") as caught:
+        _from_plugin(plugins.DATASETS["own"], {})
+    assert "\n" not in str(caught.value)
+
+
+def own_measure(_: int) -> Any:
+    return measure("own")(object())  # type: ignore[arg-type]
+
+
+EXITS = "\ndef leave(*given):\n    {how}\n"
+HOWS = {
+    "sys.exit(0)": r"it ends the program \(sys.exit\(0\)\)",
+    "sys.exit()": r"it ends the program \(sys.exit\(None\)\)",
+    "raise SystemExit('enough')": "it ends the program",
+    "raise ValueError('wrong')": "ValueError: wrong",
+    "1 / 0": "ZeroDivisionError",
+}
+
+
+@pytest.mark.parametrize("how, expected", HOWS.items())
+def test_whatever_a_plugin_ends_with_has_its_name_and_line(tmp_path: Path, how: str, expected: str) -> None:
+    text = (
+        EXITS.format(how=how)
+        + '\n@plugins.measure("own")\ndef measured(cell):\n    leave()\n'
+        + '\n@plugins.dataset("own")\ndef rows():\n    leave()\n'
+        + '\n@plugins.penalty("own")\ndef asked():\n    return leave\n'
+        + '\n@plugins.fusion("own")\ndef fused(hidden_size: int):\n    leave()\n'
+    )
+    own(tmp_path, text)
+    line = HEAD.count("\n") + 3
+    points = Points(layer=-1, vectors="first", most=None)
+    options = plugins.PENALTIES["own"].options(kind="own", weight=1.0, warmup=0.0, points=points)
+    uses = {
+        "measure": lambda: own_measure(0),
+        "data set": lambda: _from_plugin(plugins.DATASETS["own"], {}),
+        "penalty": lambda: look(Penalised(options, classes=2, seed=0)),
+        "fusion": lambda: classifier("own"),
+    }
+    for use in uses.values():
+        with pytest.raises(RunError, match=rf"^plugin .*own\.py, line {line}: {expected}"), plugins_named():
+            use()
+    for count in (1, 2):
+        with (
+            pytest.raises(RunError, match=rf"^plugin .*own\.py, line {line}: {expected}"),
+            plugins_named(),
+            workers(count, key="measures.processes") as spread,
+        ):
+            list(spread(own_measure, [0, 1], lambda: None))
+    child = Child(uses["fusion"], tmp_path / "log")
+    ending = child.ending(60)
+    assert ending is not None
+    assert ending.kind == FAILED
+    assert f"own.py, line {line}: " in ending.text
+
+
+def test_a_check_of_options_that_ends_the_program_has_its_name(project: Path, tmp_path: Path) -> None:
+    text = (
+        "from typing import Annotated\n\nfrom pydantic import AfterValidator\n\n"
+        "Odd = Annotated[float, AfterValidator(lambda value: sys.exit(0))]\n\n\n"
+        '@plugins.penalty("spread")\ndef spread(target: Odd):\n    return None\n'
+    )
+    (tmp_path / "own.py").write_text(HEAD + text)
+    (project / "variants/penalty").mkdir(exist_ok=True)
+    (project / "variants/penalty/spread.yaml").write_text(SPREAD.format(target=0.5))
+    axes = "studies.fusion.axes={fusion: [additive], penalty: [spread]}"
+    configuration = Configuration(project, [axes], [tmp_path / "own.py"])
+    with pytest.raises(RunError, match=r"own\.py, line 12: it ends the program"), plugins_named():
+        configuration.cell("fusion", "additive-spread")
+
+
+def test_errors_of_others_keep_their_kind(tmp_path: Path) -> None:
+    for error in (ValueError("x"), SystemExit(0), InputError("x"), RunError("x"), KeyboardInterrupt()):
+        with pytest.raises(type(error)) as caught, plugins_named():
+            raise error
+        assert caught.value is error
+    own(tmp_path, '@plugins.dataset("own")\ndef rows():\n    raise OSError(28, "No space left on device", "x")\n')
+    with pytest.raises(OSError, match="No space"), plugins_named():
+        plugins.DATASETS["own"].factory()

@@ -27,7 +27,7 @@ def mean(values: "pd.Series[float]") -> str:
     if len(found) < 3:
         return ", ".join(f"{one:.3g}" for one in found) or "–"
     test = paired_t(found, confidence=0.95)
-    detectable = minimum_detectable_effect(test.n, confidence=0.95, power=0.8) * (test.sd or 0.0)
+    detectable = minimum_detectable_effect(test.n, tests=1, confidence=0.95, power=0.8) * (test.sd or 0.0)
     if test.interval is None:
         return f"{test.mean:.3g} (no spread)"
     return f"{test.mean:.3g} [{test.interval.low:.3g}, {test.interval.high:.3g}], mde {detectable:.2g}"

@@ -1,11 +1,12 @@
-"""Train every cell of the study from scratch in docs/results/fusion.md; run it at the root of a checkout.
+"""Train the cells from scratch of docs/results/fusion.md; run it at the root of a checkout.
 
-Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Three parts, two runs at a time:
-rates  six arms x four learning rates, one seed, equal budgets: the rate with the least validation loss is the arm's own
-source six arms with the source's rate, two seeds, five epochs
-own    six arms with their own rate, three fresh seeds
+Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Four parts, two runs at a time:
+rates   six arms x four learning rates, one seed, equal budgets: an arm's own rate has the least validation loss
+source  six arms with the published rate, two seeds, five epochs
+own     six arms with their own rate, three seeds
+fresh   six arms with their own rate, six fresh seeds, fp32
 `--kill SECONDS` kills (SIGKILL) runs at random, each about so many seconds after its start, and starts them again.
-Finished runs are found, not repeated.
+Finished runs are found, not repeated. Keep the result: `python docs/results/collect.py fusion/own models/fresh/*/*`.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 ARMS = ("additive", "conv2d", "fft", "additive_unit", "conv2d_unit", "fft_unit")
 RATES = ("2e-5", "1e-4", "3e-4", "1e-3")
+OWN = dict.fromkeys(ARMS, "3e-4") | {"additive_unit": "1e-4"}  # what the part `rates` found
 SHORT = ("-S", "training.epochs=3", "-S", "training.schedule.epochs=3")
 
 
@@ -67,6 +69,7 @@ def least_loss(run: Run) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="+", choices=("rates", "source", "own", "fresh"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kill", type=float, metavar="SECONDS")
     arguments = parser.parse_args()
@@ -78,12 +81,19 @@ def main() -> None:
     def at(rate: str) -> tuple[str, ...]:
         return (*SHORT, "-S", f"training.learning_rate={rate}")
 
-    tried = {(arm, rate): Run(f"rates-{rate}", arm, 100, at(rate)) for rate in RATES for arm in ARMS}
-    all_of(list(tried.values()))
-    own = {arm: min(RATES, key=lambda rate: least_loss(tried[arm, rate])) for arm in ARMS}
-    print(f"own rates: {own}", flush=True)
-    all_of([Run("source", arm, seed, ()) for seed in (0, 1) for arm in ARMS])
-    all_of([Run("own", arm, seed, at(own[arm])) for seed in (0, 1, 2) for arm in ARMS])
+    if "rates" in arguments.parts:
+        tried = {(arm, rate): Run(f"rates-{rate}", arm, 100, at(rate)) for rate in RATES for arm in ARMS}
+        all_of(list(tried.values()))
+        print(
+            "own rates:", {arm: min(RATES, key=lambda rate: least_loss(tried[arm, rate])) for arm in ARMS}, flush=True
+        )
+    if "source" in arguments.parts:
+        all_of([Run("source", arm, seed, ()) for seed in (0, 1) for arm in ARMS])
+    if "own" in arguments.parts:
+        all_of([Run("own", arm, seed, at(OWN[arm])) for seed in (0, 1, 2) for arm in ARMS])
+    if "fresh" in arguments.parts:
+        exact = ("-S", "training.precision=fp32")
+        all_of([Run("fresh", arm, seed, (*at(OWN[arm]), *exact)) for seed in range(200, 206) for arm in ARMS])
 
 
 if __name__ == "__main__":

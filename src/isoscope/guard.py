@@ -65,7 +65,7 @@ def run_own_tree() -> None:
         before = os.environ.get("PYTHONPATH")
         path = str(package.parent) if before is None else f"{package.parent}{os.pathsep}{before}"
         environment = {**os.environ, _OWN_TREE: "1", "PYTHONPATH": path}
-        os.execve(sys.executable, [sys.executable, "-m", "isoscope", *sys.argv[1:]], environment)
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "isoscope", *sys.argv[1:]], environment)
 
 
 def _parent_of(pid: int) -> tuple[int, str]:

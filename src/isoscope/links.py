@@ -13,6 +13,7 @@ from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS, Project
 # Where isoscope reads what it obeys, and where it writes.
 _FILES = (PARAMS, Path("dvc.yaml"), Path("dvc.lock"), Path("mlflow.db"))
 _TREES = (VARIANTS, PROFILES, PLUGINS, Path("texts"), Path("data"), Path("models"), Path("reports"))
+_STATE = (Path(".isoscope"), Path("mlartifacts"))
 
 
 def check_links(project: Project) -> None:
@@ -39,10 +40,10 @@ def check_links(project: Project) -> None:
 
 
 def _links(project: Project) -> Iterator[Path]:
-    for path in (project.folder / name for name in _FILES):
+    for path in (project.state / "mlflow.db", *(project.folder / name for name in _FILES)):
         if path.is_symlink():
             yield path
-    for tree in (project.state / ".isoscope", *(project.folder / name for name in _TREES)):
+    for tree in (*(project.state / name for name in _STATE), *(project.folder / name for name in _TREES)):
         if tree.is_symlink():
             yield tree
         yield from _below(os.fspath(tree))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # the command line takes its defaults from here and need not 
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
-
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """What `isoscope geometry` can be asked for, in the order of its page."""
 MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
@@ -71,13 +70,28 @@ class StudyTables(NamedTuple):
 def load(study: str, *, project: Path | None = None) -> StudyTables:
     """The tables of a study of the project around the working folder (or around `project`).
 
-    Raises `InputError` where there is no project, or the study was not explored.
+    Raises `InputError` where there is no project, no such study, or the study was not explored: with what makes it.
     """
     root = paths.find_project(project).folder
     folder = root / paths.inside(study)
-    if not (folder / "stages.json").is_file():
-        raise InputError(f"study {study!r}: {folder} is not there; run: isoscope repro")
+    if not (folder / "phases.json").is_file():
+        raise InputError(f"study {study!r}: {folder} is not there; {_missing(root, study)}")
     return StudyTables(study, folder)
+
+
+def _missing(root: Path, study: str) -> str:
+    """What it takes for a study to have tables of its inside. Raises `InputError` where there is no such study."""
+    from isoscope.config.load import Configuration
+    from isoscope.config.tree import read_yaml
+
+    if not Configuration(root).study(study).seeds:
+        return f"it is not run: give it seeds in {paths.PARAMS} (studies.{study}.seeds), then run: isoscope repro"
+    if f"explore-{study}" in (read_yaml(root, Path("dvc.yaml")).get("stages") or {}):
+        return "run: isoscope repro"
+    return (
+        f"dvc.yaml has no stage explore-{study}: copy extract-, measure- and explore-fusion with the study's name and "
+        "axes (docs/studies.md), then run: isoscope repro"
+    )
 
 
 def geometry(
@@ -100,10 +114,10 @@ def geometry(
     """Every measure at every layer of a model, over `texts`; a row per layer, kind of representation and figure.
 
     `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint; it and its
-    `tokenizer` (a fast one, needed unless `model` is a folder) are left as they were. `vectors`: all kinds, if none is
-    named, of a causal model not `first`. `twin`: also of the same architecture with weights drawn anew, as snapshot
-    `random`. Texts are cut to `max_length` tokens, or to what the model takes. Columns as in `analysis.geometry`;
-    `baseline` is isotropic noise at the same n and d. Raises `InputError` for what is no such model or text.
+    `tokenizer` (a fast one, needed unless `model` is a folder) are left as they were. `vectors`: `usual_vectors`, if
+    none is named. `twin`: also of the same architecture with weights drawn anew, as snapshot `random`. Texts are cut to
+    `max_length` tokens, or to what the model takes. Columns as in `analysis.geometry`; `baseline` is isotropic noise
+    at the same n and d. Raises `InputError` for what is no such model or text.
     """
     import tempfile
 
@@ -111,6 +125,7 @@ def geometry(
     import pyarrow as pa
 
     from isoscope.analysis import hidden_states as passes
+    from isoscope.analysis.catalogue import usual_vectors
     from isoscope.analysis.geometry import Cells, frame, places
     from isoscope.analysis.measures import BUILT_IN
     from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
@@ -158,7 +173,9 @@ def geometry(
         run = Trajectory(folder)
         cells = Cells(run, subsample=subsample, draws=draws, confidence=confidence, seed=seed)
         if vectors is None:
-            vectors = VECTORS[1:] if encoder.causal(model, max(chosen.encoded.ids, key=len)) else VECTORS
+            vectors = usual_vectors(
+                causal=encoder.causal(model, max(chosen.encoded.ids, key=len)), cls=chosen.begins_special
+            )
         names = list(measures or BUILT_IN)
         return frame([row for cell in places(run, vectors) for row in cells.measured(*cell, names)])
 

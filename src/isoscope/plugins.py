@@ -24,7 +24,7 @@ from pydantic import create_model
 from isoscope.code import stripped
 from isoscope.config.base import Section
 from isoscope.config.penalty import Weighted
-from isoscope.errors import InputError
+from isoscope.errors import PLUGIN_MODULE, InputError, plugin_line, said
 
 
 class Plugin(NamedTuple):
@@ -34,6 +34,11 @@ class Plugin(NamedTuple):
     factory: Callable[..., Any]
     options: type[Section]
     file: Path
+
+    @property
+    def title(self) -> str:
+        """How it is called in errors."""
+        return f"plugin {self.name!r} ({self.file})"
 
 
 FUSIONS: dict[str, Plugin] = {}
@@ -110,7 +115,7 @@ def penalty(name: str) -> Callable[..., Callable[..., Any]]:
 def load(path: Path) -> None:
     """Run a plugin file, so that what it adds is known.
 
-    Raises `InputError` where the file is missing or fails.
+    Raises `InputError` where the file is missing, fails or ends the program.
     """
     path = path.resolve()
     if not path.is_file():
@@ -118,7 +123,7 @@ def load(path: Path) -> None:
     registries = (FUSIONS, DATASETS, MEASURES, PENALTIES)
     if any(plugin.file == path for registry in registries for plugin in registry.values()):
         return
-    spec = importlib.util.spec_from_file_location(f"isoscope_plugin_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{PLUGIN_MODULE}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"plugin {path}: expected a Python file ending in .py")
     module = importlib.util.module_from_spec(spec)
@@ -127,8 +132,8 @@ def load(path: Path) -> None:
         spec.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:
-        raise InputError(f"plugin {path}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"plugin {plugin_line(error) or path}: {said(error)}") from error
     finally:
         sys.dont_write_bytecode = written
 

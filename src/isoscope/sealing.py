@@ -9,10 +9,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from isoscope.errors import RunError
 
 MANIFEST = "manifest.json"
 EVENT = "isoscope.durable"
@@ -21,6 +23,8 @@ Point = Literal[
     "data", "states", "table", "report", "params", "note",
 ]  # fmt: skip
 POINTS: tuple[Point, ...] = get_args(Point)
+Entry = dict[str, Any]
+"""What a manifest says of a file: sha256 and size."""
 
 
 def announce(point: Point, path: Path) -> None:
@@ -63,47 +67,65 @@ def replacing(target: Path, point: Point) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> None:
-    """Build the folder `target` beside itself, on the disk and sealed, and let it take the place of an existing one."""
+def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> str:
+    """Build the folder `target` beside itself, on the disk and sealed, and let it take the place of an existing one.
+
+    Returns the sha256 of its manifest.
+    """
     with replacing(target, point) as fresh:
         fill(fresh)
         for path in fresh.iterdir():
             if path.is_file():
                 sync(path)
-        seal(fresh)
+        return seal(fresh)
 
 
-def seal(folder: Path) -> None:
-    """Write the manifest (sha256 and size of every file), which makes the folder count.
+def seal(folder: Path) -> str:
+    """Write the manifest (sha256 and size of every file), which makes the folder count; returns the manifest's sha256.
 
-    What a writer that was killed left half written goes: it would stand in the manifest and then be replaced.
+    What a writer that was killed left half written goes: it would stand in the manifest and then be replaced. Raises
+    `RunError` where a sealed folder within has changed since it was sealed: the new manifest would vouch for damage.
     """
     for left in list(folder.rglob(".*.writing")):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     files = {
-        path.relative_to(folder).as_posix(): {"sha256": _sha256(path), "size": path.stat().st_size}
+        path.relative_to(folder).as_posix(): _entry(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != MANIFEST
     }
-    write_text(folder / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True), "manifest")
+    for inner in sorted(path.parent for path in folder.rglob(MANIFEST) if path.parent != folder):
+        prefix = f"{inner.relative_to(folder).as_posix()}/"
+        now = {name.removeprefix(prefix): entry for name, entry in files.items() if name.startswith(prefix)}
+        if wrong := fault(inner, now):
+            raise RunError(f"{inner}: {wrong}; give the same command again: it goes on from an older state")
+    text = json.dumps({"files": files}, indent=1, sort_keys=True)
+    write_text(folder / MANIFEST, text, "manifest")
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def fault(folder: Path) -> str | None:
-    """What is wrong with a sealed folder, naming the file; None if every byte is as it was written."""
+def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
+    """What is wrong with a sealed folder, naming the file; None if every byte is as it was written.
+
+    `now`: its files' entries as they are now, where they are known already.
+    """
     try:
         files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
-        expected = {str(name): (entry["size"], entry["sha256"]) for name, entry in files.items()}
+        expected = {str(name): {key: entry[key] for key in ("sha256", "size")} for name, entry in files.items()}
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         return f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
-    for name, (size, sha256) in expected.items():
-        path = folder / name
-        if not path.is_file():
+    for name, entry in expected.items():
+        if not (folder / name).is_file():
             return f"{name} is missing"
-        if path.stat().st_size != size or _sha256(path) != sha256:
+        if (_entry(folder / name) if now is None else now.get(name)) != entry:
             return f"{name} has changed since it was written"
     return None
+
+
+def manifest_sha256(folder: Path) -> str | None:
+    """The sha256 of a sealed folder's manifest, None where there is none."""
+    return _sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
 
 
 def sync(path: Path) -> None:
@@ -113,6 +135,10 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _entry(path: Path) -> Entry:
+    return {"sha256": _sha256(path), "size": path.stat().st_size}
 
 
 def _sha256(path: Path) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
-from isoscope.errors import InputError, RunError
+from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.guard import end_with_parent
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any], Callable[[], None]], Iterator[Any]]
@@ -51,7 +51,7 @@ def _here(function: Callable[[Any], Any], work: Iterable[Any], watch: Callable[[
 
 
 def _started() -> tuple[Any, Connection]:
-    """A process and the pipe to it: one each, so that none can take another's lock into its grave."""
+    """A process and its own pipe: with a shared queue, a killed process would keep the lock for ever."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
@@ -69,9 +69,11 @@ def _serve(pipe: Connection, parent: int) -> None:
     while True:
         function, item = pipe.recv()
         try:
-            pipe.send((None, function(item)))
-        except InputError as error:
-            pipe.send((InputError, str(error)))
+            with plugins_named():
+                found = function(item)
+            pipe.send((None, found))
+        except (InputError, RunError) as error:
+            pipe.send((InputError if isinstance(error, InputError) else RunError, str(error)))
         except Exception:  # as text: not every exception can be sent
             pipe.send((RuntimeError, traceback.format_exc()))
 
@@ -94,7 +96,7 @@ def _spread(
             ready = cast("list[Connection]", wait(list(busy), 0 if due in done else LOOK))
             came = [(pipe, *pipe.recv()) for pipe in ready]
         except (EOFError, OSError):  # of a pipe that ended
-            message = f"{key}: one of {len(pipes)} processes was killed, as for want of memory; use fewer"
+            message = f"{key}: one of {len(pipes)} processes was killed, probably out of memory; use fewer"
             raise RunError(message) from None
         for pipe, error, found in came:
             if error is not None:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from isoscope.analysis.differences import chosen_figures, differences
-from isoscope.analysis.statistics import holm
+from isoscope.analysis.statistics import holm, minimum_detectable_effect
 
 SEEDS = range(5)
 
@@ -37,7 +37,9 @@ def test_a_difference_is_scipys_paired_t_and_holm_counts_the_arms_of_a_figure() 
         assert row.p == pytest.approx(peer.pvalue)
         assert (row.low, row.high) == pytest.approx(tuple(peer.confidence_interval(0.95)))
         assert row.difference == pytest.approx((own - base).mean())
-        assert row.detectable == pytest.approx(1.68 * (own - base).std(), rel=0.01)
+        effect = minimum_detectable_effect(5, tests=2, confidence=0.95, power=0.8)
+        assert row.detectable == pytest.approx(effect * (own - base).std())
+        assert (row.family, row.tests) == (row.figure, 2)
         assert row.n == len(SEEDS)
     for _, family in found.groupby("figure"):
         assert len(family) == 2
@@ -45,6 +47,33 @@ def test_a_difference_is_scipys_paired_t_and_holm_counts_the_arms_of_a_figure() 
         assert (family["p_holm"] > family["p"]).any()
     assert (found.loc[found["arm"] == "conv2d", "p_holm"] < 0.05).all()
     assert (found.loc[found["arm"] == "fft", "p_holm"] > 0.05).all()
+
+
+def test_equal_differences_and_no_numbers_are_no_tests() -> None:
+    """.1 + .2 against .3 is rounding; a family counts the tests that were made."""
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    one = table["figure"] == "a_1"
+    table.loc[one & (table["arm"] == "additive"), "value"] = 0.0
+    table.loc[one & (table["arm"] == "conv2d"), "value"] = [0.1 + 0.2, 0.3, 0.3, 0.3, 0.3]
+    found = differences(table, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    equal, other = found.loc[("a_1", "conv2d")], found.loc[("a_1", "fft")]
+    assert equal[["p", "p_holm", "low", "high", "detectable"]].isna().all()
+    assert other["tests"] == equal["tests"] == 1
+    assert other["p_holm"] == other["p"]
+
+
+@pytest.mark.parametrize("nothing", [np.nan, np.inf])
+@pytest.mark.parametrize("arm", ["additive", "conv2d"])
+def test_a_seed_without_a_number_is_counted_and_the_others_are_not_tested(arm: str, nothing: float) -> None:
+    """They are a selection by the outcome: a run that collapsed must not make its arm look better."""
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    table.loc[(table["figure"] == "a_1") & (table["arm"] == arm) & (table["seed"] == 3), "value"] = nothing
+    found = differences(table, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    row = found.loc[("a_1", "conv2d")]
+    assert (row["n"], row["dropped"]) == (len(SEEDS) - 1, 1)
+    assert row[["low", "high", "p", "p_holm", "detectable"]].isna().all()
+    assert found.loc[("avg_sim", "conv2d"), ["p", "p_holm"]].notna().all()
+    assert (found.loc[("a_1", "fft"), "dropped"] == 0) == (arm == "conv2d")
 
 
 def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
@@ -66,7 +95,8 @@ def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
     geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
     words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
     found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
-    assert found.to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
+    assert found.dropna().to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
+    assert found["figure"].tolist() == ["avg_sim", "a_1"], "a figure without a number is known to be lacking"
     cosines = pd.DataFrame(
         [
             {"arm": "additive", "seed": 0, "part": part, "pairs": "all", "best": True, "cosine": 0.5}

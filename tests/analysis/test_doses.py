@@ -89,6 +89,34 @@ def test_a_seed_that_never_gets_there_is_left_out() -> None:
     assert found["value"].notna().sum() == 5 * LEVELS
 
 
+def test_a_level_that_a_seed_never_reaches_is_not_tested() -> None:
+    """Who reaches it is selected by the outcome: the others' difference stands, without interval and p."""
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    short = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    averages.loc[short, "value"] = 0.8
+    found = at_equal(averages, doses(), **OPTIONS)
+    lost = found["figure"].str.contains(f"where {ACROSS}")
+    assert found.loc[lost, "dropped"].tolist() == [1] * LEVELS
+    assert found.loc[lost, ["low", "high", "p", "p_holm", "detectable"]].isna().all(axis=None)
+    assert (found.loc[lost, "n"] == len(SEEDS) - 1).all()
+    assert found.loc[lost, "difference"].notna().all()
+    accuracy = found["figure"].str.startswith(METRIC)
+    assert (found.loc[accuracy, "tests"] == found.loc[accuracy & ~lost, "p"].notna().sum()).all()
+
+
+def test_a_seed_without_a_path_is_not_passed_over() -> None:
+    """Its anisotropy is no number at one of three weights: it cannot be read off, and the others are a selection."""
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    averages = averages[~averages["arm"].str.endswith("x100")]
+    gone = (averages["arm"] == "cosine-x1") & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    assert gone.sum() == 1
+    averages.loc[gone, "value"] = np.nan
+    found = at_equal(averages, doses(), **OPTIONS)
+    lost = found[found["figure"].str.contains(f"where {ACROSS}")]
+    assert lost["dropped"].tolist() == [1] * LEVELS
+    assert lost["p"].isna().all()
+
+
 def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
     averages = table({"entropy": 0.0, "cosine": 0.0})
     rows = averages["figure"] == METRIC
@@ -116,7 +144,9 @@ def test_families_are_compared_with_the_first_one_by_seed() -> None:
     assert set(both["reference"]) == {"few-entropy", "entropy"}, "each share of the data by itself"
     whole = both[both["reference"] == "entropy"].set_index(["figure", "arm"])
     alike = found.set_index(["figure", "arm"]).loc[whole.index]
-    pd.testing.assert_frame_equal(whole.drop(columns="p_holm"), alike.drop(columns="p_holm"))
+    of_family = ["tests", "p_holm", "detectable"]
+    pd.testing.assert_frame_equal(whole.drop(columns=of_family), alike.drop(columns=of_family))
+    assert (whole["tests"] == 2 * alike["tests"]).all()
     assert (whole["p_holm"].dropna() >= alike["p_holm"].dropna()).all(), "more is said of the metric"
     alone = averages[averages["arm"].str.startswith("entropy")]
     assert at_equal(alone, doses(), **OPTIONS).empty

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.analysis.probing import TASKS, baselines_table, clouds, distinct, hrr_bags, probing_table
+from isoscope.analysis.probe_tasks import TASKS, clouds
+from isoscope.analysis.probing import baselines_table, distinct, hrr_bags, probing_table
 from isoscope.analysis.trajectory import PROBE, TREEBANK, WORDS, Snapshot, Trajectory, write_arrays, write_snapshots
 from isoscope.errors import InputError
 from isoscope.geometry.probes import linear_probe
@@ -87,6 +88,11 @@ def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
     assert (label["score"], label["chance"], label["n"], label["d"], label["trained"]) == (1.0, 0.5, N, D, 96)
     assert label["selectivity"] == label["score"] - label["control"]
     assert label["compression"] > 4 > 1.1 > label["control_compression"]
+    guess = table.loc[(table["task"] == "label") & ~table["degenerate"], "permuted"]
+    assert len(guess) == 12
+    assert guess.notna().all()
+    assert guess.mean() == pytest.approx(0.5, abs=0.066), "of the planted label, too"
+    assert label["permuted"] < 0.7 < label["score"]
     # Elsewhere nothing is planted: mean of 11 cells of 120 sentences, 4 sd of .055 / √11.
     others = table[(table["task"] == "label") & ~table["degenerate"]].drop(label.name)
     assert len(others) == 11

@@ -37,22 +37,51 @@ def test_equal_differences_have_no_scale() -> None:
     assert paired_t([0.0, 0.0, 0.0], confidence=0.95)[2:] == (0.0, (0.0, 0.0), 1.0)
 
 
-@pytest.mark.parametrize("n, effect", [(3, 3.3), (5, 1.7), (10, 1.0)])
-def test_minimum_detectable_effect_at_the_standing_figures(n: int, effect: float) -> None:
-    assert round(minimum_detectable_effect(n, confidence=0.95, power=0.8), 1) == effect
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # of scipy, which tests them nevertheless
+@pytest.mark.parametrize("differences", [[0.1 + 0.2, 0.3, 0.3], [1e3 + 0.1 - 1e3, 0.1, 0.1], [0.1, 0.1 + 1e-9, 0.1]])
+def test_differences_that_rounding_alone_tells_apart_are_equal(differences: list[float]) -> None:
+    """scipy takes the first for a difference with p = 1e-32."""
+    assert stats.ttest_1samp(differences, 0.0).pvalue < 1e-8
+    assert paired_t(differences, confidence=0.95, scale=1.0)[2:] == (0.0, None, None)
+    rounded = [difference - 0.3 for difference in [0.1 + 0.2, 0.3, 0.3]]
+    assert paired_t(rounded, confidence=0.95, scale=0.3)[2:] == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_a_small_spread_that_is_no_rounding_is_tested() -> None:
+    differences = [0.3, 0.3 + 1e-5, 0.3 - 1e-5]
+    assert paired_t(differences, confidence=0.95).p == pytest.approx(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def test_a_difference_that_is_no_number_is_no_test() -> None:
+    found = paired_t([0.1, float("nan"), 0.2], confidence=0.95)
+    assert found.n == 3
+    assert np.isnan(found.mean)
+    assert found[2:] == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "n, tests, effect", [(3, 1, 3.3), (5, 1, 1.7), (10, 1, 1.0), (3, 2, 4.6), (3, 3, 5.7), (6, 9, 2.4)]
+)
+def test_minimum_detectable_effect_at_the_standing_figures(n: int, tests: int, effect: float) -> None:
+    assert round(minimum_detectable_effect(n, tests=tests, confidence=0.95, power=0.8), 1) == effect
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])
-def test_minimum_detectable_effect_is_found_as_often_as_promised(n: int) -> None:
-    effect = minimum_detectable_effect(n, confidence=0.95, power=0.8)
+@pytest.mark.parametrize("tests", [1, 3])
+def test_minimum_detectable_effect_is_found_as_often_as_promised(n: int, tests: int) -> None:
+    """By Holm over a family of which the others show nothing: its first step is the one that counts."""
+    effect = minimum_detectable_effect(n, tests=tests, confidence=0.95, power=0.8)
     samples = np.random.default_rng(n).normal(effect, 1.0, size=(20_000, n))
-    found = stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05
-    assert found.mean() == pytest.approx(0.8, abs=0.01)
+    p = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
+    found = [holm([one, *[1.0] * (tests - 1)])[0] < 0.05 for one in p]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.01)
 
 
 def test_minimum_detectable_effect_needs_two_pairs() -> None:
     with pytest.raises(ValueError, match="two pairs"):
-        minimum_detectable_effect(1, confidence=0.95, power=0.8)
+        minimum_detectable_effect(1, tests=1, confidence=0.95, power=0.8)
+    with pytest.raises(ValueError, match="one test or more"):
+        minimum_detectable_effect(3, tests=0, confidence=0.95, power=0.8)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
@@ -65,6 +94,12 @@ def test_holm_is_the_closed_test_of_bonferroni(p: list[float]) -> None:
 
 def test_holm_of_an_empty_family_is_empty() -> None:
     assert holm([]) == []
+
+
+def test_holm_counts_no_test_that_gave_no_number() -> None:
+    found = holm([0.03, float("nan"), 0.01])
+    assert found[::2] == holm([0.03, 0.01])
+    assert np.isnan(found[1])
 
 
 def test_two_way_is_the_t_interval_when_items_agree() -> None:

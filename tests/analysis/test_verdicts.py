@@ -51,6 +51,11 @@ def test_a_difference_without_spread_is_not_judged() -> None:
     assert word(Paired(3, 0.1, 0.0, None, None), Interval(0.05, 0.15), None) == "under-powered"
 
 
+def test_without_items_nothing_holds() -> None:
+    verdict = judge(STRONG, None, p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.01)
+    assert verdict == ("under-powered", "no interval over test items")
+
+
 def test_identical_arms_do_not_differ() -> None:
     assert word(Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0), Interval(0.0, 0.0), 1.0) == "does not"
 

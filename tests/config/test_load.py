@@ -2,15 +2,20 @@
 
 import copy
 import io
+import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from isoscope.config.load import Configuration
+from isoscope.config.search import Dimension
 from isoscope.config.tree import flatten, merge, parse_override, parse_yaml, split_overrides
 from isoscope.errors import InputError
 
@@ -94,9 +99,8 @@ FREE = {
     **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
     **{("studies", "sweep", "axes", axis): [[]] for axis in ("fusion", "penalty", "weight", "fraction")},
     ("search", "settings"): [[]],
-    ("report", "title"): ["no such/../thing"],
 }
-"""What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing, any title."""
+"""What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing."""
 
 
 def leaves(file: str) -> list[tuple[str, tuple, object]]:
@@ -114,6 +118,7 @@ def leaves(file: str) -> list[tuple[str, tuple, object]]:
                 wrong = [7]
             case int() | float() | None:
                 wrong = [-(10**9), float("nan"), float("inf")]
+                wrong += [1e30] if isinstance(value, float) else []
             case list():
                 wrong = [[], [-(10**9)], ["no such/thing"]]
             case _:
@@ -151,7 +156,25 @@ def test_every_key_of_an_overlay_misspelt_is_refused_by_name(project: Path, file
         ("training.epochs=0", "training.epochs: expected greater than or equal to 1, got 0"),
         ("training.epochs=two", "training.epochs: expected a valid integer, got 'two'"),
         ("training.epochs=2.5", "training.epochs: expected a valid integer, got 2.5"),
-        ("training.learning_rate=.inf", "training.learning_rate: expected a finite number, got inf"),
+        ("training.learning_rate=.inf", "training.learning_rate: expected less than or equal to 10, got inf"),
+        ("training.learning_rate=1e-300", "training.learning_rate: expected greater than or equal to 0.000000000001"),
+        ("training.fusion_lr=1e30", "training.fusion_lr: expected less than or equal to 10, got 1e+30"),
+        ("training.weight_decay=1e30", "training.weight_decay: expected less than or equal to 100"),
+        ("training.clip_norm=1e-300", "training.clip_norm: expected greater than or equal to 0.000001"),
+        ("training.adam_betas=[0.9, 1.0]", "training.adam_betas.1: expected less than 1, got 1.0"),
+        ("training.fraction=1e-300", "training.fraction: expected greater than or equal to 0.000001"),
+        ("model.encoder.init_std=1e-300", "model.encoder.init_std: expected greater than or equal to 0.000001"),
+        ("measures.confidence=1e-300", "measures.confidence: expected greater than or equal to 0.5, got 1e-300"),
+        ("analysis.confidence=0.999999999", "analysis.confidence: expected less than or equal to 0.9999"),
+        ("analysis.power=1e-300", "analysis.power: expected greater than or equal to 0.5"),
+        ("analysis.margin=1e-300", "analysis.margin: expected greater than or equal to 0.000001"),
+        ("reproduction.tolerance=2", "reproduction.tolerance: expected less than or equal to 1, got 2"),
+        ("reproduction.last=1e-300", "reproduction.last: expected greater than or equal to 0.000001"),
+        ("measures.perplexity=1e30", "measures.perplexity: expected less than or equal to 1000"),
+        ("extraction.share=1e-300", "extraction.share: expected greater than or equal to 0.000001"),
+        ("search.budget.hours=1e-300", "search.budget.hours: expected greater than or equal to 0.001"),
+        ("variants/penalty/all.yaml:penalty.weight=1e30", "penalty.weight: expected less than or equal to 1000000"),
+        ("variants/penalty/all.yaml:penalty.in_cluster=1e30", "penalty.in_cluster: expected less than or equal to"),
         ("training.schedule.kind=linea", "did you mean 'linear'?"),
         ("model.encoder.kind=scrach", "model.encoder: kind 'scrach' is unknown; did you mean 'scratch'?"),
         ("model.encoder.heads=5", "model.encoder: hidden_size 64 must be a multiple of heads 5"),
@@ -180,6 +203,23 @@ def test_a_wrong_override_says_what_was_expected(project: Path, override: str, e
 @pytest.mark.parametrize("override", ["report.titel=x", "studies={fusion: {taks: x}}"])
 def test_what_is_wrong_with_an_override_is_not_said_of_params_yaml(project: Path, override: str) -> None:
     assert refusal(project, override).startswith("-S: ")
+
+
+@pytest.mark.parametrize(
+    "wrong, expected",
+    [
+        ({"low": 0, "high": 1e300}, "expected numbers up to 1e"),
+        ({"low": -(10**30), "high": 0}, "expected numbers up to 1e"),
+        ({"low": float("nan"), "high": 1.0}, "low below high"),
+        ({"low": 0.0, "high": 1.0, "step": 1e-300}, "step 1e-300: expected 1 to 1,000,000 steps"),
+        ({"low": 0.0, "high": 1.0, "step": float("inf")}, "step inf: expected 1 to 1,000,000 steps"),
+        ({"low": 0.0, "high": 1.0, "step": float("nan")}, "step nan: expected 1 to"),
+    ],
+)
+def test_a_searched_number_has_bounds_and_a_step_that_end(wrong: dict[str, float], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        Dimension(**wrong)
+    assert Dimension(low=0.0, high=1.0, step=0.1).step == 0.1
 
 
 def test_an_override_reaches_the_cell_and_nothing_else(project: Path) -> None:
@@ -215,6 +255,49 @@ def test_an_error_in_an_overlay_names_the_overlay(project: Path) -> None:
 def test_broken_yaml_is_one_line_with_the_file(project: Path, text: str, expected: str) -> None:
     (project / "params.yaml").write_text(text)
     assert expected in refusal(project)
+
+
+WIDE = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefgh")
+)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("training: &a {epochs: *a}", "an anchor that holds itself"),
+        ("training: &a\n- *a\n", "an anchor that holds itself"),
+        ("training: " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("training: " + "{a: " * 3000 + "}" * 3000, "nested too deeply"),
+        ("\n".join(" " * depth + "a:" for depth in range(3000)), "nested too deeply"),
+        ("\n".join(" " * depth + "a:" for depth in range(33)), "nested too deeply"),
+        (WIDE, "more than 100,000 values, its aliases written out"),
+        ("? {a: b}\n: c\n", "not YAML: found unhashable key"),
+        ("a: " + "9" * 5000, "not YAML"),
+    ],
+    ids=["itself", "list of itself", "brackets", "braces", "blocks", "just too deep", "wide", "key", "number"],
+)
+@pytest.mark.parametrize("file", ["params.yaml", "variants/fusion/additive.yaml"])
+def test_trees_without_end_are_refused(project: Path, file: str, text: str, expected: str) -> None:
+    (project / file).write_text(text)
+    line = refusal(project)
+    assert line.startswith(f"{file}: ")
+    assert expected in line
+    assert "nested too deeply" in refusal_of("training.epochs=" + "[" * 3000)
+
+
+def refusal_of(override: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_override(override)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["params.yaml", "variants/fusion/additive.yaml"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
+def test_what_is_no_file_is_refused(project: Path, file: str, make: Callable[[Path], None]) -> None:
+    (project / file).unlink()
+    make(project / file)
+    assert refusal(project) == f"{file}: a folder or no plain file; put a YAML file in its place"
 
 
 def test_bytes_that_are_no_text_are_named(project: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.config.agreement import check_agreement
+from isoscope.config.faults import Faults
 from isoscope.config.load import Configuration
 from isoscope.config.profiles import apply, laid_over, restore
 from isoscope.config.tree import parse_yaml
@@ -80,11 +81,28 @@ def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
 
 
 def check(project: Path) -> int:
-    return check_agreement(project, Configuration(project), COMMANDS)
+    return check_agreement(project, Configuration(project), COMMANDS, Faults())
 
 
 def test_the_committed_files_agree(project: Path) -> None:
     assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+
+
+def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path) -> None:
+    """Also while another profile is in force, most of which search nothing."""
+    params = project / "params.yaml"
+    apply(project, "minilm")
+    assert "\nsearch: null" in params.read_text()
+    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+    subprocess.run(["git", "commit", "-q", "-a", "-m", "no search"], cwd=project, check=True)
+    before = params.read_text()
+    with pytest.raises(InputError, match=r"^profiles/search_mrpc\.yaml: search: completes that section"):
+        apply(project, "search_mrpc")
+    assert params.read_text() == before
+    apply(project, "scratch")
+    (project / "profiles/search_mrpc.yaml").write_text("search:\n  name: mrpc\ntraining:\n  epoch: 2\n")
+    with pytest.raises(InputError, match=r"search_mrpc\.yaml: laid over params\.yaml: .*did you mean 'epochs'"):
+        check(project)
 
 
 @pytest.mark.parametrize(

@@ -132,29 +132,6 @@ def test_checkpoints_resolve_to_their_folder_or_stay_a_name(folder: Path) -> Non
     assert hub.resolve_checkpoint("org/other") == "org/other"
 
 
-def test_the_digest_of_a_checkpoint_sees_what_a_run_starts_from_and_nothing_else(tmp_path: Path) -> None:
-    def digest(**changed: str) -> str:
-        folder = tmp_path / hashlib.sha256(repr(changed).encode()).hexdigest()
-        folder.mkdir()
-        files = {
-            "config.json": "{}",
-            "model.safetensors": "w",
-            "vocab.txt": "[PAD]",
-            "README.md": "x",
-            "model.onnx": "y",
-        }
-        for name, content in (files | {key.replace("_", "."): value for key, value in changed.items()}).items():
-            (folder / name).write_text(content)
-        return hub.checkpoint_digest(folder)
-
-    plain = digest()
-    assert plain == digest(README_md="other", model_onnx="other", notes_txt="new")
-    assert len({plain, digest(config_json="{ }"), digest(model_safetensors="v"), digest(vocab_txt="[UNK]"),
-                digest(tokenizer_json="{}")}) == 5  # fmt: skip
-    with pytest.raises(InputError, match=r"config\.json is missing"):
-        hub.checkpoint_digest(tmp_path)
-
-
 class FakeHub(http.server.BaseHTTPRequestHandler):
     """The few answers of the hub that reading one data set takes."""
 

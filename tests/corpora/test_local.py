@@ -6,7 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
+from isoscope.config.data import Splits
 from isoscope.corpora.local import read
 from isoscope.errors import InputError
 
@@ -143,6 +145,8 @@ def test_a_parquet_column_of_other_bytes_is_named_by_row(tmp_path: Path) -> None
         ("a.csv", "text,class\n", ": there is no row; give the split rows"),
         ("a.tsv", "text\tclass\na\t0.25\nb\t1\n", ": column 'class' holds numbers such as 0.25"),
         ("a.jsonl", '{"text": "a", "class": 0}\n{"text": "b", class: 1}\n', ", line 2: not JSON: Expecting property"),
+        ("a.jsonl", '{"text": "a", "class": 0}\n' + "[" * 100_000, ", line 2: JSON nested too deeply"),
+        ("a.jsonl", '{"text": "a", "class": ' + "9" * 5000 + "}\n", ", line 1: not JSON: Exceeds the limit"),
         ("a.jsonl", '{"text": "a", "class": 0}\n\n[1]\n', ", line 3: expected one object per line, found list"),
         ("a.jsonl", '{"text": null, "class": 0}\n', ", row 1: column 'text' is null"),
         ("a.jsonl", '{"text": "a", "class": 0}\n{"class": 0}\n', ", row 2: column 'text' is null"),
@@ -177,6 +181,19 @@ def test_folders_say_what_they_lack(tmp_path: Path) -> None:
     assert missing == f"{tmp_path}: splits.validation: no dev.{{parquet,csv,tsv,jsonl}}; the folder holds train.csv"
     as_tsv(tmp_path / "train.tsv", TEXTS, LABELS)
     assert "train.csv and train.tsv both fit; keep one" in refusal(tmp_path, FOLDER)
+
+
+@pytest.mark.parametrize("stem", ["../secret", "sub/secret", "{folder}/secret", "..", ".", "", "sub/../train", "a\0b"])
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) -> None:
+    (tmp_path / "data/sub").mkdir(parents=True)
+    for place in ("data/train", "data/sub/secret", "secret", "data/.", "data/.."):
+        as_csv(Path(f"{tmp_path / place}.csv"), TEXTS, LABELS)
+    splits = dict.fromkeys(FOLDER, "train") | {split: stem.format(folder=tmp_path)}
+    with pytest.raises(InputError, match=rf"splits\.{split}: .* is no file's name"):
+        load(tmp_path / "data", splits)
+    with pytest.raises(ValidationError, match="is no plain name; give one without folders"):
+        Splits(**splits)
 
 
 def test_splits_that_cannot_be_are_refused(tmp_path: Path) -> None:

@@ -77,6 +77,66 @@ def test_empty_sentences_are_left_out_with_their_labels(tmp_path: Path) -> None:
     assert found.table.to_pydict() == {"sentence": ["one", "two"], "label": [1, 0]}
 
 
+@pytest.mark.parametrize(
+    "name, content, said",
+    [
+        ("all.txt", "one\n\n  \ntwo\nthree\nfour\n", "all.txt: 2 of 6 rows are empty; left out"),
+        ("all.txt", "one\ntwo\none\nthree\nfour\n", "all.txt: 1 of 5 rows repeat an earlier sentence; left out"),
+        ("all.txt", "one\ntwo\nthree\nfour\n", None),
+        ("all.csv", "text\none\n\ntwo\n\"\"\nthree\nfour\n", "all.csv, column 'text': 2 of 6 rows are empty; left out"),
+        ("all.csv", 'text\n"one\n\nmore"\ntwo\nthree\nfour\n', None),
+        ("all.csv", "text,n\none,1\n,2\n ,3\ntwo,4\none,5\nx,6\ny,7\n\n",
+         "all.csv, column 'text': 2 of 7 rows are empty and 1 of 7 rows repeat an earlier sentence; left out"),
+        ("all.tsv", "text\none\n\ntwo\nthree\nfour\n", "all.tsv, column 'text': 1 of 5 rows are empty; left out"),
+        ("all.jsonl", '{"text": "a"}\n{"text": null}\n\n{"text": ""}\n{"text": "b"}\n{"n": 1}\n',
+         "all.jsonl, column 'text': 3 of 5 rows are empty; left out"),
+    ],
+)  # fmt: skip
+def test_rows_that_are_left_out_are_counted(tmp_path: Path, name: str, content: str, said: str | None) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    assert read(path).left_out == said
+
+
+def test_a_file_of_too_few_sentences_is_named_with_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "few.txt"
+    for content, found in (
+        ("", "0 different sentences in 0 rows"),
+        ("a\n\nb\na\nc\n", "3 different sentences in 5 rows"),
+    ):
+        path.write_text(content, "utf-8")
+        with pytest.raises(InputError, match=f"few.txt: {found}; 4 or more are needed") as caught:
+            read(path).check_enough()
+        assert "split" not in str(caught.value)
+    path.write_text("a\nb\nc\nd\n", "utf-8")
+    read(path).check_enough()
+
+
+LISTS = pa.array([["x"], ["x", "y"], [], None])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [LISTS, LISTS.cast(pa.large_list(pa.string())), pa.array([{"x": 1}] * 4),
+     pa.array([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int8())),
+     pa.array(["[1, 2]", "[1]", "[1]", "[1, 2]"]), pa.array(["['x']", "['x', 'y']", "('z',)", "{}"])],
+    ids=lambda values: str(values.type),
+)  # fmt: skip
+def test_labels_that_are_lists_are_one_clear_line(tmp_path: Path, values: pa.Array) -> None:
+    path = tmp_path / "all.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": values}), path)
+    said = refusal(path, labels="stars")
+    assert "column 'stars' holds lists" in said
+    assert "one class, is needed in each row" in said
+
+
+@pytest.mark.parametrize("names", [["[UNK]", "b"], ["(good", "bad)"], ["{", "}"], ["(1)", "(2)"], ["[" * 5000, "b"]])
+def test_classes_with_brackets_in_their_names_are_classes(tmp_path: Path, names: list[str]) -> None:
+    path = tmp_path / "all.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": names * 2}), path)
+    assert set(read(path, labels="stars").classes) == set(names)
+
+
 def test_sentence_is_preferred_to_text_and_the_named_column_to_both(tmp_path: Path) -> None:
     path = write(tmp_path / "all.csv", {"text": ["a"], "sentence": ["b"], "third": ["c"]})
     for named, expected in ((None, "b"), ("text", "a"), ("third", "c")):
@@ -124,6 +184,7 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
         ("all.xml", "<a/>", {}, "unknown format; expected a name ending in parquet, csv, tsv, jsonl"),
         ("all.parquet", "text\na\n", {}, "not valid parquet"),
         ("all.jsonl", '{"text": "a"}\n[1]\n', {}, "line 2: expected one object per line, found list"),
+        ("all.jsonl", '{"text": "a", "l": [1, 2]}\n', {"labels": "l"}, "line 1: 'l' is [1, 2]; expected an integer or"),
         ("all.jsonl", '{"text": [1], "l": 1}\n', {"labels": "l"}, "line 1: 'text' is [1]; expected text"),
     ],
 )  # fmt: skip

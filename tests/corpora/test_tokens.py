@@ -151,11 +151,22 @@ def test_a_copy_beside_weights_says_how_long_a_text_the_model_takes(folder: Path
         ({"tokenizer.json": "{}"}, "not a tokenizer: "),
         ({"vocab.txt": "[PAD]\n[UNK]\nthe\n"}, r"not a BERT vocabulary, it lacks \[CLS\], \[SEP\], \[MASK\]"),
         ({"vocab.txt": "a\n", "tokenizer_config.json": "{"}, "tokenizer_config.json: not JSON"),
+        (
+            {"vocab.txt": "a\n", "tokenizer_config.json": "[]"},
+            "expected a JSON object, got list",
+        ),
+        ({"vocab.txt": "a\n", "tokenizer_config.json": "[" * 100_000}, "tokenizer_config.json: JSON nested too deeply"),
+        (
+            {"vocab.txt": "a\n", "tokenizer_config.json": '{"strip_accents": 3}'},
+            "strip_accents: expected true,",
+        ),
+        ({"vocab.txt": "\udcff\n"}, "vocab.txt: not UTF-8 at byte 0"),
+        ({"tokenizer.json": "[" * 100_000}, "not a tokenizer: "),
     ],
 )
 def test_folders_without_a_tokenizer_are_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
     for name, content in files.items():
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError, match=message):
         tokens.load(tmp_path)
 

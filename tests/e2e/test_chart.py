@@ -64,7 +64,7 @@ def test_a_published_figure_that_is_missed_is_exit_code_1(charted: Project, tmp_
     file.write_text(json.dumps(cells), "utf-8")
     assert "1 fail" in project.isoscope("reproduce", "isotropy", code=1).out
     file.unlink()
-    assert "run: isoscope repro" in project.isoscope("reproduce", "isotropy", code=2).err
+    assert "run: isoscope chart isotropy" in project.isoscope("reproduce", "isotropy", code=2).err
 
 
 def test_the_page_shows_the_study(charted: Project) -> None:
@@ -81,6 +81,9 @@ def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Pa
     project.isoscope("chart", "isotropy")
     project.isoscope("analyse", "isotropy")
     assert "no runs" in project.isoscope("reproduce", "isotropy").out
+    shown = project.dvc("plots", "show", "reports/isotropy/charts", "--out", str(tmp_path / "plots"))
+    assert "isotropy" not in shown.err
+    assert "nothing.svg" in (tmp_path / "plots/index.html").read_text("utf-8")
     project.isoscope("report")
     assert "Over training" not in project.text("reports/index.html")
 

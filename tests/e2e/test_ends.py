@@ -91,6 +91,9 @@ def test_every_end_has_its_status(project: Project) -> None:
             for process in runs.values():
                 process.wait(600)
     errors = {way: process.communicate(timeout=600)[1] for way, process in runs.items()}
+    for way in ("raises", "memory", "exits 0", "exits 1"):
+        assert runs[way].returncode == 1, way
+        assert "plugins/ending.py, line " in errors[way].splitlines()[-1], way
     before = {way: _own(newest(project, way), errors[way]) for way, _, _ in ENDS}
     project.isoscope("reconcile")
     assert {way: newest(project, way).status for way, _, _ in ENDS} == {way: true for way, _, true in ENDS}

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from browser import opened
+from drawn import sticking_out
+from isoscope.report.geometry import SECTIONS
 from probe_material import bert, gpt2, pieces, sentences
 
 PLUGIN = """\
@@ -88,11 +90,36 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
     with opened(place / "page/index.html") as seen:
         assert seen.page.locator("figure svg").count() >= 25
         links = seen.page.locator("nav a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
-        assert {"#kind-words", "#planes", "#probing", "#attention", "#embedding", "#spectrum", "#topology"} <= {*links}
+        assert {
+            "#summary",
+            "#kind-words",
+            "#planes",
+            "#probing",
+            "#attention",
+            "#embedding",
+            "#spectrum",
+            "#topology",
+        } <= {*links}
         assert all(seen.page.locator(link).count() == 1 for link in links)
         assert seen.page.locator("tbody tr").count() > 50
         assert seen.requests == []
         assert seen.complaints == []
+
+
+@pytest.mark.parametrize("name", ["seed-0/checkpoints/epoch-{}", "W" * 34 + "-{}"])
+def test_no_text_of_any_figure_is_clipped_whatever_checkpoints_are_called(place: Path, name: str) -> None:
+    facts = json.loads((place / "page/manifest.json").read_text("utf-8"))
+    named = {one: name.format(place) for place, one in enumerate(facts["checkpoints"])}
+    tables = {one: pd.read_parquet(place / f"page/{one}.parquet") for one in facts["tables"]}
+    tables = {one: table.assign(checkpoint=table["checkpoint"].map(named)) for one, table in tables.items()}
+    facts |= {key: {named[one]: value for one, value in facts[key].items()} for key in ("pieces", "checkpoints")}
+    drawn = 0
+    for table, make in SECTIONS.items():
+        for section in make(tables, facts) if table in tables else ():
+            for sketch in section.figures:
+                assert sticking_out(sketch.draw()) == [], sketch.name
+                drawn += 1
+    assert drawn >= 25
 
 
 def test_a_second_call_imports_no_transformers_and_computes_nothing(place: Path) -> None:
@@ -122,7 +149,10 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
         (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
         (("geometry", "encoder", "--text", "latin.txt", "--out", "p"), "line 2, byte 4: 0xe9 is not UTF-8"),
-        (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 sentences"),
+        (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "few.txt: 2 different sentences in 2 rows; 4 or"),
+        (("geometry", "encoder", "--text", "lists.jsonl", "--labels", "l", "--out", "p"), "line 1: 'l' is [1]; "),
+        (("geometry", "encoder", "--text", "lists.csv", "--labels", "l", "--out", "p"), "column 'l' holds lists"),
+        (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder"),
         (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
         (("geometry", "encoder", *OWN, "--out", "encoder"), "holds something other than"),
         (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is no folder that can be written to"),
@@ -137,6 +167,8 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
 def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str) -> None:
     (place / "latin.txt").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
     (place / "few.txt").write_text("one\ntwo\n", "utf-8")
+    (place / "lists.jsonl").write_text('{"text": "one", "l": [1]}\n', "utf-8")
+    (place / "lists.csv").write_text('text,l\none,"[1, 2]"\ntwo,[1]\n', "utf-8")
     if not (place / "vision").exists():
         (place / "vision").mkdir()
         (place / "vision/config.json").write_text(json.dumps({"model_type": "vit", "num_hidden_layers": 2}), "utf-8")

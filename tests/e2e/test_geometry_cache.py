@@ -153,13 +153,18 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
         assert now == {kind: kept[kind] + new[kind] for kind in kept}
 
 
-def test_the_first_token_of_a_causal_model_is_marked_where_it_is_asked_for(place: Path, tmp_path: Path) -> None:
+def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_asked_for(
+    place: Path, tmp_path: Path
+) -> None:
     table = made(place, tmp_path, name="decoder", vectors=())
     assert set(table["vectors"]) == {"last", "mean", "words"}
-    assert "is causal" not in (tmp_path / "index.html").read_text("utf-8")
+    assert "seen no other" not in (tmp_path / "index.html").read_text("utf-8")
     table = made(place, tmp_path, name="decoder", vectors=("first", "last"))
-    assert set(table["vectors"]) == {"first", "last"}
-    assert "decoder is causal: its first token has seen no other" in (tmp_path / "index.html").read_text("utf-8")
+    assert set(table["vectors"]) == {"last"}
+    said = "decoder: no [CLS]: it is a decoder: its first token has seen no other"
+    assert said in (tmp_path / "index.html").read_text("utf-8")
+    with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* ask for last or mean"):
+        made(place, tmp_path, name="encoder decoder", vectors=("first",))
 
 
 def test_a_measure_that_no_representation_has_is_said(place: Path, tmp_path: Path) -> None:

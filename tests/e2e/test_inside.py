@@ -139,7 +139,7 @@ def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
 
 
 @pytest.mark.parametrize("harm", ["missing", "altered"])
-def test_a_file_that_is_missing_or_altered_is_made_again(project: Project, harm: str) -> None:
+def test_a_file_that_is_missing_or_altered_is_put_back(project: Project, harm: str) -> None:
     before = file_md5s(states(project, "additive"))
     published = file_md5s(states(project, "additive") / "states")
     stored = next(
@@ -155,7 +155,7 @@ def test_a_file_that_is_missing_or_altered_is_made_again(project: Project, harm:
         stored.unlink()
         stored.write_bytes(bytes(data))
     done = project.isoscope("extract", "fusion", "additive")
-    assert "the run is done again" in done.err
+    assert "it is put back from where it was published" in done.err
     assert file_md5s(states(project, "additive")) == before
 
 
@@ -222,7 +222,7 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [anisotropy]")
     project.isoscope("repro")
     assert len(Trajectory(states(project, "conv2d")).trained) == 1
-    assert json.loads((project.folder / "reports/fusion/inside/stages.json").read_text("utf-8")) == []
+    assert json.loads((project.folder / "reports/fusion/inside/phases.json").read_text("utf-8")) == []
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 

@@ -1,6 +1,7 @@
 """`isoscope.geometry` in a notebook: the model and the tokenizer are the caller's, and stay as they were."""
 
 import inspect
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_a_causal_models_first_token_is_left_out_and_a_twin_is_given_where_asked
     own, twin = (table.loc[table["snapshot"] == name, "value"].to_numpy() for name in ("model", "random"))
     assert len(own) == len(twin)
     assert (own != twin).all()
-    assert set(geometry(bert(), TEXTS, tokenizer=tokenizer, **FEW)["vectors"]) == {"first", "last", "mean", "words"}
+    assert set(geometry(bert(), TEXTS, tokenizer=tokenizer, **FEW)["vectors"]) == {"first", "mean", "words"}
 
 
 def test_what_cannot_be_measured_is_said(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -76,3 +77,24 @@ def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
     # The notebook is handed its sentences, and its one table is that of the measures.
     shared = {name: value for name, value in known.items() if name not in TOOLS}
     assert {name: notebook[name].default for name in shared} == shared
+
+
+@pytest.mark.parametrize(
+    "study, said",
+    [
+        ("fusoin", "studies.fusoin: no such study; did you mean 'fusion'?"),
+        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy, sweep"),
+        ("sweep", "it is not run: give it seeds in params.yaml (studies.sweep.seeds)"),
+        ("isotropy", "dvc.yaml has no stage explore-isotropy: copy extract-, measure- and explore-fusion"),
+        ("fusion", "is not there; run: isoscope repro"),
+    ],
+)
+def test_a_study_without_tables_is_told_what_makes_them(tmp_path: Path, study: str, said: str) -> None:
+    root = Path(__file__).parents[2]
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copyfile(root / name, tmp_path / name)
+    shutil.copytree(root / "variants", tmp_path / "variants")
+    with pytest.raises(InputError) as caught:
+        isoscope.load(study, project=tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

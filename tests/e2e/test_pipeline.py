@@ -56,6 +56,7 @@ def test_every_output_is_complete(project: Project) -> None:
         assert test == pytest.approx(right.mean())
     assert {path.name for path in (project.folder / "reports/fusion").iterdir()} >= {
         "comparison.json",
+        "config.yaml",
         "metrics.json",
         "curves.csv",
         "confusion.csv",

@@ -91,6 +91,9 @@ def test_a_trial_is_the_run_that_its_choices_give_by_hand(project: Project) -> N
         lines = (Path(json.loads(done.out)["folder"]) / "metrics.jsonl").read_text().splitlines()
         figures = [json.loads(line) for line in lines]
         best = next(one["value"] for one in figures if one["name"] == "training/best_epoch")
+        said = json.loads(done.out)
+        assert said["epoch"] == best
+        assert said["metrics"] == {one["name"]: one["value"] for one in figures if one["name"].startswith("test/")}
         value = next(one["value"] for one in figures if (one["name"], one["epoch"]) == ("validation/accuracy", best))
         assert trial.value == value
 
@@ -130,8 +133,11 @@ def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
     done = project.isoscope("search", "confirm", "--seeds", "3", "--workers", "2", "--json")
     found = json.loads(done.out)
     assert found["seeds"] == [1, 2, 3]
-    assert {row["figure"] for row in found["rows"]} == {"validation/accuracy", "validation/loss"}
+    assert [(row["figure"], row["judged"]) for row in found["rows"]] == [
+        ("validation/accuracy", "test/accuracy"), ("validation/loss", "test/loss"),
+    ]  # fmt: skip
     assert all(row["n"] == 3 and row["low"] <= row["difference"] <= row["high"] for row in found["rows"])
+    assert {row["by"] for row in found["rows"]} == {"seeds and sentences"}
     assert json.loads(project.text("reports/search-confirmed.json"))["trial"] == found["trial"]
 
 

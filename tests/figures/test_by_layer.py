@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
+from drawn import sticking_out
 from isoscope.figures.by_layer import geometry_by_layer
 from isoscope.figures.layers import SHARED
 from isoscope.figures.style import ARM_COLOURS, WIDTH, to_svg
@@ -127,6 +128,29 @@ def test_every_panel_of_the_last_row_says_layer_and_none_is_wider_than_a_page() 
     assert figure.get_figwidth() <= WIDTH
     assert [axes.get_xlabel() for axes in figure.axes if axes.axison] == ["", "Layer", "Layer", "Layer"]
     assert len(to_svg(figure)) < 200_000
+
+
+def test_checkpoints_of_different_depth_share_an_axis_of_relative_depth() -> None:
+    made = table()
+    shallow = made[(made["checkpoint"] == "encoder") | (made["layer"] < 3)]  # 0 to 3, and 0 to 2
+    figure = geometry_by_layer(shallow, ["avg_sim"], vectors="first")
+    (axes,) = figure.axes
+    for kind in ("checkpoint", "twin"):
+        found = {colour: list(line.get_xdata()) for colour, line in lines(axes, kind).items()}
+        assert found == {ARM_COLOURS[0]: pytest.approx([0, 1 / 3, 2 / 3, 1]), ARM_COLOURS[1]: [0, 0.5, 1]}
+    assert axes.get_xlabel() == "Depth (layer / number of layers)"
+    assert axes.get_xlim()[0] < 0 < 1 < axes.get_xlim()[1] < 1.2
+    assert sticking_out(figure) == []
+
+
+@pytest.mark.parametrize("panels", [1, 2, 3])
+@pytest.mark.parametrize("name", ["deep", "seed-0/checkpoints/epoch-12", "W" * 36, "a-name-that-is-far-too-long-" * 20])
+def test_the_legend_fits_and_tells_long_names_apart(name: str, panels: int) -> None:
+    figures = ("avg_sim", "two_nn_at_n", "mle_at_n")[:panels]
+    figure = geometry_by_layer(table((f"{name}1", f"{name}2"), figures), figures, vectors="first")
+    assert sticking_out(figure) == []
+    one, other, *_ = (text.get_text() for text in figure.legends[0].get_texts())
+    assert one != other
 
 
 def test_equal_tables_give_equal_bytes() -> None:

@@ -70,7 +70,7 @@ def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_lines_are_means_over_seeds_at_stages() -> None:
+def test_lines_are_means_over_seeds_by_phase() -> None:
     table = made()
     figure = probing_curves(table)
     names = ["update 0", "update 1", "update 4", "update 16", "chosen epoch", "other weights, never trained"]
@@ -79,10 +79,10 @@ def test_lines_are_means_over_seeds_at_stages() -> None:
     for axes, arm in zip(figure.axes, ("additive", "conv2d"), strict=True):
         assert axes.get_title(loc="left") == f"{arm}, n = 3 seeds"
         own = label[label["arm"] == arm]
-        stages = [own[own["step"] == step] for step in (0, 1, 4, 16)] + [own[own["best"]], own[own["step"].isna()]]
+        phases = [own[own["step"] == step] for step in (0, 1, 4, 16)] + [own[own["best"]], own[own["step"].isna()]]
         areas = [area for area in axes.collections if isinstance(area, PolyCollection)]
-        for index, (line, area, stage) in enumerate(zip(drawn(axes, "stage"), areas, stages, strict=True)):
-            scores = stage.groupby("layer")["score"]
+        for index, (line, area, phase) in enumerate(zip(drawn(axes, "phase"), areas, phases, strict=True)):
+            scores = phase.groupby("layer")["score"]
             np.testing.assert_allclose(line.get_xdata(), [0, 1, 2])
             np.testing.assert_allclose(line.get_ydata(), scores.mean())
             highest = (scores.mean() + scores.std()).max()
@@ -106,41 +106,48 @@ def test_chance_and_baselines_are_lines_with_letters() -> None:
         assert (letters["b"] + letters["c"]) / 2 == pytest.approx((found[1] + found[2]) / 2)
 
 
+def test_permuted_labels_are_a_line_where_they_were_probed() -> None:
+    assert not drawn(probing_curves(made()).axes[0], "permuted")
+    figure = probing_curves(made().assign(permuted=0.47))
+    assert [line.get_ydata()[0] for line in drawn(figure.axes[0], "permuted")] == [pytest.approx(0.47)]
+    assert "labels permuted within folds" in legend(figure)
+
+
 def test_layers_without_a_score_and_with_few_vectors_are_marked() -> None:
     figure = probing_curves(made())
     additive, conv2d = figure.axes
     assert [list(line.get_xdata()) for line in drawn(additive, "degenerate")] == [[0]]
     assert not drawn(conv2d, "degenerate")
-    assert np.isnan(drawn(additive, "stage")[0].get_ydata()[0])
+    assert np.isnan(drawn(additive, "phase")[0].get_ydata()[0])
     hollow = [line for line in conv2d.lines if line.get_markerfacecolor() == "none" and len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in hollow[:5]] == [[0]] * 5
     assert {"one vector for all: no score", "few different vectors (less than 1 in 10)"} <= set(legend(figure))
 
 
-def test_stages_can_be_named() -> None:
+def test_phases_can_be_named() -> None:
     table = made()
     assert legend(probing_curves(table, snapshots=("step-0", "random")))[:2] == [
         "step-0",
         "other weights, never trained",
     ]
-    stage = table["step"].map({0: "unstructured", 64: "separated"}, na_action="ignore")
-    assert legend(probing_curves(table.assign(stage=stage)))[:3] == [
+    phase = table["step"].map({0: "unstructured", 64: "separated"}, na_action="ignore")
+    assert legend(probing_curves(table.assign(phase=phase)))[:3] == [
         "unstructured",
         "separated",
         "chance: the largest class",
     ]
-    with pytest.raises(ValueError, match="no stage to draw"):
+    with pytest.raises(ValueError, match="no phase to draw"):
         probing_curves(table, snapshots=("step-3",))
 
 
-def test_a_run_with_many_snapshots_in_a_stage_counts_once() -> None:
+def test_a_run_with_many_snapshots_in_a_phase_counts_once() -> None:
     table = made(arms=("conv2d",))
     table = table[~((table["seed"] > 0) & table["step"].isin((1, 4, 16)))]  # as where probes skip snapshots
-    stage = table["step"].map(lambda step: "trained" if step > 0 else None, na_action="ignore")
-    (axes,) = probing_curves(table.assign(stage=stage)).axes
+    phase = table["step"].map(lambda step: "trained" if step > 0 else None, na_action="ignore")
+    (axes,) = probing_curves(table.assign(phase=phase)).axes
     own = table[(table["task"] == "label") & (table["step"] > 0)]
     by_run = own.groupby(["layer", "seed"])["score"].mean().groupby("layer")
-    np.testing.assert_allclose(drawn(axes, "stage")[0].get_ydata(), by_run.mean())
+    np.testing.assert_allclose(drawn(axes, "phase")[0].get_ydata(), by_run.mean())
     assert axes.get_title(loc="left") == "conv2d, n = 3 seeds", "a probe left out is no run that stopped"
 
 

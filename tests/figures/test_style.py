@@ -5,12 +5,25 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, HATCH, INK, named, style, to_png, to_svg, wrapped
+from drawn import sticking_out
+from isoscope.figures.style import (
+    ARM_COLOURS,
+    ARM_MARKERS,
+    HATCH,
+    INK,
+    legend_below,
+    named,
+    style,
+    to_png,
+    to_svg,
+    wrapped,
+)
 
 # Complete protanopia, deuteranopia and tritanopia in linear RGB: Machado et al. 2009, severity 1.
 DEFICIENCIES = {
@@ -59,10 +72,10 @@ def test_as_many_markers_as_colours() -> None:
 
 
 def drawn() -> Figure:
+    """Made with a legend whose glyphs matplotlib's own fonts lack."""
     with style():
         figure = Figure(figsize=(2, 1), layout="constrained")
-        figure.subplots().plot([0, 1], [0, 1], label="否定")
-        figure.legend(loc="outside lower center")
+        legend_below(figure, figure.subplots().plot([0, 1], [0, 1], label="否定"), columns=1)
     return figure
 
 
@@ -97,10 +110,53 @@ def test_files_do_not_depend_on_which_was_written_first() -> None:
 
 def test_a_long_name_is_cut_and_its_facts_are_not() -> None:
     assert named("fft", "n = 3 seeds", 3.0) == "fft, n = 3 seeds"
-    _, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
+    first, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
     assert facts == "n = 3 seeds"
-    assert second.endswith("…")
+    assert "…" in first + second
     name, *rest = named("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1", 2.0).split("\n")
     assert (name, " ".join(rest)) == ("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1")
     assert len(rest) > 1
     assert wrapped("", 1.0) == ""
+
+
+def test_what_is_too_long_loses_its_middle_and_keeps_both_ends() -> None:
+    for lines in (1, 2, 3):
+        one, other = (wrapped(f"runs/{'a-long-name/' * 20}epoch-{k}", 2.0, lines=lines) for k in (1, 2))
+        assert one != other
+        assert one.startswith("runs/")
+        assert one.endswith("epoch-1")
+        assert "…" in one
+        assert one.count("\n") < lines
+    assert wrapped("short", 2.0) == "short"
+
+
+@pytest.mark.parametrize("letter", ["i", "a", "W", "—"])
+def test_wrapped_text_is_as_narrow_as_asked_whatever_its_letters(letter: str) -> None:
+    inches = 2.0
+    with style():
+        figure = Figure(figsize=(8, 8))
+        drawn_text = figure.text(0, 0.5, wrapped(letter * 300, inches, size=8, lines=3), fontsize=8, weight="bold")
+        renderer = FigureCanvasAgg(figure).get_renderer()
+    assert drawn_text.get_window_extent(renderer).width <= 1.12 * inches * figure.dpi
+
+
+@pytest.mark.parametrize("width", [3.4, 4.8, 7.2])
+@pytest.mark.parametrize("label", ["deep", "a name of a usual length", "W" * 30, "many words " * 4])
+def test_a_legend_has_as_many_columns_as_fit(label: str, width: float) -> None:
+    with style():
+        figure = Figure(figsize=(width, 3), layout="constrained")
+        axes = figure.subplots()
+        handles = [axes.plot([0, 1], label=wrapped(f"{label} {k}", width - 0.6, size=7.5))[0] for k in range(4)]
+        made = legend_below(figure, handles, columns=4)
+    assert sticking_out(figure) == []
+    assert (made._ncols == 4) == (label == "deep")
+    assert axes.get_position().height * figure.get_figheight() > 1.5, "panels keep their height"
+
+
+def test_a_legend_of_given_columns_that_are_too_wide_is_seen_to_stick_out() -> None:
+    """The control of the tests above."""
+    with style():
+        figure = Figure(figsize=(3.4, 3), layout="constrained")
+        handles = [figure.subplots().plot([0, 1], label="a name of a usual length")[0] for _ in range(4)]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7.5)
+    assert "legend: a name of a usual length" in sticking_out(figure)

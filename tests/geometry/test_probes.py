@@ -15,6 +15,7 @@ from isoscope.geometry.probes import (
     linear_probes,
     online_code_length,
     online_code_lengths,
+    permuted,
     ridge_probe,
     selectivity,
 )
@@ -95,6 +96,37 @@ def test_fits_and_tasks_do_not_touch_each_other() -> None:
     lengths = online_code_lengths(points, tasks, np.arange(160), seed=0)
     for name, labels in tasks.items():
         assert lengths[name].bits == pytest.approx(online_code_length(points, labels, np.arange(160), seed=0).bits)
+
+
+def test_permuted_labels_have_the_bias_of_their_folds() -> None:
+    """Words of whole sentences, n = 200, labels at random: scores lie below one half, those of permuted labels as far.
+
+    200 clouds: the sd of a difference is about .05, so 2 standard errors of its mean are .007.
+    """
+    group, scores, guesses = np.arange(200) // 5, [], []
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        points, labels = random.standard_normal((200, 8)), random.integers(0, 2, 200)
+        without = permuted(labels, group, seed=seed, draws=2)
+        tasks = {"own": labels, "0": without[0], "1": without[1]}
+        found = linear_probes(points, tasks, group, seed=seed, penalties=(1e-4, 1.0))
+        chance = found["own"].chance
+        scores.append(found["own"].accuracy - chance)
+        guesses.append((found["0"].accuracy + found["1"].accuracy) / 2 - chance)
+    differences = np.subtract(scores, guesses)
+    assert abs(differences.mean()) < 2 * differences.std() / 200**0.5
+    assert np.mean(scores) < -0.03, "and the largest class's share is no chance that these folds can reach"
+
+
+def test_labels_are_permuted_within_folds() -> None:
+    group, labels = np.arange(60) // 3, np.arange(60) % 4
+    found = permuted(labels, group, seed=1, draws=3)
+    fold = outer(group, 1)
+    for one in range(5):
+        for draw in found:
+            assert sorted(draw[fold == one]) == sorted(labels[fold == one])
+    assert (found[0] != labels).any()
+    assert (found[0] != found[1]).any()
 
 
 def test_groups_are_whole_and_strata_even() -> None:

@@ -1,7 +1,9 @@
 """The models as Hugging Face models: bits of BertModel, padding, causality, heads, folders."""
 
+import inspect
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -13,9 +15,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
     BertModel,
-    DynamicCache,
     pipeline,
-    set_seed,
 )
 
 from fusions import CONV2D, FFT, FUSIONS, batch, config, make
@@ -27,6 +27,7 @@ from isoscope.models import (
     FusionBertForMaskedLM,
     FusionBertForSequenceClassification,
     FusionBertModel,
+    FusionRobertaModel,
 )
 
 
@@ -50,56 +51,6 @@ def test_attention_is_sdpa_unless_asked() -> None:
     model.set_attn_implementation("eager")
     seen = model(**batch(), output_attentions=True).attentions
     assert [tuple(one.shape) for one in seen] == [(3, 4, 9, 9)] * 2
-
-
-def test_there_is_no_cache() -> None:
-    model = make(FusionBertForCausalLM, CONV2D, is_decoder=True, use_cache=True)
-    assert model.config.use_cache is False
-    assert model.generation_config.use_cache is False
-    inputs = batch((4, 4))
-    assert model(**inputs).past_key_values is None
-    for asked in ({"use_cache": True}, {"past_key_values": DynamicCache(config=model.config)}):
-        with pytest.raises(InputError, match="keeps no cache") as caught:
-            model(**inputs, **asked)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="keeps no cache"):
-        model.generate(inputs["input_ids"], max_new_tokens=2, use_cache=True)
-
-
-def test_generation_takes_the_most_likely_token_each_time() -> None:
-    model = make(FusionBertForCausalLM, CONV2D, is_decoder=True)
-    text = batch((4, 4))["input_ids"]
-    generated = model.generate(text, attention_mask=torch.ones_like(text), max_new_tokens=5, do_sample=False)
-    for _ in range(5):
-        text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], 1)
-    assert torch.equal(generated, text)
-
-
-@pytest.mark.parametrize("name", FUSIONS)
-@pytest.mark.parametrize("kind", [FusionBertForMaskedLM, FusionBertForCausalLM])
-def test_language_models_learn_with_tied_tables(name: str, kind: Any) -> None:
-    model = make(kind, FUSIONS[name], is_decoder=kind is FusionBertForCausalLM).train()
-    table = model.bert.embeddings.word_embeddings.weight
-    assert model.cls.predictions.decoder.weight is table
-    inputs = batch((6, 6))
-    optimizer, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
-    set_seed(0)
-    for _ in range(15):
-        loss = model(**inputs, labels=inputs["input_ids"]).loss
-        loss.backward()
-        for part, value in model.bert.embeddings.fusion.named_parameters():
-            assert value.grad.abs().max() > 0, part
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.7 * losses[0]
-    assert model.cls.predictions.decoder.weight is table
-
-
-@pytest.mark.parametrize("kind, is_decoder", [(FusionBertForCausalLM, False), (FusionBertForMaskedLM, True)])
-def test_a_language_model_looks_where_it_should(kind: Any, is_decoder: bool) -> None:
-    with pytest.raises(InputError, match="is_decoder"):
-        kind(config(CONV2D, is_decoder=is_decoder))
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv2d-5x5-bias-gate", "fft", "fft-residual"])
@@ -222,3 +173,21 @@ def test_one_seed_gives_the_same_encoder_whatever_the_fusion() -> None:
     assert torch.equal(*kernels)
     other = FusionBertForSequenceClassification(config(CONV2D)).bert.embeddings.fusion.weight  # the stream went on
     assert not torch.equal(other, kernels[0])
+
+
+def test_a_config_shows_and_compares_all_it_holds() -> None:
+    small = config(CONV2D)
+    held = json.loads(str(small).removeprefix("FusionBertConfig "))
+    assert held.items() >= {"fusion": CONV2D, "init_std": 0.5, "hidden_size": 16, "num_attention_heads": 4}.items()
+    assert small == config(CONV2D)
+    assert small != config(CONV2D, hidden_size=32)
+    assert small != config(FFT)
+
+
+@pytest.mark.parametrize("kind", [FusionBertModel, FusionRobertaModel])
+def test_the_signature_names_what_may_be_asked(kind: Any) -> None:
+    def asked(of: Any) -> set[str]:
+        (spelt,) = get_args(inspect.signature(of.forward).parameters["kwargs"].annotation)
+        return set(spelt.__annotations__)
+
+    assert asked(kind) == asked(BertModel) >= {"output_attentions", "output_hidden_states"}

@@ -14,6 +14,7 @@ from fusions import CONV2D, FFT, FUSIONS, batch, config
 from isoscope import plugins
 from isoscope.errors import InputError
 from isoscope.models import FusionBertForCausalLM, FusionBertForMaskedLM, FusionBertForSequenceClassification, build
+from isoscope.models.encoder import load_encoder
 
 SCRATCH: dict[str, Any] = {
     "family": "bert",
@@ -149,6 +150,55 @@ def test_half_precision_weights_are_read_as_single(plain: Path) -> None:
     BertModel.from_pretrained(plain).half().save_pretrained(plain)
     model = build.from_checkpoint(plain, fusion=CONV2D, labels=LABELS, seed=0)
     assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
+
+
+def test_weights_in_shards_are_read_and_a_pickled_shard_is_not(plain: Path, tmp_path: Path) -> None:
+    whole = build.from_checkpoint(plain, fusion=FFT, labels=LABELS, seed=0)
+    BertModel.from_pretrained(plain).save_pretrained(tmp_path / "shards", max_shard_size="5KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    loaded = build.from_checkpoint(tmp_path / "shards", fusion=FFT, labels=LABELS, seed=0)
+    assert same(whole, loaded) == set(whole.state_dict())
+    index = tmp_path / "shards" / "model.safetensors.index.json"
+    (tmp_path / "shards" / "x.bin").write_bytes(b"a pickle")
+    text = json.loads(index.read_text())
+    name = next(iter(text["weight_map"]))
+    index.write_text(json.dumps(text | {"weight_map": text["weight_map"] | {name: "x.bin"}}))
+    for load in (lambda: build.from_checkpoint(index.parent, fusion=FFT, labels=LABELS, seed=0),
+                 lambda: load_encoder(index.parent)):  # fmt: skip
+        with pytest.raises(InputError, match=r"weight_map: .*'x\.bin' is no \*\.safetensors file in this folder"):
+            load()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hidden_size": "wide"},
+        {"hidden_size": -16},
+        {"num_attention_heads": 0},
+        {"num_attention_heads": 3},
+        {"hidden_act": "no such function"},
+        {"vocab_size": None},
+        {"model_type": []},
+        {"model_type": {"a": 1}},
+        {"model_type": "no such type"},
+        {"attn_implementation": "org/kernel"},
+        {"_attn_implementation": "org/kernel"},
+        {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}},
+        {"quantization_config": "no mapping"},
+        {"pad_token_id": 99},
+        {"dtype": "no such type"},
+        {"id2label": 3},
+    ],
+    ids=str,
+)
+def test_values_that_fit_no_model_are_refused_in_one_line(plain: Path, changed: dict[str, Any]) -> None:
+    settings = json.loads((plain / "config.json").read_text())
+    (plain / "config.json").write_text(json.dumps(settings | changed))
+    for load in (lambda: build.from_checkpoint(plain, fusion=FFT, labels=LABELS, seed=0), lambda: load_encoder(plain)):
+        with pytest.raises(InputError) as caught:
+            load()
+        assert "\n" not in str(caught.value)
+        assert str(plain) in str(caught.value)
 
 
 def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) -> None:

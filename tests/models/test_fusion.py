@@ -143,6 +143,18 @@ def test_l2_makes_binding_blind_to_length(tables: tuple[Tensor, ...]) -> None:
         assert torch.allclose(fused, scaled) == blind
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["conv2d-three-l2", "fft-three-l2"])
+def test_l2_leaves_a_zero_vector_zero(name: str, dtype: torch.dtype, tables: tuple[Tensor, ...]) -> None:
+    module = build_fusion(FUSIONS[name], hidden_size=D, causal=False).to(dtype)
+    word, position, token_type = (table.to(dtype, copy=True) for table in tables)
+    word[0, 2] = position[0, 4] = 0  # as the vector of a padding token is
+    assert module(word, position, token_type).isfinite().all()
+    exact = module.double()(word.double(), position.double(), token_type.double())
+    found = module.to(dtype)(word, position, token_type)
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=40 * torch.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_fft_transforms_half_precision_in_single(dtype: torch.dtype, tables: tuple[Tensor, ...]) -> None:
     half = [table.to(dtype) for table in tables]

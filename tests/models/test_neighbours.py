@@ -2,14 +2,16 @@
 
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
-from fusions import CONV2D, FUSIONS, VOCABULARY, WIDTH, batch, make
+from fusions import CONV2D, FUSIONS, PAD, POSITIONS, VOCABULARY, WIDTH, batch, make
 from isoscope.errors import InputError
 from isoscope.models import (
     FusionBertForCausalLM,
     FusionBertForMaskedLM,
     FusionBertForSequenceClassification,
     FusionBertModel,
+    FusionRobertaModel,
     embeddings,
 )
 
@@ -90,3 +92,62 @@ def test_a_centred_kernel_would_leak_into_a_causal_model() -> None:
     changed = inputs | {"input_ids": inputs["input_ids"].clone()}
     changed["input_ids"][:, 4] += 1
     assert (model(**inputs).logits[:, 3] - model(**changed).logits[:, 3]).abs().max() > 1e-3
+
+
+PACKED = torch.cat([torch.arange(20), torch.arange(10)])[None]  # two texts in a row, longer than the table
+
+
+@pytest.mark.parametrize("types", [False, True], ids=["one type", "types"])
+def test_packed_texts_may_outgrow_the_table_of_positions(types: bool) -> None:
+    assert PACKED.shape[1] > POSITIONS
+    model, inputs = make(FusionBertModel, FUSIONS["additive"]), batch((30,)) | {"position_ids": PACKED}
+    if not types:
+        del inputs["token_type_ids"]
+    plain = {key: value for key, value in model.config.to_dict().items() if key in BertConfig.__dataclass_fields__}
+    theirs = BertModel(BertConfig(**plain)).eval()
+    theirs.load_state_dict(model.state_dict())
+    assert torch.equal(model(**inputs).last_hidden_state, theirs(**inputs).last_hidden_state)
+
+
+@pytest.mark.parametrize("kind, first", [(FusionBertModel, 0), (FusionRobertaModel, PAD + 1)])
+@pytest.mark.parametrize("name", FUSIONS)
+def test_packed_texts_are_refused_where_neighbours_are_read(name: str, kind: type, first: int) -> None:
+    block = make(kind, FUSIONS[name]).embeddings
+    ids, each = batch((30,))["input_ids"], (slice(0, 20), slice(20, 30))
+    if name.startswith("conv2d"):
+        with pytest.raises(InputError, match="position_ids: row 0 starts anew at token 20") as caught:
+            block(ids, position_ids=PACKED + first)
+        assert "\n" not in str(caught.value)
+    else:
+        alone = torch.cat([block(ids[:, text], position_ids=PACKED[:, text] + first) for text in each], 1)
+        torch.testing.assert_close(block(ids, position_ids=PACKED + first), alone, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("padding", [0, 7, 23])
+@pytest.mark.parametrize("gap", [(0, 1), (6, 7), (8, 9)], ids=["left", "between", "right"])
+def test_padding_has_any_position_and_hides_no_border(gap: tuple[int, int], padding: int) -> None:
+    block = make(FusionBertModel, CONV2D).embeddings
+    mask = torch.ones(1, 9, dtype=torch.long)
+    mask[:, slice(*gap)] = 0
+    rising = torch.arange(9)[None].masked_fill(mask == 0, padding)
+    block(batch((9,))["input_ids"], position_ids=rising, attention_mask=mask)
+    packed = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 1]]).masked_fill(mask == 0, padding)
+    with pytest.raises(InputError, match="position_ids: row 0 starts anew at token 7"):
+        block(batch((9,))["input_ids"], position_ids=packed, attention_mask=mask)
+
+
+def test_a_robertas_own_positions_are_taken() -> None:
+    block = make(FusionRobertaModel, CONV2D).embeddings
+    ids = torch.tensor([[5, 6, PAD, 7, PAD, PAD], [PAD, 5, 6, 7, 8, 9]])
+    own = block.create_position_ids_from_input_ids(ids, PAD)
+    assert torch.equal(block(ids, position_ids=own), block(ids))
+
+
+def test_compiled_code_refuses_packed_texts_too() -> None:
+    block = make(FusionBertModel, CONV2D).embeddings.requires_grad_(False)
+    compiled = torch.compile(block, fullgraph=True, backend="eager")
+    ids, rising = batch((9,))["input_ids"], torch.arange(9)[None]
+    assert torch.equal(compiled(ids, position_ids=rising), block(ids, position_ids=rising))
+    with pytest.raises(RuntimeError, match="position_ids: a fusion reads neighbours"):
+        compiled(ids, position_ids=rising % 5)
+    torch._dynamo.reset()

@@ -37,14 +37,12 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
             figure.subplots().plot(range(length + 1))
             (folder / "figures" / f"{name}.svg").write_text(to_svg(figure), "utf-8")
         (folder / "inside/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
-        stages = [
-            {"arm": "fft", "seed": 0, "snapshots": 9, "enough": False, "stages": [
-                {"name": "Unstructured", "step_first": 0, "step_last": 8},
-                {"name": "Maximum separation", "step_first": 16, "step_last": 64},
-            ]}
-        ]  # fmt: skip
+        named = [("Unstructured", 8, 0, 8), ("Maximum separation", 18, 16, 64)]
+        columns = ("name", "snapshots", "step_first", "step_last")
+        lines = [dict(zip(columns, one, strict=True)) for one in named]
+        phases = [{"arm": "fft", "seed": 0, "snapshots": 26, "needed": 25, "phases": lines, "phase": {}}]
         pq.write_table(pa.Table.from_pylist(differences()), folder / "inside/differences.parquet")
-        (folder / "inside/stages.json").write_text(json.dumps(stages), "utf-8")
+        (folder / "inside/phases.json").write_text(json.dumps(phases), "utf-8")
         return folder
 
     return made
@@ -83,6 +81,18 @@ def differences() -> list[dict[str, Any]]:
         "mean_reference": 0.5,
         "mean": 0.75,
         "difference": 0.25,
+        "family": "avg_sim",
+        "tests": 1,
+        "dropped": 0,
     }
-    few = {"figure": "effective_rank", "n": 2, "low": None, "high": None, "p_holm": None, "detectable": nan}
+    few = {
+        "figure": "effective_rank",
+        "family": "effective_rank",
+        "tests": 0,
+        "n": 2,
+        "low": None,
+        "high": None,
+        "p_holm": None,
+        "detectable": nan,
+    }
     return [row | {"low": 0.125, "high": 0.375, "p_holm": 0.04, "detectable": 0.2}, row | few]

@@ -12,6 +12,7 @@ import pytest
 from isoscope.report import geometry_sections as module
 from isoscope.report.geometry import page
 from isoscope.report.geometry_sections import KINDS
+from isoscope.report.geometry_summary import summary
 
 FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -45,11 +46,20 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
     table = pd.DataFrame(rows).astype({"step": "Int64"})
     manifest = {
         "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
+        "given": {name: f"runs/{name}" for name in checkpoints},
         "text": "0123456789abcdef" * 4,
         "classes": ["negative", "positive"],
         "origin": "reviews.csv, column 'text', classes by 'stars'",
+        "truncated": {"decoder": 3},
+        "left_out": "reviews.csv: 2 of 874 rows are empty; left out",
         "sentences": {"looked at": SENTENCES, "there": 872},
-        "settings": {"sentences": 40, "vectors": ["first", "words"], "alignment": "procrustes", "device": "cpu"},
+        "settings": {
+            "sentences": 40,
+            "vectors": ["first", "words"],
+            "alignment": "procrustes",
+            "max_length": 32,
+            "device": "cpu",
+        },
         "tables": ["frames", "geometry", "planes"],
         "causal": [],
         "notes": [],
@@ -76,8 +86,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def rows_of(text: str) -> list[list[str]]:
-    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+def rows_of(text: str, where: str = "summary") -> list[list[str]]:
+    body = text.partition(f'<h2 id="{where}">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
     rows = [row for row in body.split("<tr>")[1:] if "rowgroup" not in row]
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
 
@@ -96,7 +106,7 @@ def test_each_group_that_was_measured_is_a_figure_of_its_kind(made: Path) -> Non
 def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Path) -> None:
     table = pd.read_parquet(made / "geometry.parquet")
     last = table[table["layer"] == LAYERS - 1]
-    found = rows_of((made / "index.html").read_text("utf-8"))
+    found = rows_of((made / "index.html").read_text("utf-8"), "table")
     assert len(found) == len(last) // 2
     groups = re.findall(r'<th scope="rowgroup"[^>]*>(.*?)</th>', (made / "index.html").read_text("utf-8"))
     assert groups == ["The first token ([CLS] of an encoder)", "Sampled words"]
@@ -113,6 +123,13 @@ def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Pat
 
 def test_the_page_says_what_was_read(made: Path) -> None:
     assert f"{SENTENCES} of 872 sentences of reviews.csv, column &#39;text&#39;" in (made / "index.html").read_text()
+    assert "2 of 874 rows are empty; left out." in (made / "index.html").read_text()
+
+
+def test_sentences_that_lost_their_end_are_counted(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    assert "decoder: 3 sentences have more than 32 tokens, or than the model takes: their ends are cut off." in text
+    assert "encoder: 3" not in text
 
 
 def test_nothing_is_asked_for_and_references_lead_somewhere(made: Path) -> None:
@@ -173,15 +190,61 @@ def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path
     assert text.index("Before you believe it") < text.index("<figure>")
 
 
-def test_a_causal_models_first_token_is_said_to_say_nothing(tmp_path: Path) -> None:
-    table = write(tmp_path, causal=["decoder"])
+def test_the_planes_of_a_decoder_name_its_last_token(tmp_path: Path) -> None:
+    write(tmp_path, causal=["decoder"])
     for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
         one = pd.read_parquet(path)
         one.assign(vectors=one["checkpoint"].map({"encoder": "first", "decoder": "last"})).to_parquet(path)
+    said = page(tmp_path).read_text("utf-8")
+    assert "decoder: first and second principal component of the last token ([SEP] of an encoder) at each layer" in said
+
+
+def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    table["figure"] = table["figure"].replace({"two_nn_at_n": "a_1", "clusters_ami_label": "linear_separability"})
+    table.loc[table["checkpoint"] == "encoder", "layer"] += 1  # of another depth
     text = again(tmp_path, table)
-    assert "decoder is causal: its first token has seen no other" in text
-    assert "encoder is causal" not in text
-    assert "decoder: first and second principal component of the last token at each layer" in text
+    assert text.index('<h2 id="summary">') < text.index("Before you believe it") < text.index("<figure>")
+    rows = summary({"geometry": table})
+    assert [(row["checkpoint"], row["vectors"], row["layer"], row["n"], row["d"]) for row in rows] == [
+        ("encoder", "first", LAYERS, 40, 8),
+        ("decoder", "first", LAYERS - 1, 40, 8),
+    ]
+    for row in rows:
+        last = table[(table["checkpoint"] == row["checkpoint"]) & (table["layer"] == row["layer"])]
+        last = last[last["vectors"] == "first"]
+        for figure in ("a_1", "avg_sim", "linear_separability"):
+            own, twin = (
+                last[(last["figure"] == figure) & (last["step"].isna() == it)]["value"].item() for it in (0, 1)
+            )
+            assert row[figure] == {"value": own, "twin": twin, "noise": 0.25}
+        assert "effective_rank" not in row, "not measured"
+    cells = rows_of(text)
+    own = rows[0]["a_1"]
+    assert cells[0][:3] == ["encoder", KINDS["first"], str(LAYERS)]
+    shown = f'{own["value"]:.3f}<br><span class="soft">twin {own["twin"]:.3f}<br>noise 0.250</span>'
+    assert cells[0][3] == shown
+    assert cells[0][-2:] == ["40", "8"]
+    assert len(cells) == 2
+
+
+def test_there_is_no_summary_where_none_of_its_figures_was_measured(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    assert 'id="summary"' not in again(tmp_path, table[table["figure"] == "two_nn_at_n"])
+    assert summary({}) == []
+
+
+def test_the_axis_of_depth_is_explained_where_checkpoints_differ_in_it(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    assert "Depth 1" not in again(tmp_path, table)
+    text = again(tmp_path, table[(table["checkpoint"] == "encoder") | (table["layer"] < LAYERS - 1)])
+    assert "Depth 1 is the last layer: encoder 2, decoder 1." in text
+    assert ">Depth (layer / number of layers)</text>" in (tmp_path / "figures/similarity-words.svg").read_text("utf-8")
+
+
+def test_a_checkpoint_that_was_given_by_a_path_is_known_by_both(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    assert "<dt>encoder</dt><dd>runs/encoder, <code>0abcdef" in text
 
 
 def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:

@@ -30,11 +30,10 @@ def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, materi
     assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(folders={"fusion": tmp_path}), flags=re.S)
 
 
-def test_the_page_holds_explorer_stages_and_pictures(inside: Inside, material: Material) -> None:
+def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
     page = material.page(folders={"fusion": inside(("curves", "heads", "barcodes"))})
     assert page.count('class="explorer"') == 1
-    assert "Unstructured 0–8; Maximum separation 16–64" in page
-    assert "9 (few)" in page
+    assert "Unstructured (8: 0–8), Maximum separation (18: 16–64)" in page
     for text in ("Geometry of [CLS] over training", "Entropy of each head", "The longest bars"):
         assert page.count(f"<figcaption>{text}") == 1
     assert page.count("<script>") == 1, "the explorer's, once"
@@ -45,9 +44,18 @@ def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, materia
     table = page.partition("Differences inside, at the chosen epoch")[2].partition("</table>")[0]
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[2:]]
     assert cells == [
-        ["avg sim", "conv2d", "3", "additive", "0.5", "0.75", "+0.25", "[0.125, 0.375]", "0.04", "0.2"],
-        ["effective rank", "conv2d", "2", "additive", "0.5", "0.75", "+0.25", "–", "–", "–"],
+        ["avg sim", "conv2d", "3", "additive", "0.5", "0.75", "+0.25", "[0.125, 0.375]", "1", "0.04", "0.2"],
+        ["effective rank", "conv2d", "2", "additive", "0.5", "0.75", "+0.25", "–", "0", "–", "–"],
     ]
+
+
+def test_tests_and_families_are_counted(inside: Inside, material: Material) -> None:
+    page = material.page(folders={"fusion": inside()})
+    counted = re.findall(r"(\d+) tests? in (\d+) famil.*?below 0.05 in (\d+); by chance alone at most ([\d.]+)", page)
+    tests = [row for row in material.studies[0].comparison if row.p_holm is not None]
+    below = sum((row.p_holm or 0.0) < 0.05 for row in tests)
+    assert counted[0] == (str(len(tests)), str(len({row.family for row in tests})), str(below), "0.15")
+    assert counted[1:] == [("1", "1", "1", "0.05")]
 
 
 def test_pictures_follow_the_order_of_the_captions(inside: Inside) -> None:
@@ -67,7 +75,7 @@ def test_pictures_follow_the_order_of_the_captions(inside: Inside) -> None:
         ("cosines-chosen", "Cosines of the same tokens in each arm after the embedding block (chosen epoch)"),
         ("kernel-response", "Frequency response"),
         ("probing-part_of_speech", "What a linear probe reads by layer: part of speech."),
-        ("probing-stages", "What a linear probe for the label reads by layer, at each stage"),
+        ("probing-phases", "Score of a linear probe for the label by layer, in each phase"),
         ("one_of-ones own", "One of ones own"),
     ],
 )
@@ -103,7 +111,7 @@ def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) ->
 
 
 @pytest.mark.parametrize(
-    "file", ["inside/explorer.json", "inside/stages.json", "inside/differences.parquet", "figures/curves.svg"]
+    "file", ["inside/explorer.json", "inside/phases.json", "inside/differences.parquet", "figures/curves.svg"]
 )
 def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside, file: str) -> None:
     folder = inside()
@@ -113,7 +121,7 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["stages.json", "differences.parquet"])
+@pytest.mark.parametrize("name", ["phases.json", "differences.parquet"])
 def test_a_missing_table_is_refused_too(inside: Inside, name: str) -> None:
     folder = inside()
     (folder / "inside" / name).unlink()

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from isoscope.config.load import Configuration
+from isoscope.stages.report import heading
 from report_material import COMMIT, Material, make
+
+ROOT = Path(__file__).parents[2]
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>')
 
@@ -162,3 +166,10 @@ def test_a_study_without_seeds_says_so(material: Material) -> None:
 
 def test_an_empty_project_has_a_page(material: Material) -> None:
     assert "No task." in Outline(material.page(studies=[], manifests={}, records={})).text
+
+
+def test_a_page_without_a_title_of_its_own_names_its_studies() -> None:
+    assert heading(["bank"]) == "Study bank"
+    assert heading(["fusion", "isotropy", "bank"]) == "Studies fusion, isotropy and bank"
+    assert heading([]) == "Study none"
+    assert Configuration(ROOT).root.report.title is None, "a title as shipped would stand above other people's studies"

@@ -216,8 +216,34 @@ def test_data_from_outside_are_refused(project: Project, path: str) -> None:
 def test_plugins_from_outside_are_refused(project: Project, tmp_path: Path, path: str) -> None:
     mark = tmp_path / "mark"
     (project.folder.parent / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    assert "leads out of the project" in refused(project, "check", "-S", f"plugins=[{path}]")
+    assert "leads out of the project" in refused(project, *TRAIN, "-S", f"plugins=[{path}]")
     assert not mark.exists()
+
+
+LEAVES = """import sys
+
+from isoscope.plugins import fusion
+
+
+@fusion("leaves")
+def leaves(hidden_size: int):
+    sys.exit(0)
+"""
+
+
+def test_a_plugin_that_ends_the_program_is_a_failure_with_its_name(project: Project) -> None:
+    (project.folder / "plugins/leaves.py").write_text(LEAVES)
+    (project.folder / "variants/fusion/leaves.yaml").write_text("model:\n  fusion:\n    kind: leaves\n")
+    axes = ("-S", "studies.fusion.axes.fusion=[additive, leaves]", "--plugin", "plugins/leaves.py")
+    line = refused(project, "train", "fusion", "leaves", "--seed", "0", *axes, code=1)
+    assert line.endswith("plugins/leaves.py, line 8: it ends the program (sys.exit(0)); raise an error instead")
+    ((_, record),) = project.records().items()
+    assert record.status == "FAILED"
+    assert "leaves.py, line 8" in str(record.end.reason)
+    (project.folder / "plugins/leaves.py").write_text(LEAVES.replace("import sys", "import sys; sys.exit(0)"))
+    assert "leaves.py, line 1: it ends the program" in refused(
+        project, "train", "fusion", "leaves", "--seed", "0", *axes
+    )
 
 
 def link_file(project: Project, name: str, target: Path) -> None:
@@ -233,7 +259,8 @@ def link_file(project: Project, name: str, target: Path) -> None:
     "name",
     ["texts/order.jsonl", "plugins/evil.py", "variants/task/tiny.yaml", "params.yaml", "models", "models/fusion",
      "data/processed/tiny", "data/processed/tiny/train.parquet", "reports", ".isoscope", ".isoscope/runs",
-     ".isoscope/runs/abc", ".isoscope/runs/abc/lease.json", ".isoscope/records/abc.jsonl", "mlflow.db"],
+     ".isoscope/runs/abc", ".isoscope/runs/abc/lease.json", ".isoscope/records/abc.jsonl", "mlflow.db",
+     "mlartifacts"],
 )  # fmt: skip
 def test_links_that_lead_outside_are_refused(project: Project, tmp_path: Path, name: str) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -276,7 +303,7 @@ def test_yaml_tags_build_nothing(project: Project, tmp_path: Path, file: str, ta
     mark = tmp_path / "mark"
     text = project.text(file)
     (project.folder / file).write_text(f"{text}\nextra: {tag.format(mark)}\n", "utf-8")
-    line = refused(project, "check")
+    line = refused(project, *TRAIN)
     assert file in line
     assert not mark.exists()
 

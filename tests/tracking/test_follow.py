@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from isoscope.tracking.follow import follow
 from isoscope.tracking.mirror import mirror_record
 from isoscope.tracking.mlflow import connect
 from isoscope.tracking.record import read
@@ -81,6 +82,16 @@ def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: p
         wait_for(lambda: "train/loss" in shown(server, "other", "bb" * 32)[0]["metrics"])
     assert following.end() == {DIGEST: 2}
     assert capsys.readouterr().err.count("mlflow experiments restore") == 1
+
+
+def test_an_mlflow_that_was_never_away_has_the_patience_of_a_busy_machine(project: Path) -> None:
+    """The last try begins with making the database: that may take longer than a server that is away deserves."""
+    path = write_record(project)
+    options = {"until": lambda: True, "digests": {DIGEST}, "last_try": 0.0}
+    cut = follow(path.parent, project, patience=0.0, **options)
+    assert cut.away
+    assert cut.unsent.keys() == {DIGEST}
+    assert follow(path.parent, project, patience=60.0, **options) == ({}, False)
 
 
 def test_a_server_that_never_answers_costs_the_run_nothing_and_the_end_a_bounded_time(

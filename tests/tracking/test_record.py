@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.tracking.lines import Attempt, End, Run, RunRecord
+from isoscope.tracking.lines import Attempt, End, Run, RunRecord, summed
 from isoscope.tracking.provenance import Git
 from isoscope.tracking.record import Record, Tail, read
 from tracked_runs import DIGEST, ENVIRONMENT, RUN, lines, log_epochs, start, write_record
@@ -182,9 +182,11 @@ def test_a_tail_takes_in_each_line_once_and_leaves_the_unfinished_one(tmp_path: 
 def test_lines_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     path = write_record(tmp_path, epochs=1)
     with path.open("ab") as file:
-        file.write(
-            b'{"kind": "dream", "t": 1}\n{"kind": "metric", "t": 1, "name": "new", "value": 1, "step": 0, "of": 2}\n'
-        )
+        for line in (
+            '{"kind": "dream", "t": 1}',
+            '{"kind": "metric", "t": 1, "name": "new", "value": 1, "step": 0, "of": 2}',
+        ):
+            file.write(summed(line) + b"\n")
     record = read(path)
     assert record.damaged == 0
     assert record.metrics[-1].name == "new"

@@ -64,3 +64,17 @@ def test_a_collapsed_cloud_has_fewer_figures_but_only_numbers(cloud: np.ndarray)
 def test_a_cloud_that_is_no_number_has_its_size_alone() -> None:
     cloud = np.full((4, 3), np.nan)
     assert batch_figures(cloud) == sample_figures(cloud, np.arange(4) % 2, clusters=2) == {"n": 4.0}
+
+
+def test_clusters_are_seen_beside_a_cloud_without_any() -> None:
+    """K-means lowers a₁ of structureless data, too: it is as low as its null there, and far below it for clusters."""
+    random = np.random.default_rng(5)
+    labels = np.arange(400) % 2
+    plain = random.standard_normal((400, 16)) * np.r_[6.0, np.ones(15)]
+    found = sample_figures(plain, labels, clusters=5)
+    assert found["a_1_clustered"] < 0.5 * found["a_1_centred"]
+    assert found["a_1_clustered"] == pytest.approx(found["a_1_clustered_null"], abs=0.05)
+    centres = 6.0 * random.standard_normal((5, 16))
+    grouped = sample_figures(centres[np.arange(400) % 5] + random.standard_normal((400, 16)), labels, clusters=5)
+    assert grouped["a_1_clustered"] < 0.5 * grouped["a_1_clustered_null"]
+    assert sample_figures(plain, labels, clusters=5) == found, "the same draw each time"

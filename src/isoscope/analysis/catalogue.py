@@ -21,6 +21,17 @@ MOMENTS = ("chosen", "random")
 """Of a checkpoint, whose one snapshot is its first and its last one too."""
 
 
+def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
+    """The kinds that are looked at where none is asked for: what a model itself makes of a sentence, and words.
+
+    [CLS] and the mean of an encoder, the mean alone where its tokenizer has no [CLS] (`cls`); of a `causal` model,
+    whose first token has seen no other, the last token and the mean. [SEP] is looked at only where it is asked for.
+    """
+    if causal:
+        return ("last", "mean", "words")
+    return ("first", "mean", "words") if cls else ("mean", "words")
+
+
 class Asked(NamedTuple):
     """What is looked at: `vectors` of sentences, by kind; the seed of draws, the folds of probes, the coverage of
     intervals, near tokens looked at, and points of a persistence diagram.

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from isoscope.geometry import moments
 from isoscope.geometry.dimension import Estimate
@@ -99,17 +100,21 @@ class Cell:
         return self.spread([function(self.points[rows]) for rows in self.subsamples])
 
     def spread(self, figures: list[float]) -> Estimate:
-        """Mean of a figure over subsamples, and the quantiles that hold `confidence` of them; NaN if one is.
+        """Mean of a figure over subsamples, and where it lies for as many other points with probability `confidence`.
 
-        No interval for fewer than two subsamples' worth of points: what overlaps that much hardly varies.
+        A prediction interval, mean ± t(k − 1)·sd·√((1 + m/n)/(1 − m/n) + 1/k) for k subsamples of m of n points: they
+        overlap, so they differ by a share √(1 − m/n) of what samples do, and their mean has the error of all n points.
+        No interval for fewer than two subsamples' worth of points, or one draw; NaN if a figure is.
         """
         values = np.array(figures)
         if not np.isfinite(values).all():
             return Estimate(float("nan"), float("nan"), float("nan"))
-        if self.n < 2 * self.subsample:
+        if self.n < 2 * self.subsample or len(values) < 2:
             return Estimate(float(values.mean()), float("nan"), float("nan"))
-        low, high = np.quantile(values, [(1 - self.confidence) / 2, (1 + self.confidence) / 2])
-        return Estimate(float(values.mean()), float(low), float(high))
+        share = self.subsample / self.n
+        wider = np.sqrt((1 + share) / (1 - share) + 1 / len(values))
+        half = float(stats.t.ppf((1 + self.confidence) / 2, len(values) - 1) * values.std(ddof=1) * wider)
+        return Estimate(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
 
     def twin(self) -> "Cell":
         """Isotropic Gaussian noise in this cell's place: as many points and dimensions, the same labels and words."""

@@ -42,9 +42,12 @@ class Comparison(NamedTuple):
     two_way: Interval | None = None
     """Interval of the difference when seeds and test items are both samples."""
     detectable: float | None = None
-    """Minimum detectable effect: the true difference found with the stated power, given the spread seen."""
+    """Minimum detectable effect: the true difference that Holm's first step finds with the stated power, given the
+    spread seen."""
     p_holm: float | None = None
-    """p corrected within task × metric."""
+    """p corrected within the family, task × metric."""
+    tests: int = 0
+    """Tests in that family."""
     verdict: Verdict | None = None
 
     @property
@@ -90,23 +93,25 @@ def compare(
     for arms in studies.values():
         _check_same_test(arms)
         for metric in SCORES:
-            rows.extend(_rows(arms, metric, baselines, confidence=confidence, power=power))
+            rows.extend(_rows(arms, metric, baselines, confidence=confidence))
     return [
         row._replace(
-            p_holm=p_holm,
             verdict=judge(
-                row.paired, row.two_way, p_holm=p_holm, detectable=row.detectable, confidence=confidence, margin=margin
-            ),
+                row.paired,
+                row.two_way,
+                p_holm=row.p_holm,
+                detectable=row.detectable,
+                confidence=confidence,
+                margin=margin,
+            )
         )
         if row.kind == "arm"
         else row
-        for row, p_holm in zip(rows, _corrected(rows), strict=True)
+        for row in _corrected(rows, confidence=confidence, power=power)
     ]
 
 
-def _rows(
-    arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float, power: float
-) -> Iterator[Comparison]:
+def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float) -> Iterator[Comparison]:
     """The rows of one study and metric, before anything that needs the other studies."""
     (first, reference), *others = arms.items()
     base = _alone(first, reference, metric)
@@ -116,7 +121,9 @@ def _rows(
         both = tuple(seed for seed in runs if seed in reference)
         if both:
             pairs = [(runs[seed], reference[seed]) for seed in both]
-            test = paired_t([run.scores[metric] - other.scores[metric] for run, other in pairs], confidence=confidence)
+            scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
+            scale = float(np.abs(scores).max())
+            test = paired_t((scores[:, 0] - scores[:, 1]).tolist(), confidence=confidence, scale=scale)
             by_item = np.stack([run.shares(metric) - other.shares(metric) for run, other in pairs])
             row = row._replace(
                 difference=test.mean,
@@ -124,9 +131,6 @@ def _rows(
                 paired=test,
                 two_way=two_way_interval(by_item, confidence=confidence),
             )
-            if test.sd:
-                effect = minimum_detectable_effect(test.n, confidence=confidence, power=power)
-                row = row._replace(detectable=test.sd * effect)
         yield row
     for name, values in baselines.get(base.task, {}).items():
         value, items = values[metric], int(values["n"])
@@ -144,14 +148,17 @@ def _alone(arm: str, runs: Mapping[int, Tested], metric: str) -> Comparison:
     return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.label))
 
 
-def _corrected(rows: Sequence[Comparison]) -> list[float | None]:
-    """P by Holm within each family, in the order of `rows`."""
-    found: list[float | None] = [None] * len(rows)
+def _corrected(rows: Sequence[Comparison], *, confidence: float, power: float) -> list[Comparison]:
+    """The rows with what takes their whole family: p by Holm, the number of tests, the detectable effect."""
+    found = list(rows)
     for family in {row.family for row in rows}:
-        members = {i: row.paired.p for i, row in enumerate(rows) if row.family == family and row.paired}
-        tested = {i: p for i, p in members.items() if p is not None}
-        for i, p in zip(tested, holm(list(tested.values())), strict=True):
-            found[i] = p
+        tests = [(i, row.paired) for i, row in enumerate(rows) if row.family == family and row.paired]
+        tests = [(i, paired) for i, paired in tests if paired.p is not None]
+        for (i, paired), p in zip(tests, holm([paired.p or 0.0 for _, paired in tests]), strict=True):
+            found[i] = rows[i]._replace(p_holm=p, tests=len(tests))
+            if paired.sd:
+                effect = minimum_detectable_effect(paired.n, tests=len(tests), confidence=confidence, power=power)
+                found[i] = found[i]._replace(detectable=effect * paired.sd)
     return found
 
 

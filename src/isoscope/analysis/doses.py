@@ -75,7 +75,9 @@ def equated(
     if across not in wide or not figures:
         return pd.DataFrame(columns=COLUMNS)
     paths = dict(_paths(wide, doses, across, log=log))
-    ends = pd.DataFrame([(family, path.index.min(), path.index.max()) for (family, _), path in paths.items()])
+    ends = pd.DataFrame(
+        [(family, path.index.min(), path.index.max()) for (family, _), path in paths.items() if path is not None]
+    )
     low, high = (0.0, 0.0) if ends.empty else (ends.groupby(0)[1].mean().max(), ends.groupby(0)[2].mean().min())
     places = np.log(wide[across].clip(lower=1e-300)) if log else wide[across]
     noise = float(np.sqrt(np.nan_to_num(places.groupby("arm").var().mean())))
@@ -84,7 +86,9 @@ def equated(
     for level, shown in zip(levels, _told_apart(np.exp(levels) if log else levels), strict=True):
         for (family, seed), path in paths.items():
             for figure in figures:
-                value = _first_at(path.index.to_numpy(), path[figure].to_numpy(), float(level))
+                value = np.nan
+                if path is not None:
+                    value = _first_at(path.index.to_numpy(), path[figure].to_numpy(), float(level))
                 rows.append((family, seed, f"{figure}{WHERE}{across} is {shown}", value))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -103,7 +107,7 @@ def at_equal(
     equal `force` (over its logarithm).
 
     Columns as of `differences`, whose correction is over everything that is said of a metric; no rows where nothing can
-    be compared.
+    be compared. A seed whose path never comes to a level is `dropped` there, and the level is not tested.
     """
     found: list[pd.DataFrame] = []
     against: dict[str, str] = {}
@@ -114,22 +118,26 @@ def at_equal(
         found.append(pd.concat(tables, ignore_index=True))
         families = [one.family for one in doses.values() if one.fraction == share]
         against |= dict.fromkeys(families, families[0])
-    table = pd.concat(found, ignore_index=True).dropna()
-    return differences(table, against=against, confidence=confidence, power=power) if len(table) else pd.DataFrame()
+    table = pd.concat(found, ignore_index=True)
+    if table["value"].isna().all():
+        return pd.DataFrame()
+    return differences(table, against=against, confidence=confidence, power=power)
 
 
 def _paths(
     wide: pd.DataFrame, doses: Mapping[str, Dose], across: str, *, log: bool
-) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
-    """(family, seed) → its figures by `across`, or its logarithm, in the order of weights."""
+) -> Iterator[tuple[tuple[str, int], pd.DataFrame | None]]:
+    """(family, seed) → its figures by `across`, or its logarithm, in the order of weights; None for too few numbers."""
     arms = wide.index.get_level_values("arm")
     table = wide.assign(family=[doses[arm].family for arm in arms], weight=[doses[arm].weight for arm in arms])
     for (family, seed), rows in table.reset_index("seed").groupby(["family", "seed"], sort=False):
+        if rows["weight"].nunique() < FEWEST_WEIGHTS:
+            continue
         path = rows.sort_values("weight", key=abs).dropna(subset=[across])
         path = path[path[across] > 0] if log else path
-        if path["weight"].nunique() >= FEWEST_WEIGHTS:
-            place = np.log(path[across].astype(float)) if log else path[across]
-            yield (str(family), int(seed)), path.set_index(place.rename("place"))
+        place = np.log(path[across].astype(float)) if log else path[across]
+        enough = path["weight"].nunique() >= FEWEST_WEIGHTS
+        yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
 
 
 def _told_apart(values: Floats) -> list[str]:

@@ -5,13 +5,14 @@ A figure is a number, or an `Estimate` over the cell's subsamples. A measure of 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from isoscope import plugins
 from isoscope.analysis.cells import Cell, OfAll
 from isoscope.config.explain import nearest
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError, brief
 from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence, separation
 from isoscope.geometry.dimension import Estimate
 
@@ -155,8 +156,17 @@ def measure(name: str) -> Measure:
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name in plugins.MEASURES:
-        return plugins.MEASURES[name].factory
+        return partial(_of_plugin, plugins.MEASURES[name])
     known = [*BUILT_IN, *plugins.MEASURES]
     raise InputError(
         f"measures.names: no measure {name!r}{nearest(name, known)}; one of one's own is loaded as a plugin"
     )
+
+
+def _of_plugin(plugin: plugins.Plugin, cell: Cell) -> Figures:
+    """The figures of a plugin's measure. Raises `RunError` for what is no mapping of names to numbers."""
+    found = plugin.factory(cell)
+    try:
+        return {str(name): one if isinstance(one, Estimate) else float(one) for name, one in found.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise RunError(f"{plugin.title}: gives {brief(found)}; expected {{'figure': number}}") from None

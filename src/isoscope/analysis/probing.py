@@ -3,9 +3,8 @@
 Folds hold whole sentences out and are the same in all snapshots, layers and baselines.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,38 +12,18 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from isoscope.analysis.trajectory import RANDOM, Arrays, Trajectory
+from isoscope.analysis.probe_tasks import METRIC, TASKS, Cloud, Labels, Vectors, clouds
+from isoscope.analysis.trajectory import RANDOM, Trajectory
 from isoscope.errors import InputError
 from isoscope.geometry import probes
-from isoscope.geometry.moments import Floats, Ints, distinct
+from isoscope.geometry.moments import Floats, distinct
 
-FIGURES = ("score", "chance", "control", "selectivity", "compression", "control_compression", "penalty")
-WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
-TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
-METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression, where labels are numbers
+FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")
 CONTROL = "control of "
-FREQUENT = 10  # words that a tag needs to be a class of its own
+PERMUTATIONS = 3  # of the labels of a task, whose mean score is chance as its folds have it
 FEATURES = 5000  # terms of TF-IDF in the probe's own folds, the most frequent ones
 GRAMS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"}  # unlike by default, "a" is a word
-Labels = npt.NDArray[Any]
-Vectors = npt.NDArray[np.float32]
 Rows = Iterator[dict[str, Any]]
-
-
-class Cloud(NamedTuple):
-    """Vectors of one kind, what is asked of them, and the control task of each task that has one; labels `[n]`.
-
-    `points(arrays, layer)` takes them out of the arrays `needs`. `groups`: the sentence of each. `words`: those behind.
-    """
-
-    vectors: str
-    needs: tuple[str, ...]
-    points: Callable[[Arrays, int], Vectors]
-    groups: Ints
-    tasks: dict[str, Labels]
-    controls: dict[str, Labels]
-    strata: Labels | None = None
-    words: tuple[Labels, ...] = ()
 
 
 def probing_table(
@@ -62,13 +41,14 @@ def probing_table(
 ) -> pd.DataFrame:
     """A row for each snapshot, layer, kind of vectors and task: score on sentences held out, chance, control, code.
 
-    `score`: accuracy (`chance`: the largest class's share) or R². `control`: the score with labels permuted (sentences)
-    or drawn once for each word type (words: memorisable, as types are shared by training and test). `compression`:
-    uniform over online code length of the labels. `share` of each training part is trained on, `trained` points; R² is
-    of the whole part. `distinct`: how many different vectors there are; a cell of one is degenerate and has no score, a
-    cell of few knows no more than what tells these few apart. `snapshots`: names, None for all. Of these `closely`
-    (None: the first, the chosen one and the twin) have code lengths and all `tasks`, the rest those `everywhere` alone.
-    Raises `InputError` where nothing was measured.
+    `score`: accuracy (`chance`: the largest class's share; `permuted`: the mean score on labels permuted within folds,
+    below it where folds are not stratified, as folds of words cannot be) or R². `control`: the score with labels
+    permuted (sentences) or drawn once for each word type (words: memorisable, as types are shared by training and
+    test). `compression`: uniform over online code length of the labels. `share` of each training part is trained on,
+    `trained` points; R² is of the whole part. `distinct`: how many different vectors there are; a cell of one is
+    degenerate and has no score, a cell of few knows no more than what tells these few apart. `snapshots`: names, None
+    for all. Of these `closely` (None: the first, the chosen one and the twin) have code lengths, permuted labels and
+    all `tasks`, the rest those `everywhere` alone. Raises `InputError` where nothing was measured.
     """
     closely = {run.trained[0].name, run.best.name, RANDOM} if closely is None else closely
     settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
@@ -141,93 +121,6 @@ def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Fl
     return np.asarray(np.fft.irfft(sums, n=width))
 
 
-def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, seed: int) -> list[Cloud]:
-    """What is asked of a run: those of `tasks` that it has the sentences, words or treebank for, and two classes in.
-
-    Raises `InputError` for a task that there is none of.
-    """
-    if unknown := set(tasks) - set(TASKS):
-        raise InputError(f"probes: no task {sorted(unknown)[0]!r}; there are {', '.join(TASKS)}")
-    bank = [] if run.treebank is None else _treebank(run.treebank, seed)
-    kept = []
-    for cloud in (*_sentences(run.probe, vectors, seed), *_words(run.words, seed), *bank):
-        told = {name: of for name, of in cloud.tasks.items() if name in tasks and len(np.unique(of)) > 1}
-        controls = {name: of for name, of in cloud.controls.items() if name in told and len(np.unique(of)) > 1}
-        kept += [cloud._replace(tasks=told, controls=controls)] if told else []
-    return kept
-
-
-def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
-    label, length, shifted = (probe[name].to_numpy() for name in ("label", "tokens", "shifted"))
-    frequent = probe["token_1"].value_counts().index[:2]
-    first = probe["token_1"].where(probe["token_1"].isin(frequent), -1).to_numpy()
-    tasks = {"label": label, "first token": first, "length": _terciles(length)}
-    # A sentence too short to have words changed about would give itself away.
-    kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
-    moved, random = shifted[kept], np.random.default_rng((seed, 10))
-    permuted, shuffled = random.permutation(label), random.permutation(moved)
-    every, strata = np.arange(len(probe)), label * len(label) + permuted  # both tasks' classes dealt evenly over folds
-    for name in vectors:
-        yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, strata)
-        points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
-        task, control = {"bigram shift": moved}, {"bigram shift": shuffled}
-        yield Cloud(name, needs, points, kept, task, control, moved * 2 + shuffled)
-
-
-def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
-    sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
-    place, read = _terciles(position), partial(_layer, "words")
-    task, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
-    yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
-    numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
-    pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
-    # As many pairs as words: more of the same sentences would tell little more.
-    drawn = np.sort(np.random.default_rng((seed, 13)).permutation(len(pairs))[: len(words)])
-    before, after = (pairs[name].to_numpy()[drawn] for name in ("word_1", "word_2"))
-    right = np.random.default_rng((seed, 11)).permutation(len(drawn)) % 2 == 0
-    one, other = np.where(right, before, after), np.where(right, after, before)
-    rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type comes first in an order drawn of types
-    yield Cloud(
-        *("words", ("words",), partial(_pairs, one, other), sentence[one]),
-        *({"word order": right}, {"word order": rank[one] < rank[other]}, None, (text[one], text[other])),
-    )
-
-
-def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
-    sentence, text, tag, depth = (bank[name].to_numpy() for name in ("sentence", "text", "tag", "depth"))
-    kept = np.flatnonzero(bank["tag"].map(bank["tag"].value_counts()).to_numpy() >= FREQUENT)
-    asked, control = {"part of speech": tag[kept]}, {"part of speech": _by_type(text[kept], tag[kept], seed)}
-    points, needs = partial(_layer, "treebank", rows=kept), ("treebank",)
-    yield Cloud("treebank", needs, points, sentence[kept], asked, control, None, (text[kept],))
-    asked, control = {"tree depth": depth}, {"tree depth": _by_type(text, depth, seed)}
-    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, None, (text,))
-
-
-def _layer(name: str, arrays: Arrays, layer: int, rows: Ints | slice = slice(None)) -> Vectors:
-    return arrays.layer(name, layer)[rows]
-
-
-def _shifted(name: str, shifted: Labels, kept: Ints, arrays: Arrays, layer: int) -> Vectors:
-    points = arrays.layer(name, layer).copy()
-    points[shifted] = arrays.layer(f"shifted_{name}", layer)
-    return points[kept]
-
-
-def _pairs(one: Ints, other: Ints, arrays: Arrays, layer: int) -> Vectors:
-    points = arrays.layer("words", layer)
-    return np.concatenate([points[one], points[other]], 1)
-
-
-def _terciles(values: Labels) -> Ints:
-    return np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
-
-
-def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
-    """A label for each word type, drawn from the labels of all words; Hewitt and Liang 2019."""
-    types, of = np.unique(text, return_inverse=True)
-    return np.asarray(np.random.default_rng((seed, 12)).choice(labels, len(types))[of])
-
-
 def _scores(
     points: npt.ArrayLike, cloud: Cloud, labels: Mapping[str, Labels], settings: Mapping[str, Any]
 ) -> dict[str, probes.LinearProbe | probes.RidgeProbe]:
@@ -252,18 +145,34 @@ def _rows(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any
 def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
     found = _scores(points, cloud, asked, settings)
+    without = _permuted(points, cloud, settings) if coded else {}
     classes = {name: of for name, of in asked.items() if coded and isinstance(found[name], probes.LinearProbe)}
     codes = probes.online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
     figures = {}
     for task in cloud.tasks:
         probe, control = found[task], f"{CONTROL}{task}"
         figures[task] = {"score": probe[0], "chance": getattr(probe, "chance", np.nan), "penalty": probe.penalty}
+        figures[task] |= {"permuted": without[task]} if task in without else {}
         if control in found:
             against = found[control][0]
             figures[task] |= {"control": against, "selectivity": probes.selectivity(probe[0], against)}
         for column, name in (("compression", task), ("control_compression", control)):
             figures[task] |= {column: codes[name].compression} if name in codes else {}
     return figures
+
+
+def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Each classification task's mean score on permuted labels."""
+    fixed = {"seed": settings["seed"], "folds": settings["folds"], "strata": cloud.strata}
+    labels = {
+        f"{draw} {name}": of
+        for name, values in cloud.tasks.items()
+        if METRIC[name] == "accuracy"
+        for draw, of in enumerate(probes.permuted(values, cloud.groups, draws=PERMUTATIONS, **fixed))
+    }
+    found = probes.linear_probes(points, labels, cloud.groups, strata=cloud.strata, **settings) if labels else {}
+    names = {name.partition(" ")[2] for name in labels}
+    return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in names}
 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:

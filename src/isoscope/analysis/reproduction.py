@@ -10,10 +10,14 @@ import pandas as pd
 from scipy import stats
 
 from isoscope.analysis.statistics import FEWEST_SEEDS, minimum_detectable_effect
+from isoscope.config.tree import flatten
 from isoscope.errors import InputError
+from isoscope.paths import processed
 
 FILE = "reproduction.json"
 PASS, FAIL, UNDERPOWERED, ALONE = "pass", "fail", "under-powered", "ours alone"
+INDISTINCT = "indistinct"
+VERDICTS = (PASS, FAIL, UNDERPOWERED, INDISTINCT, ALONE)
 
 COMPONENTS = ("a_1", "a_2", "a_3", "a_1_centred", "a_2_centred", "a_3_centred")
 ARMS = ("none", "selected", "all")
@@ -41,22 +45,73 @@ _TABLE_3 = {
 }
 """Table 3 of arXiv:2501.05502: shares of the batch's [CLS] matrix, raw and centred, by arm; means of five runs. Which
 triple is the raw one is inferred."""
-TABLE_2 = "The source's table of task metrics has never been readable: ours stand alone."
+TABLE_2 = "The paper's table of task metrics could not be read: ours stand alone."
 BACKBONES = {
     "bert": ("google-bert/bert-base-uncased", "bert-base-uncased"),
     "roberta": ("FacebookAI/roberta-base", "roberta-base"),
 }
 
 
-UPDATES = {"batch_size": 64, "epochs": 10}
-"""Settings of training without which shares of a batch are other quantities."""
+RUNS, ROUNDING = 5, 0.0005
+"""Runs that a published mean is over (their spread was not published), and the table's rounding."""
+
+SETTINGS: Mapping[str, Any] = {
+    "model.fusion.kind": "additive",
+    "training.epochs": 10,
+    "training.fraction": 1.0,
+    "training.batch_size": 64,
+    "training.bucket": 1,
+    "training.adam_betas": [0.9, 0.999],
+    "training.adam_epsilon": 1e-8,
+    "training.clip_norm": None,
+    "training.schedule.kind": "cosine",
+    "training.schedule.warmup": 0.1,
+    "training.schedule.epochs": None,
+    "training.patience": None,
+    "training.freeze.epochs": 0,
+    "training.precision": "fp32",
+    "training.watch.layer": -1,
+    "training.watch.vectors": "first",
+    "reproduction.last": 0.3,
+}
+"""What the published runs share (the paper, and its code where the paper is silent)."""
+GLUE = ("glue", "nyu-mll/glue")
+RATES = {"mrpc": (8e-5, 8e-6), "cola": (5e-5, 5e-6)}
+"""Learning rate and weight decay by task."""
+SOURCES = {
+    task: [{"kind": "hub", "name": task}, *({"kind": "hub", "name": name, "config": task} for name in GLUE)]
+    for task in RATES
+}
+"""Where the two tasks may come from."""
+LONGEST = 128
+"""Tokens that no text of the two tasks exceeds; the published runs cut at 512."""
+_PENALTY = {
+    "penalty.kind": "persistent_entropy",
+    "penalty.clouds": "class",
+    "penalty.k": None,
+    "penalty.in_cluster": 0.0,
+    "penalty.weight": 1.0,
+    "penalty.warmup": 0.0,
+    "penalty.points.layer": -1,
+    "penalty.points.vectors": "first",
+    "penalty.points.most": None,
+}
+PENALTIES: Mapping[str, Mapping[str, Any]] = {
+    "none": {"penalty.kind": "none"},
+    "selected": _PENALTY | {"penalty.selection": "c-ratio"},
+    "all": _PENALTY | {"penalty.selection": "all"},
+}
+"""Settings of each published arm."""
 
 
 class Known(NamedTuple):
-    """A published share, and the largest difference from it that is agreement."""
+    """A published share, the largest difference from it that is agreement, and the nearest published share of another
+    arm: how far off.
+    """
 
     value: float
     tolerance: float
+    nearest: float
 
 
 class Cell(NamedTuple):
@@ -80,27 +135,52 @@ class Cell(NamedTuple):
     reason: str
 
 
-def published(run: Mapping[str, Any], *, tolerance: float) -> dict[str, Known] | str:
-    """The source's figures for a run's backbone, task and penalty, by figure; or why it has none.
+def published(
+    run: Mapping[str, Any], source: Mapping[str, Any] | None, *, last: float, tolerance: float
+) -> dict[str, Known] | str:
+    """The published figures for a run's backbone, task and penalty, by figure; or why it has none.
 
-    `run`: what its config.yaml holds. Agreement is a difference of at most `tolerance`, and of half the way to the next
-    arm's published figure: what could as well be another arm's shows nothing.
+    `run`: what its config.yaml holds; `source`: where its data came from (None: unknown); `last`: the share of updates
+    that ours are averaged over. Only a run trained as the published ones has any. Agreement is a difference of at most
+    `tolerance`, and of half the way to the next arm's published figure: what could as well be another arm's shows
+    nothing.
     """
-    model, training = run["params"]["model"], run["params"]["training"]
-    checkpoint, task = model["encoder"].get("checkpoint"), run["task"]
+    params, task = flatten(run["params"]), run["task"]
+    checkpoint = params.get("model.encoder.checkpoint")
     backbone = next((one for one, names in BACKBONES.items() if checkpoint in names), None)
-    arm = run["axes"].get("penalty")
-    if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS or model["fusion"]["kind"] != "additive":
-        return "nothing was published for this backbone, task and arm"
-    for name, value in UPDATES.items():
-        if training[name] != value:
-            return f"published with training.{name} {value}, trained with {training[name]}"
-    found = {}
+    selection = str(params.get("penalty.selection", params["penalty.kind"]))
+    arm = "selected" if selection == "c-ratio" else selection
+    if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS:
+        return "nothing was published for this backbone, task and penalty"
+    rate, decay = RATES[task]
+    asked = {**SETTINGS, **PENALTIES[arm], "training.learning_rate": rate, "training.weight_decay": decay}
+    found = params | {"reproduction.last": last}
+    if found["training.schedule.epochs"] == found["training.epochs"]:
+        found["training.schedule.epochs"] = None  # the same by another name
+    told = [
+        f"{name} {_shown(value)}, here {_shown(found.get(name))}"
+        for name, value in asked.items()
+        if found.get(name) != value
+    ]
+    if params["model.max_length"] < LONGEST:
+        told.append(f"whole texts, here cut at model.max_length {params['model.max_length']}")
+    if source is None:
+        return f"its data are not in {processed(task)} any more; run: isoscope prepare {task}"
+    if not any(source.items() >= one.items() and source["splits"]["train"] == "train" for one in SOURCES[task]):
+        told.append(f"the data set {task} of GLUE, here {source.get('name') or source.get('path') or source['kind']}")
+    if told:
+        return f"published with {'; '.join(told)}"
+    shares = {}
     for place, figure in enumerate(COMPONENTS):
         values = dict(zip(ARMS, (row[place] for row in _TABLE_3[backbone, task]), strict=True))
-        gaps = [abs(value - values[arm]) for other, value in values.items() if other != arm]
-        found[figure] = Known(values[arm], min(tolerance, *(gap / 2 for gap in gaps)))
-    return found
+        nearest = min(abs(value - values[arm]) for other, value in values.items() if other != arm)
+        shares[figure] = Known(values[arm], min(tolerance, nearest / 2), nearest)
+    return shares
+
+
+def _shown(value: Any) -> str:
+    """A setting as YAML has it."""
+    return "null" if value is None else str(value)
 
 
 def reproduction(
@@ -108,8 +188,10 @@ def reproduction(
 ) -> list[Cell]:
     """Every arm's shares over its last updates beside the published ones, `known` by arm.
 
-    *pass*: the whole interval over seeds lies within the tolerance of the published mean. *fail*: it lies outside.
-    *under-powered*: neither, or fewer than 3 seeds. *ours alone*: nothing to hold it against.
+    The published figure is a rounded mean of five runs. `ROUNDING` and its standard error (by our own spread, as theirs
+    was not published) widen the interval of the difference. *pass*: all of it lies within the tolerance. *fail*: all of
+    it lies outside. *indistinct*: the published arms are nearer to each other than a published figure is certain.
+    *under-powered*: none of these, or fewer than 3 seeds. *ours alone*: nothing to compare with.
     """
     found = []
     for arm in dict.fromkeys(averages["arm"]):
@@ -128,32 +210,40 @@ def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: fl
     half = effect = None
     if sd is not None and n >= FEWEST_SEEDS:
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
-        effect = sd * minimum_detectable_effect(n, confidence=confidence, power=power)
+        effect = sd * minimum_detectable_effect(n, tests=1, confidence=confidence, power=power)
     low, high = (None, None) if half is None else (mean - half, mean + half)
     if isinstance(known, str):
         return Cell(arm, figure, None, None, n, mean, sd, low, high, effect, None, ALONE, known)
     difference = mean - known.value
-    if half is None:
-        verdict, reason = UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}"
-    elif abs(difference) - half > known.tolerance:
-        verdict, reason = FAIL, f"the whole interval is further than {known.tolerance:.2g} from the published mean"
-    elif abs(difference) + half <= known.tolerance:
-        verdict, reason = PASS, f"the whole interval is within {known.tolerance:.2g} of the published mean"
-    else:
-        verdict, reason = UNDERPOWERED, f"the interval does not decide whether it is within {known.tolerance:.2g}"
+    verdict, reason = _verdict(difference, half, n, known)
     about = (arm, figure, known.value, known.tolerance, n, mean, sd, low, high, effect)
     return Cell(*about, difference, verdict, reason)
 
 
+def _verdict(difference: float, half: float | None, n: int, known: Known) -> tuple[str, str]:
+    """The word and its reason; `half`: half the interval of our mean."""
+    theirs = ROUNDING if half is None else ROUNDING + half * (n / RUNS) ** 0.5
+    if known.nearest <= 2 * theirs:
+        return INDISTINCT, f"another arm was published {known.nearest:.2g} from it, nearer than either is certain"
+    if half is None:
+        return UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}"
+    both = ROUNDING + half * (1 + n / RUNS) ** 0.5
+    if abs(difference) - both > known.tolerance:
+        return FAIL, f"the whole interval is further than {known.tolerance:.2g} from the published mean"
+    if abs(difference) + both <= known.tolerance:
+        return PASS, f"the whole interval is within {known.tolerance:.2g} of the published mean"
+    return UNDERPOWERED, f"the interval does not decide whether it is within {known.tolerance:.2g}"
+
+
 def read(folder: Path) -> list[Cell]:
     """The cells that `isoscope chart` wrote into `folder`. Raises `InputError` where it has not, or on damage."""
+    again = f"run: isoscope chart {folder.parent.name}"
     try:
         return [Cell(**cell) for cell in json.loads((folder / FILE).read_text("utf-8"))]
     except FileNotFoundError:
-        charted = "isoscope repro, which makes it of studies that dvc.yaml charts"
-        raise InputError(f"{folder / FILE}: no such file; run: {charted}") from None
+        raise InputError(f"{folder / FILE}: no such file; {again}") from None
     except (ValueError, TypeError):
-        raise InputError(f"{folder / FILE}: not what isoscope chart left; run: isoscope repro") from None
+        raise InputError(f"{folder / FILE}: not what isoscope chart left; {again}") from None
 
 
 def as_text(cells: Sequence[Cell]) -> str:
@@ -167,7 +257,7 @@ def as_text(cells: Sequence[Cell]) -> str:
         interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.3f}, {cell.high:.3f}]"
         found = f"{cell.mean:>6.3f}  {interval:>14}  {cell.verdict}: {cell.reason}"
         lines.append(f"{cell.arm:{width}}  {cell.figure:12} {known:>9}  {found}")
-    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (PASS, FAIL, UNDERPOWERED, ALONE)}
+    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
     if any(cell.published is not None for cell in cells):
         lines.append(TABLE_2)
     return "\n".join([*lines, ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)])

@@ -1,6 +1,8 @@
 """Hidden states on disk: a folder per run with its probe set and one file per snapshot, read a layer at a time."""
 
+import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -124,6 +126,7 @@ class Arrays:
 def write_probe(folder: Path, probe: ProbeSet) -> None:
     """Write the probe set's tables; equal sets give equal bytes."""
     encoded = probe.encoded
+    begin = [int(np.argmin(special)) for special in probe.special]  # of text: behind [CLS], where there is one
     columns = {
         f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
         for place, part in enumerate(zip(*probe.texts, strict=True))
@@ -136,8 +139,12 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             "tokens": encoded.lengths,
             "ids": [ids.tolist() for ids in encoded.ids],
             "shifted": np.isin(np.arange(len(encoded.ids)), probe.shifted.sentence),
-            "token_1": [int(ids[1]) if len(ids) > 1 else -1 for ids in encoded.ids],
-            "token_2": [int(ids[2]) if len(ids) > 2 else -1 for ids in encoded.ids],
+            **{
+                f"token_{k + 1}": [
+                    int(ids[at + k]) if len(ids) > at + k else -1 for ids, at in zip(encoded.ids, begin, strict=True)
+                ]
+                for k in range(2)
+            },
         },
         WORDS: {"sentence": probe.words.sentence, "position": probe.words.begin, "text": probe.words.text},
         TOKENS: {
@@ -145,7 +152,10 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
             "token": np.concatenate([encoded.ids[one] for one in probe.block]),
             "end": np.concatenate(
-                [np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) for one in probe.block]
+                [
+                    np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) & probe.special[one]
+                    for one in probe.block
+                ]
             ),
         },
     }
@@ -164,19 +174,40 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key:
     announce("states", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.writing")
-    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh, metadata={"key": key})
+    whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    # One entry: of several, safetensors writes now this one first and now that one.
+    save_file(whole, fresh, metadata={"key": f"{key} {_sha256(whole)}"})
     sync(fresh)
     announce("states", path)
     fresh.replace(path)
 
 
 def holds(path: Path, key: str) -> bool:
-    """Whether the file stands and was made from `key`."""
+    """Whether the file stands, was made from `key`, and has not changed since it was written; damage is named."""
+    if not path.is_file():
+        return False
     try:
         with safe_open(path, "numpy") as file:
-            return bool((file.metadata() or {}).get("key") == key)
-    except (OSError, SafetensorError):
-        return False
+            made_from, _, sha256 = (file.metadata() or {}).get("key", "").rpartition(" ")
+            if made_from != key:
+                return False
+            names = file.keys()
+            whole = _sha256({name: file.get_tensor(name) for name in names}) == sha256
+    except (OSError, SafetensorError, UnicodeDecodeError):
+        whole = False
+    if not whole:
+        print(f"warning: {path}: has changed since it was written; it is made again", file=sys.stderr)
+    return whole
+
+
+def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """sha256 over names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        value = arrays[name]
+        digest.update(f"{name}\0{value.dtype}\0{value.shape}\0".encode())
+        digest.update(value.data)
+    return digest.hexdigest()
 
 
 def write_snapshots(folder: Path, snapshots: list[Snapshot], facts: Mapping[str, Any]) -> None:

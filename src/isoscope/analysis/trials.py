@@ -132,4 +132,4 @@ def _times(values: Sequence[datetime | None]) -> Any:
 def _seconds(trial: FrozenTrial) -> float | None:
     if (noted := worked(trial)) is not None:
         return noted
-    return trial.duration.total_seconds() if trial.duration else None
+    return max(0.0, trial.duration.total_seconds()) if trial.duration else None

@@ -23,6 +23,7 @@ def judge(
 ) -> Verdict:
     """The verdict on "this arm differs from the reference"; `paired` is None where no seed is common to both.
 
+    `detectable`: the minimum detectable effect of Holm's first step over the same family.
     *holds*: p after Holm is below 1 − `confidence` and the two-way interval leaves out 0. *does not*: both intervals
     lie within ± `margin`, the smallest difference that counts. *under-powered*: neither, or fewer than 3 pairs.
     (*artefact of …* needs a control arm and is a person's word.)
@@ -30,8 +31,10 @@ def judge(
     pairs = paired.n if paired else 0
     if paired is None or pairs < FEWEST_SEEDS:
         return Verdict("under-powered", f"{pairs} paired seed{'s' * (pairs != 1)}: no interval below {FEWEST_SEEDS}")
-    if paired.interval is None or p_holm is None or two_way is None:
-        return Verdict("under-powered", "the same difference at every seed: no spread to judge it by")
+    if paired.interval is None or p_holm is None:
+        return Verdict("under-powered", "no test: the same difference at every seed, or no number at one")
+    if two_way is None:
+        return Verdict("under-powered", "no interval over test items")
     significant = p_holm < 1 - confidence
     if significant and not two_way.holds(0):
         small = abs(paired.mean) < margin

@@ -9,7 +9,7 @@ import typer
 from isoscope import launched
 from isoscope.cli import inspection, search, stages, tools
 from isoscope.cli.options import app
-from isoscope.errors import InputError, RunError, disk_trouble
+from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 
 __all__ = ["app", "inspection", "main", "search", "stages", "tools"]
 
@@ -23,7 +23,8 @@ def main() -> None:
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
-        sys.exit(app(standalone_mode=False))
+        with plugins_named():
+            sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:  # what the options' parser refuses
         _fail(" ".join([error.format_message(), *_help_on(error)]), error.exit_code)
     except typer.Abort:

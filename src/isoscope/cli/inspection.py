@@ -1,11 +1,13 @@
 """Looking inside models: hidden states, and what is measured in them."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
+from isoscope.cli.places import check_free
 from isoscope.errors import InputError
 from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS
 
@@ -69,19 +71,20 @@ def explore(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Show what a study's arms look like inside, side by side: figures, tables, stages of training.
+    """Show what a study's arms look like inside, side by side: figures, tables, phases of training.
 
     Example: isoscope explore fusion
     """
     project, configuration = configure(overrides, plugin)
-    arms = configuration.cells(study)
+    arms, settings = configuration.cells(study), configuration.study(study)
+    check_data(project, configuration, *([settings.task] if settings.seeds else []))
     as_stage()
     heal(project)
     with importing():
         from isoscope.stages.explore import explore as stage
 
     root = configuration.root
-    folder = stage(root.measures, root.analysis, configuration.study(study), name=study, arms=arms, project=project)
+    folder = stage(root.measures, root.analysis, settings, name=study, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"explored {study}: {folder.relative_to(project.folder)}")
 
 
@@ -104,7 +107,7 @@ def geometry(
     ] = [],  # noqa: B006
     vectors: Annotated[
         list[str],
-        typer.Option(help=f"{', '.join(VECTORS)}; may be repeated [default: all, of a causal model not first]."),
+        typer.Option(help=f"{', '.join(VECTORS)}; may be repeated [default: first (last of a decoder), mean, words]."),
     ] = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = DEFAULTS.sentences,
@@ -116,7 +119,7 @@ def geometry(
     ] = DEFAULTS.subsample,
     draws: Annotated[int, typer.Option(help="Such subsamples.", min=2)] = DEFAULTS.draws,
     confidence: Annotated[
-        float, typer.Option(help="Coverage of intervals.", min=0.01, max=0.999)
+        float, typer.Option(help="Coverage of intervals.", min=0.5, max=0.9999)
     ] = DEFAULTS.confidence,
     folds: Annotated[int, typer.Option(help="Folds of the probes' sentences.", min=2)] = DEFAULTS.folds,
     alignment: Annotated[
@@ -154,10 +157,15 @@ def geometry(
             raise InputError(f"--{name} {wrong[0]}: expected {', '.join(allowed)}")
     if "classes" in measures and labels is None:
         raise InputError("--measure classes: there are none; name their column with --labels")
+    check_free(out, such_as="geometry")
     texts = read_texts(text, column=column, labels=labels)
+    texts.check_enough()
+    if texts.left_out:
+        print(f"isoscope: {texts.left_out}", file=sys.stderr)
     with importing():
         from isoscope.analysis.measures import BUILT_IN
         from isoscope.report.geometry import page
+        from isoscope.report.geometry_summary import summary
         from isoscope.stages.geometry import check_out, find
         from isoscope.stages.geometry import geometry as stage
         from isoscope.stages.geometry_states import Settings
@@ -182,9 +190,17 @@ def geometry(
         precision=precision,
         threads=threads,
     )
-    stage(find(checkpoints), texts, settings, out)
+    found = find(checkpoints)
+    tables = stage(found, texts, settings, out)
     shown = page(out)
-    say({"page": str(shown), "tables": sorted(map(str, out.glob("*.parquet")))}, as_json, f"geometry: {shown}")
+    made = {
+        "summary": summary(tables),
+        "checkpoints": {one.name: one.given for one in found},
+        "page": str(shown),
+        "tables": sorted(map(str, out.glob("*.parquet"))),
+        "left_out": texts.left_out,
+    }
+    say(made, as_json, f"geometry: {shown}")
 
 
 def _given(
@@ -194,6 +210,7 @@ def _given(
     project, configuration = configure(overrides, plugin)
     configuration.cell(study, arm)
     settings = configuration.study(study)
+    check_data(project, configuration, settings.task)
     seeds = settings.seeds if seed is None else (seed,)
     publish = not (overrides or plugin) and set(seeds) <= set(settings.seeds)
     given = {"study": settings, "name": study, "arm": arm, "seeds": seeds, "publish": publish}

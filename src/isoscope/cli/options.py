@@ -30,9 +30,8 @@ Set = Annotated[
         help="Set one number for this command; may be repeated.",
     ),
 ]
-Plugins = Annotated[
-    list[Path], typer.Option("--plugin", metavar="FILE", help="A file with fusions or data sets of one's own.")
-]
+PLUGIN_HELP = "A Python file with fusions, penalties, data sets or measures of your own."
+Plugins = Annotated[list[Path], typer.Option("--plugin", metavar="FILE", help=PLUGIN_HELP)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 
 
@@ -57,6 +56,14 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     if addressed:  # to an overlay: right also where this command would not read it
         Configuration(project.folder, addressed, plugins or []).check()
     return project, configuration
+
+
+def check_data(project: Any, configuration: Any, *tasks: str) -> None:
+    """Every command that reads a task's data: they were prepared from what its configuration says now."""
+    from isoscope.tracking.prepared import check_prepared
+
+    for task in dict.fromkeys(tasks):
+        check_prepared(project, configuration, task)
 
 
 def as_stage() -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
 from isoscope.errors import InputError
 
 search = typer.Typer(
@@ -145,6 +145,7 @@ def confirm(
     """
     project, configuration = configure(overrides, plugin)
     section, where = _searched(configuration), _place(project, storage)
+    check_data(project, configuration, configuration.study(section.study).task)
     heal(project)
     with importing():
         from isoscope.stages.search_choice import confirm as run_again
@@ -184,6 +185,7 @@ def _work(
         say({"study": None}, as_json, "nothing is searched")
         return
     section, where = _searched(configuration), _place(project, storage)
+    check_data(project, configuration, configuration.study(section.study).task)
     nodes = None if cluster is None else _nodes(cluster, where)
     heal(project)
     with importing():

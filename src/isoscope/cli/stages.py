@@ -3,29 +3,62 @@
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from isoscope import launched
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, configure, heal, importing, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
+from isoscope.cli.places import check_free
 from isoscope.errors import InputError
 
-_RESULT = {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"}
+# What a result holds at most, and at least.
+_TRAINED = (
+    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
+    {"config.yaml", "metrics.jsonl"},
+)
+_PREPARED = (
+    {
+        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
+        "tokenizer",
+        "manifest.json",
+        "settings.json",
+    },
+    {"manifest.json", "settings.json"},
+)
+_OWN_DATA = ("processed", "hidden_states", "measures")
 
 
-def _replaceable(out: Path, project: Path, studies: Collection[str]) -> Path:
+def _replaceable(
+    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
+) -> Path:
     """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
     place = out.resolve()
     if not place.is_relative_to(project.resolve()):
         raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
     parts = place.relative_to(project.resolve()).parts
-    if parts[:1] == ("models",) and (len(parts) < 2 or parts[1] in studies):
-        raise InputError(f"--out {out}: is the pipeline's own place; give another folder, such as models/by-hand/name")
+    for top, own in (("models", studies), ("data", _OWN_DATA)):
+        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
+            raise InputError(
+                f"--out {out}: is the pipeline's own place; give another folder, such as {top}/by-hand/name"
+            )
+    check_free(out, such_as=f"{'data' if result is _PREPARED else 'models'}/by-hand/name")
     held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
-    if held and not {"config.yaml", "metrics.jsonl"} <= held <= _RESULT:
+    most, least = map(set, result)
+    if held and not least <= held <= most:
         raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
     return place
+
+
+def _refuse_override(configuration: Any, task: str) -> None:
+    """A task's place holds what its overlay says: every other command reads it, and DVC knows nothing of `-S`."""
+    from isoscope.tracking.prepared import overridden
+
+    if names := overridden(configuration, task):
+        raise InputError(
+            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} is for what params.yaml and "
+            f"variants/task/{task}.yaml say; give --out FOLDER, or run isoscope repro -S …, or describe another task"
+        )
 
 
 @app.command()
@@ -33,19 +66,26 @@ def prepare(
     task: Annotated[str, typer.Argument(help="A task of params.yaml.")],
     overrides: Set = [],  # noqa: B006 - typer copies it
     plugin: Plugins = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Write the data here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a task's parquet files, manifest and tokenizer.
+
+    They go to the task's own place, data/processed/TASK, which every other command reads. Where -S changes them, they
+    go only where --out says.
 
     Example: isoscope prepare sentiment
     """
     project, configuration = configure(overrides, plugin)
     data = configuration.data(task)
+    output = _replaceable(out, project.folder, configuration.root.studies, _PREPARED) if out else None
+    if output is None:
+        _refuse_override(configuration, task)
     as_stage()
     with importing():
         from isoscope.stages.prepare import prepare as stage
 
-    folder = stage(data, task=task, project=project)
+    folder = stage(data, task=task, project=project, output=output)
     say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
 
 
@@ -68,7 +108,8 @@ def train(
     """
     project, configuration = configure(overrides, plugin)
     resolved = configuration.cell(study, arm)
-    output = _replaceable(out, project.folder, configuration.root.studies) if out else None
+    output = _replaceable(out, project.folder, configuration.root.studies, _TRAINED) if out else None
+    check_data(project, configuration, configuration.study(study).task)
     as_stage()
     if not launched.rank():
         heal(project)
@@ -76,6 +117,7 @@ def train(
         from isoscope import paths
         from isoscope.stages.train import train as stage
         from isoscope.stages.training_job import Cell
+        from isoscope.tracking.restored import METRICS, read_points
 
     settings = configuration.study(study)
     if output is None and not (configuration.overrides or plugin) and seed in settings.seeds:
@@ -87,7 +129,11 @@ def train(
     folder = stage(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not launched.rank():
-        say({"folder": str(folder)}, as_json, f"trained {study} {arm} seed {seed}: {shown}")
+        test = [one for one in read_points(folder / METRICS) if one["name"].startswith("test/")]
+        metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        text = f"trained {study} {arm} seed {seed}: {shown} (epoch {epoch}: {scores})"
+        say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
 
 
 @app.command()
@@ -110,6 +156,7 @@ def accept(
         for seed in configuration.study(name).seeds
         for arm, resolved in configuration.cells(name).items()
     ]
+    check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
     heal(project)
     with importing():
         from isoscope.stages.accept import accept as stage
@@ -138,13 +185,14 @@ def analyse(
     Example: isoscope analyse fusion
     """
     project, configuration = configure(overrides)
-    arms = configuration.cells(study)
+    arms, settings = configuration.cells(study), configuration.study(study)
+    check_data(project, configuration, *([settings.task] if settings.seeds else []))
     as_stage()
     heal(project)
     with importing():
         from isoscope.stages.analyse import analyse as stage
 
-    folder = stage(configuration.root.analysis, configuration.study(study), name=study, arms=arms, project=project)
+    folder = stage(configuration.root.analysis, settings, name=study, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"analysed {study}: {folder.relative_to(project.folder)}")
 
 
@@ -205,6 +253,7 @@ def report(
     """
     project, configuration = configure(overrides)
     root = configuration.root
+    check_data(project, configuration, *root.tasks)
     as_stage()
     heal(project)
     with importing():

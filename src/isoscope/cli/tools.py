@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, configure, heal, project_here, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, heal, project_here, say
 from isoscope.errors import InputError
 
 
@@ -94,17 +94,29 @@ def check(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Say whether params.yaml, overlays, profiles, dvc.yaml and MLproject agree.
+    """Say whether params.yaml, overlays, profiles, dvc.yaml and MLproject agree; if not, name every fault.
 
     Example: isoscope check -S training.epochs=20
     """
     from isoscope.config.agreement import check_agreement
+    from isoscope.config.faults import Faults
+    from isoscope.config.load import Configuration
 
-    project, configuration = configure(overrides, plugin)
-    resolved = configuration.check()
+    folder, found = project_here().folder, Faults()
+    configuration, resolved, profiles = None, 0, 0
+    with found.each():
+        configuration = Configuration(folder, overrides, plugin, faults=found)
+        resolved = configuration.check()
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     commands |= {group.name for group in app.registered_groups if group.name}
-    profiles = check_agreement(project.folder, configuration, commands)
+    with found.each():
+        profiles = check_agreement(folder, configuration, commands, found)
+    if found.lines:
+        if as_json:
+            print(json.dumps({"faults": found.lines}))
+        for fault in found.lines:
+            print(f"isoscope: {fault}", file=sys.stderr)
+        raise typer.Exit(2)
     line = f"{resolved} tasks and arms, {profiles} profiles, dvc.yaml and MLproject agree"
     say({"cells": resolved, "profiles": profiles}, as_json, line)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from isoscope.config.data import Local
 from isoscope.config.explain import nearest
-from isoscope.config.load import CELL_SECTIONS, Configuration
-from isoscope.config.profiles import laid_over
-from isoscope.config.project import Root
+from isoscope.config.faults import Faults
+from isoscope.config.load import SECTIONS, Configuration, check_sections
+from isoscope.config.profiles import lacks_its_base, laid_over
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
@@ -19,93 +19,132 @@ _OF_STUDIES = ("train", "extract", "measure", "explore", "analyse", "chart")
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
 
 
-def check_agreement(folder: Path, configuration: Configuration, commands: Collection[str]) -> int:
+def check_agreement(folder: Path, configuration: Configuration | None, commands: Collection[str], known: Faults) -> int:
     """Check dvc.yaml, MLproject, every overlay and every profile against params.yaml; returns the number of profiles.
 
-    `commands` are the command line's own. Raises `InputError` naming the file, the key and what was expected.
+    `configuration`: None where params.yaml cannot be read. `commands` are the command line's own. `known`: what is
+    wrong with the configuration itself. Raises `InputsError`: file, key and what was expected, of all that is wrong.
     """
-    stages = read_yaml(folder, DVC).get("stages") or {}
-    _check_stages(stages, configuration)
-    entries = read_yaml(folder, MLPROJECT).get("entry_points") or {}
-    for place, command in (
-        *((f"{DVC}: stages.{name}.cmd", stage["cmd"]) for name, stage in stages.items()),
-        *((f"{MLPROJECT}: entry_points.{name}.command", entry["command"]) for name, entry in entries.items()),
-    ):
-        _check_command(place, str(command), commands)
+    found = Faults(known)
+    stages = _entries(folder, DVC, "stages", "cmd", commands, found)
+    _entries(folder, MLPROJECT, "entry_points", "command", commands, found)
+    _check_overlays(folder, found)
+    if configuration is not None:
+        if stages is not None:
+            _check_stages(stages, configuration, found)
+        _check_places(configuration, found)
+        before = Faults()
+        before.keep(*known.lines, *found.lines)
+        _check_profiles(folder, configuration, stages, found, before)
+    found.stop()
+    return len(_profiles(folder))
+
+
+def _entries(folder: Path, file: Path, key: str, command: str, commands: Collection[str], found: Faults) -> Tree | None:
+    """What stands below `key` of a file, its commands checked; None where it cannot be read."""
+    entries: Tree | None = None
+    with found.each():
+        entries = read_yaml(folder, file).get(key) or {}
+        if not isinstance(entries, dict):
+            raise InputError(f"{file}: {key}: expected a mapping, got {type(entries).__name__}")
+    if not isinstance(entries, dict):
+        return None
+    for name, entry in entries.items():
+        with found.each():
+            if not isinstance(entry, dict) or command not in entry:
+                raise InputError(f"{file}: {key}.{name}: no {command}")
+            _check_command(f"{file}: {key}.{name}.{command}", str(entry[command]), commands)
+    return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
+
+
+def _check_places(configuration: Configuration, found: Faults) -> None:
+    """Plugins and texts stand where DVC sees them change."""
     for name in configuration.root.plugins:
         if Path(name).parts[0] != "plugins":
-            raise InputError(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC would not see it change")
-    for task in configuration.root.tasks:
-        source = configuration.data(task).source
-        if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
-            raise InputError(
-                f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not see "
-                "it change; put it there"
-            )
-    profiles = sorted((folder / PROFILES).glob("*.yaml"))
+            found.keep(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC would not see it change")
+    for task in sorted(path.stem for path in (configuration.folder / overlay("task", "any").parent).glob("*.yaml")):
+        with found.each():  # also one that no study uses yet: `isoscope prepare` takes it
+            source = configuration.data(task).source
+            if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
+                raise InputError(
+                    f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not "
+                    "see it change; put it there"
+                )
+
+
+def _profiles(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
+
+
+def _check_profiles(
+    folder: Path, configuration: Configuration, stages: Tree | None, found: Faults, before: Faults
+) -> None:
+    """Each profile, laid over params.yaml, has nothing wrong that was not `before`."""
     text = (folder / PARAMS).read_text("utf-8")
-    for path in profiles:
-        profile = read_yaml(folder, PROFILES / path.name)
-        try:
+    for file in _profiles(folder):
+        own = Faults(before, f"{file}: laid over params.yaml: ")
+        with found.each():
+            profile = read_yaml(folder, file)
+            if lacks_its_base(configuration.raw, profile):  # it is refused when it is asked for; the rest must fit
+                profile = {key: value for key, value in profile.items() if key != "search"}
             tree = parse_yaml(laid_over(text, profile), str(PARAMS))
-            laid = Configuration(folder, raw=tree)
-            laid.check()
-            _check_stages(stages, laid)
-        except InputError as error:
-            raise InputError(f"{PROFILES / path.name}: laid over params.yaml: {error}") from None
-    _check_overlays(folder)
-    return len(profiles)
+            laid = Configuration(folder, raw=tree, faults=own)
+            with own.each():
+                laid.check()
+            if stages is not None:
+                _check_stages(stages, laid, own)
+            own.stop()
 
 
-def _check_stages(stages: Tree, configuration: Configuration) -> None:
-    sections = (*Root.model_fields, *CELL_SECTIONS)
+def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:
+    studies = configuration.raw.get("studies")
+    named = studies if isinstance(studies, dict) else configuration.root.studies  # also those that are wrong
     for name, stage in stages.items():
         for section in stage.get("params", ()):
-            if not isinstance(section, str) or section.split(".")[0] not in sections:
-                raise InputError(
-                    f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), sections)}"
-                )
+            if not isinstance(section, str) or section.split(".")[0] not in SECTIONS:
+                found.keep(f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), SECTIONS)}")
         verb, _, study = name.partition("-")
-        if verb in _OF_STUDIES and study not in configuration.root.studies:
-            raise InputError(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, configuration.root.studies)}")
+        if verb in _OF_STUDIES and study not in named:
+            found.keep(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, named)}")
+        _, command, *given = [*str(stage.get("cmd", "")).split(), "", ""]
+        if command in _OF_STUDIES and given[0] not in named:
+            found.keep(f"{DVC}: stages.{name}.cmd: no study {given[0]!r}{nearest(given[0], named)}")
     for study, settings in configuration.root.studies.items():
-        matrix = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
-        matrix["seed"] = f"${{studies.{study}.seeds}}"
-        found = stages.get(f"train-{study}", {}).get("matrix")
-        if found != matrix:
-            raise InputError(f"{DVC}: stages.train-{study}.matrix: expected {matrix}, got {found}")
+        axes = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
+        matrix = {**axes, "seed": f"${{studies.{study}.seeds}}"}
         declared = stages.get(f"train-{study}", {})
+        if declared.get("matrix") != matrix:
+            found.keep(f"{DVC}: stages.train-{study}.matrix: expected {matrix}, got {declared.get('matrix')}")
         shared = f"studies.{study}.settings"
         if settings.settings and not (
             shared in declared.get("params", ()) and f"{VARIANTS}/settings" in declared.get("deps", ())
         ):
-            raise InputError(
+            found.keep(
                 f"{DVC}: stages.train-{study}: {shared} are changed unseen; declare it under params, and "
                 f"{VARIANTS}/settings under deps"
             )
         for verb in ("extract", "measure"):
-            axes = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
-            found = stages.get(f"{verb}-{study}", {}).get("matrix", axes)
-            if found != axes:
-                raise InputError(f"{DVC}: stages.{verb}-{study}.matrix: expected {axes}, got {found}")
+            other = stages.get(f"{verb}-{study}", {}).get("matrix", axes)
+            if other != axes:
+                found.keep(f"{DVC}: stages.{verb}-{study}.matrix: expected {axes}, got {other}")
         if f"analyse-{study}" not in stages:
-            raise InputError(f"{DVC}: stages.analyse-{study}: missing, but {PARAMS} has the study {study!r}")
+            found.keep(f"{DVC}: stages.analyse-{study}: missing, but {PARAMS} has the study {study!r}")
 
 
 def _check_command(place: str, command: str, known: Collection[str]) -> None:
-    words = [word for word in shlex.split(command) if not _ASSIGNMENT.match(word)]
+    try:
+        words = [word for word in shlex.split(command) if not _ASSIGNMENT.match(word)]
+    except ValueError as error:
+        raise InputError(f"{place}: {str(error).lower()}: {command!r}") from None
     if len(words) < 2 or words[0] != "isoscope":
         raise InputError(f"{place}: expected 'isoscope <command> …', got {command!r}")
     if words[1] not in known:
         raise InputError(f"{place}: no command {words[1]!r}{nearest(words[1], known)}")
 
 
-def _check_overlays(folder: Path) -> None:
+def _check_overlays(folder: Path, found: Faults) -> None:
     """Every overlay parses and sets known sections only, also those no study uses now."""
     for path in sorted((folder / VARIANTS).glob("*/*.yaml")):
-        name = path.relative_to(folder)
-        for section in read_yaml(folder, name):
-            if section not in CELL_SECTIONS:
-                raise InputError(
-                    f"{name}: {section}: not a section an overlay may set{nearest(section, CELL_SECTIONS)}"
-                )
+        file = path.relative_to(folder)
+        with found.each():
+            check_sections(file, read_yaml(folder, file))

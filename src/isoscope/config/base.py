@@ -13,9 +13,12 @@ class Section(BaseModel):
 
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=1e-6, le=1)]
+"""Of something that must not be empty."""
+Fraction = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
+"""A share that leaves a rest."""
+Level = Annotated[float, Field(ge=0.5, le=0.9999)]
+"""Coverage of an interval, or power of a test."""
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*$")]
@@ -28,3 +31,12 @@ def _below(path: str) -> str:
 
 
 Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
+
+
+def _plain_name(name: str) -> str:
+    if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+        raise ValueError(f"{name!r} is no plain name; give one without folders")
+    return name
+
+
+PlainName = Annotated[str, AfterValidator(_plain_name)]

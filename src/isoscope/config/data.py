@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Below, Fraction, Section, Seed
+from isoscope.config.base import Below, Fraction, PlainName, Section, Seed
 
 
 class Embedded(Section):
@@ -35,13 +35,13 @@ class Columns(Section):
 
 
 class Splits(Section):
-    """Which of the source's splits serve as ours; null is held out from train."""
+    """Which of the source's splits (in a folder: files, without their ending) are ours; null is held out from train."""
 
-    train: str
+    train: PlainName
     """Split that trains."""
-    validation: str | None
+    validation: PlainName | None
     """Split that selects the epoch."""
-    test: str | None
+    test: PlainName | None
     """Split that is touched once, at the end."""
 
 

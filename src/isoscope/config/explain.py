@@ -1,4 +1,4 @@
-"""One line for a fault in the configuration: file, dotted path, what was expected, "did you mean"."""
+"""One line for each fault in the configuration: file, dotted path, what was expected, "did you mean"."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -11,27 +11,37 @@ from pydantic.fields import FieldInfo
 _KIND = "kind"
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` may be a misspelling of."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"`, or the choices where nothing is near, or nothing where there are none."""
     names = [str(one) for one in known]
-    close = difflib.get_close_matches(str(name), names, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    if close := closest(str(name), names):
+        return f"; did you mean {close!r}?"
     return f"; known: {', '.join(names)}" if names else ""
 
 
-def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Callable[[str], str]) -> str:
-    """The first fault of `error` in one line, with the number of the others."""
-    faults = error.errors(include_url=False)
-    # a misspelt key also leaves its right name missing: name the misspelling, which is what the user can see
-    first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
-    path, node = _user_path(first["loc"], tree)
-    dotted = ".".join(str(part) for part in path)
-    # a value that may be of several kinds has a fault for each of them
-    here = [fault for fault in faults if _user_path(fault["loc"], tree)[0] == path]
-    said = _expected(kind, tree, first, path, node) if len(here) == 1 else _either(here, node)
-    others = len(faults) - len(here)
-    return f"{origin(dotted)}: {dotted or 'top'}: {said}" + (f" (and {others} more)" if others else "")
+def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Callable[[str], str]) -> list[str]:
+    """Every fault of `error`, each in one line; misspelt keys first, as they are what the user can see."""
+    by_path: dict[tuple[Any, ...], list[Any]] = {}  # a value that may be of several kinds has a fault for each of them
+    for fault in sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden"):
+        by_path.setdefault(tuple(_user_path(fault["loc"], tree)[0]), []).append(fault)
+    lines, meant = [], set()
+    for path, faults in by_path.items():
+        if path in meant and faults[0]["type"] == "missing":  # it stands there, misspelt
+            continue
+        if faults[0]["type"] == "extra_forbidden" and (
+            name := closest(str(path[-1]), _fields(kind, tree, [*path[:-1]]))
+        ):
+            meant.add((*path[:-1], name))
+        node = _user_path(faults[0]["loc"], tree)[1]
+        said = _expected(kind, tree, faults[0], [*path], node) if len(faults) == 1 else _either(faults, node)
+        dotted = ".".join(map(str, path))
+        lines.append(f"{origin(dotted)}: {dotted or 'top'}: {said}")
+    return lines
 
 
 def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:

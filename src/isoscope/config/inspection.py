@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Below, Count, Fraction, Name, Section, Seed
+from isoscope.config.base import Below, Count, Level, Name, Section, Seed, Share
 
 
 class Treebank(Section):
@@ -26,13 +26,13 @@ class Extraction(Section):
     chosen the epoch.
     """
     every: Count
-    """Every so-many-th snapshot is looked into; the first, the chosen and the last one always."""
-    share: Annotated[float, Field(gt=0, le=1)]
+    """Analyse every n-th snapshot; always the first, the selected and the last."""
+    share: Share
     """Share of its distinct sentences."""
     sentences: Count | None
     """Sentences at most; null for the whole share."""
     words: Count
-    """Words looked at, at least: all those of so many sentences as hold them."""
+    """Words at least; whole sentences are drawn until they hold so many."""
     block: Annotated[int, Field(ge=5)]
     """Sentences whose tokens' embedding parts are kept; what is read back from them is judged in five folds."""
     attended: Count
@@ -61,9 +61,7 @@ class Probes(Section):
     vectors: Annotated[tuple[Literal["first", "last", "mean"], ...], Field(min_length=1, strict=False)]
     """Representations of sentences that are probed; words are probed anyway."""
     every: Count
-    """Every so-many-th snapshot is probed for the label; the first, the chosen one and the random twin always, and
-    closely.
-    """
+    """Probe every n-th snapshot for the label; always, and in detail, the first, the selected and the random twin."""
     folds: Annotated[int, Field(ge=2)]
     """Outer folds, by sentence."""
 
@@ -79,12 +77,12 @@ class Measures(Section):
     """Points of a subsample without replacement, for figures at a fixed n and intervals."""
     draws: Annotated[int, Field(ge=2)]
     """Subsamples."""
-    confidence: Fraction
-    """Coverage of the intervals over subsamples."""
+    confidence: Level
+    """Coverage of the prediction intervals for figures at a fixed n."""
     probes: Probes
     alignment: Literal["joint", "procrustes", "sign"]
     """How planes of snapshots are turned towards each other."""
-    perplexity: Annotated[float, Field(gt=1, allow_inf_nan=False)]
+    perplexity: Annotated[float, Field(gt=1, le=1000)]
     """Of t-SNE."""
     neighbours: Count
     """Near tokens of a token, of which some are the same word or stand at the same place."""

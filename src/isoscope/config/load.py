@@ -3,21 +3,22 @@
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Union, get_args
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, create_model
 
 from isoscope import paths, plugins
-from isoscope.config.data import Data, Embedded, Hub, Local
-from isoscope.config.explain import explain, nearest
-from isoscope.config.model import FFT, Additive, Conv2d, Model
-from isoscope.config.penalty import PENALTIES
+from isoscope.config.data import Data
+from isoscope.config.explain import closest, nearest
+from isoscope.config.faults import Faults
+from isoscope.config.kinds import cell_type, data_type, valid_root, validate
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.search import corners
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 
 CELL_SECTIONS = tuple(Cell.model_fields)
+SECTIONS = (*Root.model_fields, *CELL_SECTIONS)
 OVERRIDE = "-S"
 SEARCHED = f"{paths.PARAMS}: search.space"
 
@@ -43,53 +44,70 @@ class Configuration:
         extra_plugins: Iterable[Path] = (),
         *,
         raw: Tree | None = None,
+        faults: Faults | None = None,
     ) -> None:
+        """With `faults` these take what is wrong, and the rest is there; `check` still names what is wrong in it."""
+        found = Faults() if faults is None else faults
         self.folder = folder
         self.given, self.extra_plugins = tuple(overrides), tuple(extra_plugins)
         self._overlays: dict[Path, Tree] = {}
         self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
-        self.overrides = [parse_override(one) for text in self.given for one in split_overrides(text)]
-        unused = self._apply_to_root()
-        known = (*Root.model_fields, *CELL_SECTIONS)
-        for key in self.raw:
-            if key not in known:
-                raise InputError(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), known)}")
+        self.overrides: list[Override] = []
+        for text in self.given:
+            with found.each():
+                self.overrides += [parse_override(one) for one in split_overrides(text)]
+        self._cell_overrides = self._apply_to_root(found)
+        self._check_sections(found)
         root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
         origin = Origin(root, str(paths.PARAMS))
         for override in self.overrides:
-            if override not in unused:
+            if override not in self._cell_overrides:
                 origin.lay(override.as_tree(), OVERRIDE)
-        self.root: Root = validate(Root, root, origin)
+        self.root: Root = valid_root(root, origin, found)
+        self._cell_type: type[Cell] = Cell
         for name in self.root.plugins:
             if not (folder / name).is_file():
-                raise InputError(f"{paths.PARAMS}: plugins: {name!r}: no such file")
-        for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
-            plugins.load(path)
-        self._cell_type = cell_type()
-        self._check_overrides(unused)
+                found.keep(f"{paths.PARAMS}: plugins: {name!r}: no such file")
+        listed = [folder / name for name in self.root.plugins if (folder / name).is_file()]
+        for path in (*listed, *self.extra_plugins):
+            with found.each():
+                plugins.load(path)
+        with found.each():
+            self._cell_type = cell_type()
+        self._check_overrides(found)
+        if faults is None:
+            found.stop()
 
-    def _apply_to_root(self) -> list[Override]:
+    def _apply_to_root(self, found: Faults) -> list[Override]:
         """Apply overrides of whole-project sections; return those that belong to cells."""
         rest = []
         for override in self.overrides:
             if override.file in (None, str(paths.PARAMS)) and override.section in Root.model_fields:
-                override.apply(self.raw, OVERRIDE)
+                with found.each():
+                    override.apply(self.raw, OVERRIDE)
             else:
                 rest.append(override)
         return rest
 
-    def _check_overrides(self, cell_overrides: list[Override]) -> None:
-        self._cell_overrides = cell_overrides
-        known = (*Root.model_fields, *CELL_SECTIONS)
+    def _check_sections(self, found: Faults) -> None:
+        """Every section of params.yaml is known; a misspelt one then counts as the one it is near to."""
+        for key in list(self.raw):
+            if key not in SECTIONS:
+                found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
+                tree = {closest(str(key), SECTIONS) or "": self.raw.pop(key)}
+                merge(tree, self.raw)
+                self.raw = tree
+
+    def _check_overrides(self, found: Faults) -> None:
         files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]
         files.append(paths.PARAMS.as_posix())
-        for override in cell_overrides:
+        for override in self._cell_overrides:
             if override.file is not None and override.file not in files:
                 cure = nearest(override.file, sorted(files))
-                raise InputError(f"-S {override.file}:{override.name}: no such overlay{cure}")
-            if override.section not in known:
-                raise InputError(
-                    f"-S {override.name}: unknown section {override.section!r}{nearest(override.section, known)}"
+                found.keep(f"-S {override.file}:{override.name}: no such overlay{cure}")
+            if override.section not in SECTIONS:
+                found.keep(
+                    f"-S {override.name}: unknown section {override.section!r}{nearest(override.section, SECTIONS)}"
                 )
 
     def study(self, name: str) -> Study:
@@ -118,12 +136,18 @@ class Configuration:
         return self._resolve([*below, *found[arm].items()], self._cell_type, found[arm])
 
     def data(self, task: str) -> Data:
-        """The section `data` of one task."""
-        if task not in self.root.tasks:
-            raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, self.root.tasks)}")
+        """The section `data` of one task: one of `tasks`, or any other that has an overlay."""
+        return self.data_with_origin(task)[0]
+
+    def data_with_origin(self, task: str) -> tuple[Data, Origin]:
+        """The same, and which file gave each of its values."""
+        if task not in self.root.tasks and not (self.folder / paths.overlay("task", task)).is_file():
+            others = sorted(path.stem for path in (self.folder / paths.VARIANTS / "task").glob("*.yaml"))
+            known = dict.fromkeys((*self.root.tasks, *others))
+            raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, known)}")
         only_data = create_model("DataCell", __base__=BaseModel, data=(data_type(), ...))
         tree, origin = self._merged([("task", task)], ("data",))
-        return validate(only_data, {"data": tree.get("data", {})}, origin).data
+        return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin
 
     def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> Resolved:
         """The typed parameters of an arm of a study with choices laid over it.
@@ -137,7 +161,7 @@ class Configuration:
             raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, before)}")
         axes = before[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
         for axis, value in axes.items():
-            if not (self.folder / paths.overlay(axis, value)).is_file():
+            if not (self.folder / paths.overlay(axis, value)).exists():
                 known = sorted(path.stem for path in (self.folder / paths.VARIANTS / axis).glob("*.yaml"))
                 raise InputError(f"{paths.overlay(axis, value)}: no such overlay{nearest(value, known)}")
         shared = [("settings", one) for one in (*below.settings, *settings)]
@@ -156,14 +180,12 @@ class Configuration:
     ) -> tuple[Tree, Origin]:
         tree = {name: copy.deepcopy(self.raw[name]) for name in sections if name in self.raw}
         origin = Origin(tree, str(paths.PARAMS))
-        for axis, value in choices:
+        for place, (axis, value) in enumerate(choices):
             file = paths.overlay(axis, value)
+            if axis == "task" and place:
+                raise InputError(f"{file}: a task is no axis, as its data are prepared; make a study for each task")
             overlay = self.overlay(file)
-            for key in overlay:
-                if key not in CELL_SECTIONS:
-                    raise InputError(
-                        f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}"
-                    )
+            check_sections(file, overlay)
             merge(tree, overlay)
             origin.lay(overlay, str(file))
         for override in self._cell_overrides:
@@ -191,6 +213,8 @@ class Configuration:
     ) -> Resolved:
         tree, origin = self._merged(choices)
         for value in values:
+            if value.section == "data":
+                raise InputError(f"{SEARCHED}: {value.name}: trials share data that are prepared; search another name")
             value.apply(tree, SEARCHED)
             origin.lay(value.as_tree(), SEARCHED)
         return Resolved(validate(kind, tree, origin), tree, axes)
@@ -212,24 +236,33 @@ class Configuration:
         return {file.name: plugins.digest(file) for file in sorted(files)}
 
     def check(self) -> int:
-        """Resolve every task and every arm of every study; returns how many there are."""
+        """Resolve every task and every arm of every study; returns how many there are.
+
+        Raises `InputsError` that name all that is wrong.
+        """
+        found, tasks = Faults(), self.root.tasks
         for name, study in self.root.studies.items():
-            if study.seeds and study.task not in self.root.tasks:
-                raise InputError(
-                    f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(self.root.tasks)}"
-                )
-        for task in self.root.tasks:
-            self.data(task)
-        run = [name for name, study in self.root.studies.items() if study.task in self.root.tasks]
+            if study.seeds and tasks and study.task not in tasks:
+                found.keep(f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(tasks)}; add it")
+        for task in tasks:
+            with found.each():
+                self.data(task)
+        run = [name for name, study in self.root.studies.items() if study.task in tasks]
         cells = [(name, "-".join(axes.values())) for name in run for axes in self.arms(name)]
         for name, arm in cells:
-            self.cell(name, arm)
-        self.check_search()
-        return len(self.root.tasks) + len(cells)
+            with found.each():
+                self.cell(name, arm)
+        with found.each():
+            self.check_search(found)
+        found.stop()
+        return len(tasks) + len(cells)
 
-    def check_search(self) -> None:
-        """Resolve every corner of the space that is searched, so that no trial can meet a name that does not exist."""
-        search = self.root.search
+    def check_search(self, known: Faults | None = None) -> None:
+        """Resolve every corner of the space that is searched, so that no trial can meet a name that does not exist.
+
+        What is among the `known` is not said again.
+        """
+        search, found, seen = self.root.search, Faults(), Faults(known)
         if search is None:
             return
         for key, value in (("study", search.study), ("arm", search.arm)):
@@ -237,44 +270,27 @@ class Configuration:
             if value not in names:
                 raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
         for chosen in corners(search):
+            under = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
             try:
                 cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             except InputError as error:
-                under = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
-                raise InputError(
-                    f"{error} (under {under}; `when` says where a name exists)" if under else str(error)
-                ) from None
+                more = f" (under {under}; `when` says where a name exists)" if under else ""
+                found.keep(*(f"{line}{more}" for line in seen.keep(*error.lines)))
+                continue
             if cell.training.keep != "best":
                 cure = "a search keeps no more; set it to best"
-                raise InputError(
-                    f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}"
-                )
+                found.keep(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
+        found.stop()
 
 
-def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
-    """`tree` as `kind`, or an `InputError` that explains the first fault."""
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        raise InputError(explain(kind, tree, error, origin)) from None
-
-
-def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.Plugin]) -> Any:
-    taken = {get_args(kind.model_fields["kind"].annotation)[0] for kind in builtin}
-    if clash := taken & registry.keys():
-        name = min(clash)
-        raise InputError(f"plugin {registry[name].file}: {name!r} is a built-in kind; give it another name")
-    kinds = (*builtin, *(plugin.options for plugin in registry.values()))
-    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
-
-
-def data_type() -> type[Data]:
-    """The section `data` with the data sets that plugins add."""
-    return create_model("Data", __base__=Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
-
-
-def cell_type() -> type[Cell]:
-    """A cell with the fusions, penalties and data sets that plugins add."""
-    model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
-    penalty = _union(PENALTIES, plugins.PENALTIES)
-    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...), penalty=(penalty, ...))
+def check_sections(file: Path, overlay: Tree) -> None:
+    """Refuse an overlay that sets what none may, or `data` where it is no task's."""
+    found = Faults()
+    for key in overlay:
+        if key not in CELL_SECTIONS:
+            found.keep(f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}")
+        elif key == "data" and file.parent != paths.VARIANTS / "task":
+            found.keep(
+                f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
+            )
+    found.stop()

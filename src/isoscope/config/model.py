@@ -4,9 +4,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Count, Positive, Probability, Section
+from isoscope.config.base import Count, Probability, Section
 
 Table = Literal["word", "position", "token_type"]
+Deviation = Annotated[float, Field(ge=1e-6, le=100)]
 CheckpointName = Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
 
 
@@ -46,9 +47,9 @@ class Scratch(Section):
     """Dropout of embeddings, hidden states and classifier."""
     attention_dropout: Probability
     """Dropout of attention probabilities."""
-    init_std: Positive
+    init_std: Deviation
     """Standard deviation of the word, position and token-type tables at the start."""
-    initializer_range: Positive
+    initializer_range: Deviation
     """Standard deviation of all other weight matrices at the start."""
     tokenizer: Annotated[TaskTokenizer | CheckpointTokenizer, Field(discriminator="kind")]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Count, NonNegative, Positive, Probability, Section
+from isoscope.config.base import Count, Probability, Section
 
 
 class Points(Section):
@@ -27,7 +27,7 @@ class NoPenalty(Section):
 class Weighted(Section):
     """What every penalty has."""
 
-    weight: Annotated[float, Field(allow_inf_nan=False)]
+    weight: Annotated[float, Field(ge=-1e6, le=1e6)]
     """Times the penalty, added to the mean loss of the batch; 0 computes it and changes nothing."""
     warmup: Probability
     """Share of all updates over which the weight rises from 0, evenly."""
@@ -44,7 +44,7 @@ class PersistentEntropyPenalty(Weighted):
     """Bars that count: all; those that a published rule takes for features; k of the longest, any, or the shortest."""
     k: Count | None
     """Bars of `top-k`, `random-k` and `shortest-k`; null for as many as `c-ratio` keeps."""
-    in_cluster: NonNegative
+    in_cluster: Annotated[float, Field(ge=0, le=1e6)]
     """Weight, before `weight`, of the mean length of the bars that do not count."""
 
     @model_validator(mode="after")
@@ -68,9 +68,9 @@ class SpectrumPenalty(Weighted):
     kind: Literal["spectrum"]
     prior: Literal["exponential", "polynomial"]
     """exponential: exp(-rate · (k - 1)^power); polynomial: k^-power."""
-    rate: Positive
+    rate: Annotated[float, Field(ge=1e-6, le=1000)]
     """Rate of the exponential prior."""
-    power: Positive
+    power: Annotated[float, Field(ge=1e-6, le=100)]
     """Power of either prior."""
 
 

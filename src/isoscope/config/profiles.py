@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
 from isoscope.config.load import Configuration
-from isoscope.config.tree import Tree, read_yaml
+from isoscope.config.search import Search
+from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
 from isoscope.sealing import write_text
@@ -30,6 +31,10 @@ def apply(folder: Path, name: str) -> str:
         raise InputError(
             f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
         )
+    if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
+        raise InputError(
+            f"{PROFILES / name}.yaml: search: completes that section of {PARAMS}, which is null there; write it first"
+        )
     after = laid_over(before, overlay)
     write_text(folder / PARAMS, after, "params")
     try:
@@ -38,6 +43,12 @@ def apply(folder: Path, name: str) -> str:
         write_text(folder / PARAMS, before, "params")
         raise
     return _difference(before, after)
+
+
+def lacks_its_base(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> bool:
+    """Whether a profile gives only a part of the section `search`, and the base searches nothing."""
+    given = overlay.get("search")
+    return base.get("search") is None and isinstance(given, Mapping) and not Search.model_fields.keys() <= given.keys()
 
 
 def restore(folder: Path) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Below, Fraction, Name, Positive, Section, Seed
+from isoscope.config.base import Below, Count, Fraction, Level, Name, Section, Seed, Share
 from isoscope.config.data import Data
 from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
@@ -37,38 +37,52 @@ class Study(Section):
         return self
 
 
+class Phases(Section):
+    """Thresholds that name the phases of a training run, in standard errors of a probe's accuracy."""
+
+    snapshots: Count
+    """Snapshots of a run below which no phase is named."""
+    chance: Annotated[float, Field(ge=0, le=10)]
+    """Separability within so many standard errors of chance is no structure."""
+    best: Annotated[float, Field(ge=0, le=10)]
+    """Separability within so many standard errors of the run's best is the maximum."""
+    fall: Fraction
+    """Share of the best separability above chance that has to be lost for late homogenisation."""
+
+
 class Analysis(Section):
     """How runs are compared."""
 
-    confidence: Fraction
+    confidence: Level
     """Coverage of intervals."""
-    power: Fraction
+    power: Level
     """Power at which the minimum detectable effect is stated."""
-    margin: Annotated[float, Field(gt=0, lt=1)]
+    margin: Fraction
     """Smallest difference between two arms that counts, in the metric's own unit; used by verdicts."""
+    phases: Phases
 
 
 class Reproduction(Section):
     """How a study's end of training is held against published figures."""
 
-    last: Annotated[float, Field(gt=0, le=1)]
+    last: Share
     """Share of a run's updates and evaluations that its averages are over, the last ones."""
-    tolerance: Positive
+    tolerance: Share
     """Largest difference from a published share that is taken for agreement, where other arms' are twice as far off."""
 
 
 class Report(Section):
     """What the report says of itself."""
 
-    title: Annotated[str, Field(min_length=1)]
-    """Heading of the page."""
+    title: Annotated[str, Field(min_length=1)] | None
+    """Heading of the page; null: the studies that it shows."""
 
 
 class Root(Section):
     """What stands in params.yaml beside the sections that overlays complete."""
 
     plugins: Annotated[tuple[Below, ...], Field(strict=False)]
-    """Python files below plugins/ that add fusions or data sets of one's own."""
+    """Python files below plugins/ with fusions, penalties, data sets or measures of your own."""
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; the task of every study that has seeds must be among them."""
     studies: dict[Name, Study]

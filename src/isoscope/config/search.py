@@ -6,11 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Count, Fraction, Name, NonNegative, Positive, Section, Seed
+from isoscope.config.base import Count, Name, Section, Seed
 from isoscope.config.explain import nearest
 
 Direction = Literal["maximise", "minimise"]
 Scalar = bool | int | float | str | None
+LARGEST, FINEST = 1e12, 1_000_000
+"""Of a searched number: its size, and the steps between its bounds."""
 UNSEEN = ("test/", "posthoc/")
 """What is computed on the test split: nothing is chosen by it."""
 
@@ -55,12 +57,14 @@ class Dimension(Section):
                 raise ValueError(f"choices {list(self.choices)} name one twice")
             if self.log or self.step is not None:
                 raise ValueError("log and step mean nothing to choices: leave them out")
-        elif self.low is None or self.high is None or not float("-inf") < self.low < self.high < float("inf"):
-            raise ValueError(f"low {self.low} and high {self.high}: expected finite numbers, low below high")
+        elif self.low is None or self.high is None or not -LARGEST <= self.low < self.high <= LARGEST:
+            raise ValueError(f"low {self.low} and high {self.high}: expected numbers up to {LARGEST:g}, low below high")
         elif self.log and (self.low <= 0 or self.step is not None):
             raise ValueError("log needs low above 0, and no step")
         elif self.step is not None and (self.step <= 0 or (self.whole and not isinstance(self.step, int))):
             raise ValueError(f"step {self.step}: expected a number above 0, whole between whole bounds")
+        elif self.step is not None and not 1 <= (self.high - self.low) / self.step <= FINEST:
+            raise ValueError(f"step {self.step}: expected 1 to {FINEST:,} steps from low to high")
         return self
 
 
@@ -68,7 +72,7 @@ class Constraint(Section):
     """What a trial must not lose against the default arm: otherwise it is infeasible, however good."""
 
     better: Direction
-    margin: NonNegative
+    margin: Annotated[float, Field(ge=0, le=1e6)]
     """By how much it may be worse, in the metric's own unit."""
 
 
@@ -77,7 +81,7 @@ class Budget(Section):
 
     trials: Count
     """Trials, however they end."""
-    hours: Positive | None
+    hours: Annotated[float, Field(ge=1e-3, le=1e5)] | None
     """Hours of work of all trials together, after which none is begun; null for no bound."""
 
 
@@ -157,7 +161,7 @@ class Wilcoxon(Section):
     """A trial ends that is worse than the best one by a signed-rank test over seeds; a step is a finished seed."""
 
     kind: Literal["wilcoxon"]
-    p: Fraction
+    p: Annotated[float, Field(ge=1e-6, le=0.5)]
     """Significance below which it ends."""
     startup: Annotated[int, Field(ge=2)]
     """Seeds before any trial may be ended."""

@@ -4,7 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from isoscope.config.base import Count, NonNegative, Positive, Section
+from isoscope.config.base import Count, Probability, Section, Share
+
+LearningRate = Annotated[float, Field(ge=1e-12, le=10)]
 
 
 class Schedule(Section):
@@ -12,7 +14,7 @@ class Schedule(Section):
 
     kind: Literal["linear", "cosine"]
     """Shape of the decay."""
-    warmup: Annotated[float, Field(ge=0, lt=1)]
+    warmup: Probability
     """Share of the schedule's steps that warms up."""
     epochs: Count | None
     """Epochs the schedule is laid out for, at least `training.epochs`; null for as many. The run may end sooner."""
@@ -56,7 +58,7 @@ class Training(Section):
 
     epochs: Count
     """Passes over the train split at most."""
-    fraction: Annotated[float, Field(gt=0, le=1)]
+    fraction: Share
     """Share of the train split that is trained on, of each class alike, drawn by the run's seed."""
     batch_size: Count
     """Examples per update over all devices and accumulation steps."""
@@ -64,17 +66,17 @@ class Training(Section):
     """Micro-batches an update is split into."""
     bucket: Count
     """Batches that are sorted by length together; 1 shuffles freely."""
-    learning_rate: Positive
+    learning_rate: LearningRate
     """Peak learning rate of AdamW."""
-    fusion_lr: Positive | None
+    fusion_lr: LearningRate | None
     """Peak learning rate of the fusion's own parameters; null for learning_rate."""
-    weight_decay: NonNegative
+    weight_decay: Annotated[float, Field(ge=0, le=100)]
     """Decoupled weight decay of matrices (not of biases, normalisations and the fusion)."""
-    adam_betas: Annotated[tuple[float, float], Field(strict=False)]
+    adam_betas: Annotated[tuple[Probability, Probability], Field(strict=False)]
     """Decay rates of AdamW's two moments."""
-    adam_epsilon: Positive
+    adam_epsilon: Annotated[float, Field(ge=1e-30, le=1)]
     """Added to AdamW's denominator."""
-    clip_norm: Positive | None
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)] | None
     """Largest L2 norm of the gradient; null clips nothing."""
     schedule: Schedule
     select: Literal["loss", "accuracy", "f1", "matthews"]
@@ -107,8 +109,6 @@ class Training(Section):
     def _fits(self) -> Self:
         if self.accumulation > self.batch_size:
             raise ValueError(f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}")
-        if not all(0 <= beta < 1 for beta in self.adam_betas):
-            raise ValueError(f"adam_betas {list(self.adam_betas)} must lie in [0, 1)")
         if self.schedule.epochs is not None and self.schedule.epochs < self.epochs:
             raise ValueError(f"schedule.epochs {self.schedule.epochs} is less than epochs {self.epochs}")
         return self

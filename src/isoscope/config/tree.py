@@ -3,7 +3,7 @@
 import copy
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from isoscope.config.explain import nearest
-from isoscope.errors import InputError
+from isoscope.errors import InputError, disk_trouble
 
 Tree = dict[str, Any]
 
@@ -19,26 +19,59 @@ Tree = dict[str, Any]
 _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """The plain data in YAML 1.2 text, read as DVC reads it; raises `InputError` naming `name`."""
+DEEPEST, MOST = 32, 100_000
+"""Levels and values of a YAML file at most: more is a mistake, or aliases that grow without end."""
+_BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # over thousands of them the library takes seconds
+
+
+def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
+    """The plain data in YAML 1.2 text, read as DVC reads it, of `most` values; raises `InputError` naming `name`."""
+    deep = f"{name}: nested too deeply, or an anchor that holds itself; {DEEPEST} levels are the most"
+    if _BRACKETS.search(text):
+        raise InputError(deep)
     try:
-        return YAML(typ="safe").load(text)
-    except (YAMLError, ValueError) as error:
+        found = YAML(typ="safe").load(text)
+    except RecursionError:
+        raise InputError(deep) from None
+    except (YAMLError, ValueError, TypeError) as error:  # TypeError: a mapping as a key
         where = getattr(error, "problem_mark", None)
         line = f" line {where.line + 1}:" if where else ""
-        raise InputError(f"{name}:{line} not YAML: {getattr(error, 'problem', None) or error}") from error
+        problem = getattr(error, "problem", None) or error
+        raise InputError(f"{name}:{line} not YAML: {' '.join(str(problem).split())}") from error
+    level, count = [found], 0
+    for _ in range(DEEPEST):
+        level = [one for node in level for one in _inside(node)]
+        if not level:
+            return found
+        count += len(level)
+        if most is not None and count > most:
+            raise InputError(f"{name}: more than {most:,} values, its aliases written out; write fewer")
+    raise InputError(deep)
 
 
-def read_yaml(folder: Path, name: Path) -> Tree:
-    """The mapping in a YAML file below `folder`; raises `InputError` where it is missing or no mapping."""
+def _inside(node: Any) -> Iterable[Any]:
+    if isinstance(node, Mapping):
+        return node.values()
+    return node if isinstance(node, list | tuple | set) else ()
+
+
+def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
+    """The mapping in a YAML file below `folder`, of `most` values; raises `InputError` where there is none."""
+    path = folder / name
     try:
-        text = (folder / name).read_text("utf-8")
-    except FileNotFoundError:
-        known = sorted(path.stem for path in (folder / name).parent.glob("*.yaml"))
-        raise InputError(f"{name}: no such file{nearest(name.stem, known)}") from None
+        if not path.exists():
+            known = sorted(path.stem for path in path.parent.glob("*.yaml"))
+            raise InputError(f"{name}: no such file{nearest(name.stem, known)}")
+        if not path.is_file():  # a fifo would block
+            raise InputError(f"{name}: a folder or no plain file; put a YAML file in its place")
+        text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 at byte {error.start}") from error
-    tree = parse_yaml(text, str(name))
+    except OSError as error:
+        if disk_trouble(error):
+            raise
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from error
+    tree = parse_yaml(text, str(name), most=most)
     if not isinstance(tree, dict):
         raise InputError(f"{name}: expected a mapping of sections, got {type(tree).__name__}")
     return tree

@@ -11,6 +11,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from isoscope.corpora.assembly import Raw
+from isoscope.corpora.json_files import parse_json
 from isoscope.errors import InputError
 
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
@@ -71,13 +72,17 @@ def check_utf8(data: bytes, path: Path) -> None:
         ) from None
 
 
-def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool) -> pa.Table:
-    return pacsv.read_csv(
+def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = False) -> pa.Table:
+    """`blank`: a line without anything in it is a row, as it is in a file of one column alone."""
+    table = pacsv.read_csv(
         io.BytesIO(data),
         # One thread, so that a bad row is named by its number; one block, so that a quoted text may be of any length.
         read_options=pacsv.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1)),
         parse_options=pacsv.ParseOptions(
-            delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
+            delimiter="\t" if tabs else ",",
+            quote_char=False if tabs else '"',
+            newlines_in_values=not tabs,
+            ignore_empty_lines=not blank,
         ),
         convert_options=pacsv.ConvertOptions(
             column_types=dict.fromkeys(wanted, pa.string()),
@@ -86,6 +91,8 @@ def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool) -> pa.Table:
             quoted_strings_can_be_null=False,
         ),
     )
+    alone = table.num_columns == 1 and not blank and not data.lstrip(b"\xef\xbb\xbf").startswith((b"\n", b"\r"))
+    return _parse_csv(data, wanted, tabs=tabs, blank=True) if alone else table
 
 
 def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str) -> pa.Table:
@@ -96,10 +103,7 @@ def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str) -> p
         if not line.strip():
             continue
         place = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
+        row = parse_json(line, place)
         if not isinstance(row, dict):
             raise InputError(f"{place}: expected one object per line, found {type(row).__name__}")
         seen |= row.keys()

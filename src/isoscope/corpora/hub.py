@@ -1,6 +1,5 @@
 """Data sets and checkpoints by their hub name: first in the folders of ISOSCOPE_HUB, then on the Hugging Face hub."""
 
-import hashlib
 import os
 import re
 import sys
@@ -71,21 +70,6 @@ def resolve_checkpoint(name: str) -> str:
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: not a checkpoint, config.json is missing")
     return str(folder)
-
-
-def checkpoint_digest(folder: Path) -> str:
-    """sha256 over names and contents of a checkpoint's weights (safetensors), configuration and tokenizer files.
-
-    Raises InputError when the folder has no config.json.
-    """
-    files = sorted({file for pattern in CHECKPOINT_FILES for file in folder.glob(pattern) if file.is_file()})
-    if folder / "config.json" not in files:
-        raise InputError(f"{folder}: not a checkpoint, config.json is missing")
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()
 
 
 def folders() -> list[Path]:

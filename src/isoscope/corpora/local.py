@@ -52,6 +52,8 @@ def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, 
 
 
 def _find(folder: Path, stem: str, split: str) -> Path:
+    if stem in ("", "..") or "\0" in stem or Path(stem).name != stem:
+        raise InputError(f"splits.{split}: {stem!r} is no file's name without its ending; give one of {folder}")
     found = [folder / f"{stem}.{extension}" for extension in EXTENSIONS if (folder / f"{stem}.{extension}").is_file()]
     if len(found) == 1:
         return found[0]

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,20 +14,46 @@ from isoscope.corpora.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
 
 USUAL = ("sentence", "text")
+FEWEST = 4
+"""Different sentences that a file must have."""
 MANY, LEAST = 20, 2
 """More classes than the first with fewer rows than the second, on average, are taken for text or numbers."""
+
+ONE_CLASS = "one text, and one class, is needed in each row: name another column, or split the lists"
 
 
 class Texts(NamedTuple):
     """A table with `sentence` and, where there are classes, `label` (0 … C − 1); their names; sha256 of the file.
 
-    `origin` says in words where they are from: the file's name and the columns.
+    `origin` says in words where they are from: the file's name and the columns. `rows`: how many the file has, rows
+    without a sentence among them.
     """
 
     table: pa.Table
     classes: tuple[str, ...]
     sha256: str
     origin: str
+    rows: int
+
+    @property
+    def left_out(self) -> str | None:
+        """Which rows of the file are never looked at, in words; None where all are."""
+        empty, repeated = self.rows - len(self.table), len(self.table) - self._different
+        found = [f"{empty} of {self.rows} rows are empty"] if empty else []
+        found += [f"{repeated} of {self.rows} rows repeat an earlier sentence"] if repeated else []
+        return f"{self.origin}: {' and '.join(found)}; left out" if found else None
+
+    def check_enough(self) -> None:
+        """Raise `InputError` for fewer different sentences than have any geometry."""
+        if self._different < FEWEST:
+            raise InputError(
+                f"{self.origin}: {self._different} different sentences in {self.rows} rows; "
+                f"{FEWEST} or more are needed, and some hundreds for measures to mean much"
+            )
+
+    @property
+    def _different(self) -> int:
+        return len(set(self.table["sentence"].to_pylist()))
 
     @property
     def digest(self) -> str:
@@ -74,6 +101,8 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
         names = {str(values[row]) for row in kept}  # none is None
+        if lists := sorted(filter(_is_list, names)):
+            raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
         classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
@@ -85,7 +114,20 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         index = {name: number for number, name in enumerate(classes)}
         table["label"] = [index[str(values[row])] for row in kept]
     origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
-    return Texts(pa.table(table), classes, raw.sha256 or "", origin)
+    return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences))
+
+
+_VALUE = r"""(?:'[^']*'|"[^"]*"|-?\d+(?:\.\d+)?)"""
+_LISTED = re.compile(rf"(?:{_VALUE}(?:\s*[,:]\s*{_VALUE})*\s*,?)?")
+BRACKETS = ("[]", "()", "{}")
+
+
+def _is_list(text: str) -> bool:
+    """Whether a class's name is a list or mapping written out, as tables with several labels a row have them."""
+    inside = text[1:-1].strip()
+    if text[:1] + text[-1:] not in BRACKETS or (text[0] == "(" and inside and "," not in inside):  # (1) is a number
+        return False
+    return _LISTED.fullmatch(inside) is not None
 
 
 def _strings(raw: Raw, column: str) -> list[str | None]:
@@ -93,6 +135,8 @@ def _strings(raw: Raw, column: str) -> list[str | None]:
     if raw.table.column_names.count(column) > 1:
         raise InputError(f"{raw.place}: column {column!r} repeats; found {', '.join(raw.table.column_names)}")
     values = raw.table[column]
+    if pa.types.is_nested(values.type):
+        raise InputError(f"{raw.place}: column {column!r} holds lists ({values.type}); {ONE_CLASS}")
     try:
         found: list[str | None] = values.cast(pa.string()).to_pylist()
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -106,4 +150,4 @@ def _lines(path: Path) -> Texts:
     check_utf8(data, path)
     lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
     table = pa.table({"sentence": [line for line in lines if line]})
-    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name)
+    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from isoscope.corpora.batches import Indices
@@ -34,17 +35,24 @@ class Shifted(NamedTuple):
 class ProbeSet(NamedTuple):
     """Sentences with their tokens, a sample of their words, and which sentences are looked at more closely.
 
-    `rows` `[n]` of the split they come from; `shifted`: half of them with two words changed about; `block`: sentences
-    whose tokens' embedding parts are kept; `attended`: sentences of the attention pass.
+    `rows` `[n]` of the split they come from; `special`: which tokens of each are the tokenizer's own, as
+    [CLS] is; `shifted`: half of them with two words changed about; `block`: sentences whose tokens' embedding parts are
+    kept; `attended`: sentences of the attention pass.
     """
 
     rows: Indices
     texts: list[tuple[str, ...]]
     encoded: Encoded
+    special: list[npt.NDArray[np.bool_]]
     words: Words
     shifted: Shifted
     block: Indices
     attended: Indices
+
+    @property
+    def begins_special(self) -> bool:
+        """Whether sentences begin with a token of the tokenizer's own, as [CLS] is."""
+        return all(bool(special[0]) for special in self.special)
 
     @property
     def digest(self) -> str:
@@ -120,6 +128,7 @@ def probe_set(
         rows,
         found,
         encoded,
+        [np.array(one.special_tokens_mask, bool) for one in encodings],
         Words(sentence, begin, end, [span[3] for span in kept]),
         shifted,
         np.sort(_drawn(everyone, min(block, len(rows)), seed, 2)),

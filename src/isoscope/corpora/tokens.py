@@ -18,6 +18,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from isoscope.corpora.corpus import text_columns
 from isoscope.corpora.hub import TOKENIZER_FILES
+from isoscope.corpora.json_files import read_mapping
 from isoscope.errors import InputError
 
 SPECIAL = {
@@ -188,7 +189,12 @@ def _bert(
 
 def _from_vocabulary(folder: Path) -> Tokenizer:
     options = _options(folder)
-    lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    if not isinstance(stripping := options.get("strip_accents"), bool | None):
+        raise InputError(f"{folder / CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}")
+    try:
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
     vocabulary = {token: number for number, token in enumerate(lines)}
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
@@ -196,16 +202,13 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
         vocabulary,
         lowercase=bool(options.get("do_lower_case", True)),
         chinese=bool(options.get("tokenize_chinese_chars", True)),
-        strip_accents=options.get("strip_accents"),
+        strip_accents=stripping,
     )
 
 
 def _options(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
-    try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
+    return read_mapping(path) if path.is_file() else {}
 
 
 def _write_json(path: Path, content: dict[str, object]) -> None:

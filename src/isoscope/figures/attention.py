@@ -23,7 +23,7 @@ from isoscope.figures.snapshots import (
     steps_of,
     trained_seeds_of,
 )
-from isoscope.figures.style import ARM_MARKERS, SEQUENTIAL, WIDTH, named, style, wrapped
+from isoscope.figures.style import ARM_MARKERS, SEQUENTIAL, WIDTH, legend_below, named, style, wrapped
 
 SUMMARIES = {
     "entropy": "Entropy, 1 if uniform",
@@ -64,7 +64,9 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
                 axes.grid(visible=True, axis="y")
             row[0].set_ylabel(wrapped(label, 1.2, size=7.5), fontsize=7.5)
         for axes, arm in zip(panels[0], arms, strict=True):
-            title = named(arm, trained_seeds_of(table[table["arm"] == arm]), 5.8 / max(len(arms), 2.4), size=8.5)
+            title = named(
+                arm, trained_seeds_of(table[table["arm"] == arm]), (figure.get_figwidth() - 1.0) / len(arms), size=8.5
+            )
             axes.set_title(title, fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
@@ -73,7 +75,7 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
             Line2D([], [], color=colour, marker=marker, label=f"layer {layer}")
             for layer, (colour, marker) in looks.items()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(layers), 6), fontsize=7.5)
+        legend_below(figure, handles, columns=min(len(layers), 6))
     return figure
 
 

@@ -8,12 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from isoscope.figures.layers import SHARED
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, WIDTH, hatched, look, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, wrapped
 
 COLUMNS = 3
 STRIP = 0.11
@@ -21,6 +21,9 @@ STRIP = 0.11
 TWIN_LINE: Any = (0, (1, 1.2))
 NOISE_LINE: Any = (0, (4, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+RELATIVE = "Depth (layer / number of layers)"
+KEY = 0.6
+"""Inches of a legend's line with what is around it."""
 NOISE = "isotropic noise, same n and d"
 
 
@@ -38,9 +41,13 @@ def geometry_by_layer(
     the same for all, else in each checkpoint's colour; dash-dotted: `chance`, in a table that has it. Crosses in a
     strip at the foot mark degenerate cells, where vectors are shared, which have no value. `geometry`: the table with a
     column `checkpoint`; `titles` of figures, in the place of their scale's. Figures that were not measured on `vectors`
-    are left out; raises `ValueError` where none was.
+    are left out; raises `ValueError` where none was. Checkpoints of different depth share an axis of layer over number
+    of layers.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
+    depth = table.groupby("arm")["layer"].transform("max")
+    relative = depth.nunique() > 1
+    table = table.assign(at=table["layer"] / depth if relative else table["layer"])
     there = [figure for figure in figures if (table["figure"] == figure).any()]
     if not there:
         raise ValueError(f"figures: none of {', '.join(figures)} was measured on {vectors!r}")
@@ -54,23 +61,26 @@ def geometry_by_layer(
         panels = drawing.subplots(rows, columns, squeeze=False)
         for axes, figure in zip(panels.flat, there, strict=False):
             part = table[table["figure"] == figure]
-            _panel(axes, part, names, sorted(int(layer) for layer in table["layer"].unique()))
+            _panel(axes, part, names)
+            _along(axes, table["at"], relative=relative)
             title = titles[figure] if titles else scale_of(figure, part["value"]).label
             axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
         for axes in panels.flat[len(there) :]:
             axes.set_axis_off()
         for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the last one of its column
-            axes.set_xlabel("Layer", fontsize=8)
-        drawing.legend(
-            handles=_legend(names, shown, beside),
-            loc="outside lower center",
-            ncols=2,
-            fontsize=7.5,
-        )
+            axes.set_xlabel(RELATIVE if relative else "Layer", fontsize=8)
+        legend_below(drawing, _legend(names, shown, beside, drawing.get_figwidth()), columns=2)
     return drawing
 
 
-def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str], layers: Sequence[int]) -> None:
+def _along(axes: Axes, at: pd.Series, *, relative: bool) -> None:
+    """The axis of layers, with those that have no value in their place."""
+    margin = 0.05 if relative else 0.3
+    axes.set_xlim(at.min() - margin, at.max() + margin)
+    axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
+
+
+def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
     table = table.assign(value=table["value"].where(~table["degenerate"]))
     noise = table["baseline"].dropna().to_numpy(dtype=float)
     alike = bool(len(noise)) and np.allclose(noise, noise[0], rtol=0.01, atol=0.002)
@@ -82,7 +92,7 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str], layers: Sequen
         colour, marker = look(index)
         for twin in (False, True):
             rows = table[(table["arm"] == name) & (table["step"].isna() == twin)].sort_values("layer")
-            layer, value, low, high = (rows[one].to_numpy(dtype=float) for one in ("layer", "value", "low", "high"))
+            layer, value, low, high = (rows[one].to_numpy(dtype=float) for one in ("at", "value", "low", "high"))
             axes.plot(
                 *(layer, value),
                 color=colour,
@@ -97,9 +107,7 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str], layers: Sequen
                 axes.fill_between(layer, low, high, color=colour, alpha=0.16, linewidth=0)
         own = table[(table["arm"] == name) & table["step"].notna()].sort_values("layer")
         if not alike:
-            axes.plot(*(own["layer"], own["baseline"]), color=colour, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
-    axes.set_xlim(layers[0] - 0.3, layers[-1] + 0.3)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.plot(*(own["at"], own["baseline"]), color=colour, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.tick_params(labelsize=7)
     axes.grid(visible=True, axis="y")
@@ -116,7 +124,7 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
     height = STRIP * (high - low)
     axes.axhline(low, color=INK, linewidth=0.5, alpha=0.5)
     for row, name in enumerate(rows):
-        layers = sorted(empty.loc[empty["arm"] == name, "layer"])
+        layers = sorted(empty.loc[empty["arm"] == name, "at"])
         at = [low - height * (row + 0.5)] * len(layers)
         axes.plot(
             layers, at, color=look(names.index(name))[0], marker="x", markersize=4, linestyle="", gid="degenerate"
@@ -125,9 +133,9 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
     axes.set_ylim(low - height * len(rows), high)
 
 
-def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str) -> list[Line2D]:
+def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: float) -> list[Line2D]:
     lines = [
-        Line2D([], [], color=colour, marker=marker, label=wrapped(name, 3.4, size=7.5, lines=1))
+        Line2D([], [], color=colour, marker=marker, label=wrapped(name, inches - KEY, size=7.5, lines=3))
         for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
     ]
     lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"))

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, over_seeds, seeds_of
-from isoscope.figures.style import WIDTH, legend_inches, look, named, style, wrapped
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, named, style, wrapped
 
 MOST = 60
 """Points of a curve: neighbouring updates are averaged down to so many."""
@@ -41,7 +41,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
             axes.set_xlabel(across, fontsize=8)
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
-        drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(drawing, handles, columns=2)
     return drawing
 
 
@@ -89,7 +89,7 @@ def trade(
                     axes.annotate(f"{weights[arm][1]:g}", at, **beside)
         axes.set(xlabel=labels[0], ylabel=labels[1])
         axes.grid(visible=True)
-        drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(drawing, handles, columns=2)
     return drawing
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, named, style, wrapped
+from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, legend_below, named, style, wrapped
 
 CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
 """Orange and blue first, as the source has them."""
@@ -67,17 +67,14 @@ def feature_dynamics(
             row[0].set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
         for axes, name in zip(panels[0], snapshots, strict=True):
             steps = facts["snapshot"].nunique() > 1 and facts["step"].notna().any()  # checkpoints have none
-            when = _when(about[layers[-1], name]) if steps else wrapped(name, width / len(snapshots) - 0.3, size=7.5)
+            when = _when(about[layers[-1], name]) if steps else wrapped(name, (width - 0.7) / len(snapshots), size=7.5)
             axes.set_title(when, fontsize=7.5, loc="center")
         n = f"n = {points['sentence'].nunique()} sentences"
-        who = named(arm, f"seed {seed}, {n}", width) if title is None else named(title, n, width)
+        who = named(arm, f"seed {seed}, {n}", width) if title is None else named(title, n, width - 0.4)
         figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
         read = wrapped(READ, width - 0.3, size=7)
         columns = 4 if width == WIDTH else 2
-        key = figure.legend(
-            handles=_legend(class_names), loc="outside lower center", ncols=columns, fontsize=7.5, title=read
-        )
-        key.get_title().set_fontsize(7)
+        legend_below(figure, _legend(class_names), columns=columns, title=read, title_fontsize=7)
     return figure
 
 

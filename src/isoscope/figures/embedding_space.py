@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.style import SEQUENTIAL, SHAPES, WIDTH, look, named, style
+from isoscope.figures.style import SEQUENTIAL, SHAPES, WIDTH, legend_below, look, named, style
 
 TURNS = 8
 READ = {"t-SNE": "t-SNE is an illustration: distances between groups mean nothing", "PCA": ""}
@@ -66,7 +66,7 @@ def scatter(
             )
             for index, arm in enumerate(arms)
         ]
-        key = figure.legend(handles=handles, loc="outside lower center", ncols=2 + known, fontsize=7.5)
+        key = legend_below(figure, handles, columns=2 + known)
         key.set_title(READ[method], FontProperties(size=7))
     return figure
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.snapshots import arms_of, ends, moments_of, over_seeds, prepared, seeds_of
-from isoscope.figures.style import INK, WIDTH, look, named, style
+from isoscope.figures.style import INK, WIDTH, legend_below, look, named, style
 
 PANELS = {
     "same word": "Neighbours:\nthe same word",
@@ -42,9 +42,7 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
             for fill, name in zip(("none", INK), moments_of(table).values(), strict=True)
         ]
         handles.append(Line2D([], [], color=INK, marker="|", markersize=9, linestyle="", label="chance"))
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=3, fontsize=7.5, title=seeds_of(table), title_fontsize=7
-        )
+        legend_below(figure, handles, columns=3, title=seeds_of(table), title_fontsize=7)
     return figure
 
 

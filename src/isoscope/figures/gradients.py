@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from isoscope.figures.snapshots import arms_of, over_seeds, prepared, seeds_of, step_axis, steps_of
-from isoscope.figures.style import WIDTH, legend_inches, look, named, style
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, named, style
 
 PARTS = {
     "word": "Word table",
@@ -61,7 +61,7 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
             axes.grid(visible=True, axis="y")
             step_axis(axes, steps_of(table))
         panels[0].set_ylabel("Gradient: variance over batches\n/ squared norm of the mean", fontsize=8)
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(3, len(arms)), fontsize=7.5)
+        legend_below(figure, handles, columns=min(3, len(arms)))
     return figure
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope.figures.snapshots import arms_of, over_seeds, seeds_of
-from isoscope.figures.style import INK, look, named, style
+from isoscope.figures.style import INK, legend_below, look, named, style
 
 
 def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure:
@@ -39,5 +39,5 @@ def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure
         axes.set_ylabel("Accuracy on sentences held out", fontsize=8)
         axes.tick_params(labelsize=7)
         axes.grid(visible=True, axis="y")
-        figure.legend(loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
     return figure

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.snapshots import arms_of, ends, moments_of, over_seeds, prepared, seeds_of
-from isoscope.figures.style import INK, WIDTH, legend_inches, look, named, style
+from isoscope.figures.style import INK, WIDTH, legend_below, legend_inches, look, named, style
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused", "normed": "Normalised"}
 BINS = 24
@@ -55,5 +55,5 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
             axes.grid(visible=True, axis="y")
         panels[0].set_ylabel("Magnitude (mean 1)", fontsize=8)
         panels[0].set_ylim(bottom=0)
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=7.5)
+        legend_below(figure, handles, columns=3)
     return figure

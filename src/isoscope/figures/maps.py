@@ -26,15 +26,18 @@ def pictures(
     columns = min(PER_ROW, len(panels))
     rows = -(-len(panels) // columns)
     side = min(2.6, (WIDTH - 0.9) / columns)
+    titles = [
+        "\n".join(wrapped(line, side - 0.35, size=8.5, lines=3) for line in title.split("\n")) for title, _ in panels
+    ]
+    above = 0.2 + 0.15 * max(2, *(title.count("\n") + 1 for title in titles)) if titles else 0.5
     with style():
-        figure = Figure(figsize=(side * columns + 0.9, (side + 0.5) * rows), dpi=200, layout="constrained")
+        figure = Figure(figsize=(side * columns + 0.9, (side + above) * rows), dpi=200, layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
         image = None
-        for axes, (title, matrix) in zip(grid.flat, panels, strict=False):
+        for axes, title, (_, matrix) in zip(grid.flat, titles, panels, strict=False):
             shown = np.ma.masked_invalid(matrix)
             image = axes.imshow(shown, cmap=colours, vmin=low, vmax=high, interpolation="none", **options)
-            lines = [wrapped(line, side - 0.35, size=8.5, lines=3) for line in title.split("\n")]
-            axes.set_title("\n".join(lines), fontsize=8.5)
+            axes.set_title(title, fontsize=8.5)
             axes.spines[:].set_visible(False)
             axes.tick_params(labelsize=6.5, length=2)
         for axes in grid.flat[len(panels) :]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, named, style, wrapped
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, legend_below, named, style, wrapped
 
 MOMENTS = {"random": "random twin", "first": "first snapshot", "chosen": "chosen epoch", "last": "last snapshot"}
 BESIDE = {"random": "its twin with random weights", "chosen": "the checkpoint"}
@@ -67,7 +67,7 @@ def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Lin
             axes.set_title(wrapped(called[moment], 1.9, size=8.5), fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel(across, fontsize=8)
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5, title=UNIT, title_fontsize=7)
+        legend_below(figure, handles, columns=2, title=UNIT, title_fontsize=7)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""The source's Figure 6: what probes find by layer, at stages of training and beside baselines."""
+"""The source's Figure 6: what probes find by layer, in phases of training and beside baselines."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from isoscope.figures.snapshots import (
     steps_of,
     trained_seeds_of,
 )
-from isoscope.figures.style import HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, look, named, style
+from isoscope.figures.style import HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, legend_below, look, named, style
 
 PER_ROW = 3
 BETWEEN = 3
@@ -35,6 +35,7 @@ FEW = 10
 TWIN_LINE: Any = (0, (1, 1.2))
 BASELINE: Any = (0, (5, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+PERMUTED: Any = (0, (1, 3))
 AXES = {"accuracy": "Accuracy, sentences held out", "r2": "R², sentences held out"}
 CHOSEN, NEVER = "chosen epoch", "other weights, never trained"
 
@@ -47,30 +48,30 @@ def probing_curves(
     vectors: str = "first",
     snapshots: Sequence[str] | None = None,
 ) -> Figure:
-    """Score by layer, a panel per arm and a line per stage: mean over seeds with a band of ± 1 sd, baselines dashed.
+    """Score by layer, a panel per arm and a line per phase: mean over seeds with a band of ± 1 sd, baselines dashed.
 
-    Stages: the column `stage` of the table where it has one, a run's snapshots within a stage averaged; else
+    Phases: the column `phase` of the table where it has one, a run's snapshots within a phase averaged; else
     `snapshots` by name; else the first, a few between, the chosen epoch and the twin. A cross stands at layers whose
     vectors are all one and have no score; hollow marks have less than one different vector for `FEW` points. `table`
     and `baselines`: probing tables of one study with columns arm and seed. Raises `ValueError` where there is nothing
     to draw.
     """
     found = _of_task(table, task, vectors)
-    lines = _stages(found, snapshots)
+    lines = _phases(found, snapshots)
     floor = (
         baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
     )
-    arms, stages, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
+    arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
     columns = min(PER_ROW, len(arms))
     rows = -(-len(arms) // columns)
     with style():
         figure = Figure(
-            figsize=(WIDTH, 2.4 * rows + 0.5 + 0.17 * (len(stages) + len(names) + 4) / 2), layout="constrained"
+            figsize=(WIDTH, 2.4 * rows + 0.5 + 0.17 * (len(phases) + len(names) + 4) / 2), layout="constrained"
         )
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for axes, arm in zip(panels.flat, arms, strict=False):
             own = floor[floor["arm"] == arm] if "arm" in floor else floor
-            _panel(axes, lines[lines["arm"] == arm], stages)
+            _panel(axes, lines[lines["arm"] == arm], phases)
             _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
             axes.set_title(named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
             axes.set_xlabel("Layer", fontsize=8)
@@ -78,7 +79,7 @@ def probing_curves(
             axes.set_axis_off()
         for axes in panels[:, 0]:
             axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
-        figure.legend(handles=_legend(lines, stages, names), loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
 
 
@@ -153,11 +154,11 @@ def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
     return found
 
 
-def _stages(table: pd.DataFrame, snapshots: Sequence[str] | None) -> pd.DataFrame:
-    """Rows of the stages, in order, each with its name as `line`."""
-    if "stage" in table:
-        rows = table[table["stage"].notna()].sort_values("column", kind="stable")
-        parts = [rows.assign(line=rows["stage"])]
+def _phases(table: pd.DataFrame, snapshots: Sequence[str] | None) -> pd.DataFrame:
+    """Rows of the phases, in order, each with its name as `line`."""
+    if "phase" in table:
+        rows = table[table["phase"].notna()].sort_values("column", kind="stable")
+        parts = [rows.assign(line=rows["phase"])]
     elif snapshots is not None:
         parts = [table[table["snapshot"] == name].assign(line=name) for name in snapshots]
     else:
@@ -169,19 +170,19 @@ def _stages(table: pd.DataFrame, snapshots: Sequence[str] | None) -> pd.DataFram
         parts += [at_chosen(table).assign(line=CHOSEN), table[table["column"] == TWIN].assign(line=NEVER)]
     lines = pd.concat(parts, ignore_index=True)
     if lines.empty:
-        raise ValueError("no stage to draw: none of the snapshots is in the table")
+        raise ValueError("no phase to draw: none of the snapshots is in the table")
     return lines.assign(line=lines["line"].where(lines["column"] != TWIN, NEVER))
 
 
-def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
-    for index, stage in enumerate(stages):
-        own = lines[lines["line"] == stage]
+def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
+    for index, phase in enumerate(phases):
+        own = lines[lines["line"] == phase]
         per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
         drawn = over_seeds(per_run, ["layer"], "score").sort_values("layer")
         layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
         few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
-        looks = _look(stage, index)
-        axes.plot(layer, mean, gid="stage", markevery=np.flatnonzero(~few), **looks)
+        looks = _look(phase, index)
+        axes.plot(layer, mean, gid="phase", markevery=np.flatnonzero(~few), **looks)
         axes.plot(layer[few], mean[few], **looks | {"linestyle": "", "markerfacecolor": "none"})
         spread = np.nan_to_num(sd)
         axes.fill_between(layer, mean - spread, mean + spread, color=looks["color"], alpha=0.14, linewidth=0)
@@ -189,6 +190,9 @@ def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
     empty = sorted(lines.loc[lines["degenerate"], "layer"].unique())
     if np.isfinite(chance):
         axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
+    guessed = float(lines["permuted"].mean()) if "permuted" in lines else float("nan")
+    if np.isfinite(guessed):
+        axes.axhline(guessed, color=INK, linestyle=PERMUTED, linewidth=0.9, gid="permuted")
     if len(empty):
         axes.plot(empty, [chance] * len(empty), color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -197,8 +201,8 @@ def _panel(axes: Axes, lines: pd.DataFrame, stages: Sequence[str]) -> None:
     axes.grid(visible=True, axis="y")
 
 
-def _look(stage: str, index: int) -> dict[str, Any]:
-    if stage == NEVER:
+def _look(phase: str, index: int) -> dict[str, Any]:
+    if phase == NEVER:
         return {"color": INK, "marker": "", "linestyle": TWIN_LINE, "linewidth": 1.2}
     colour, marker = look(index)
     return {"color": colour, "marker": marker, "linestyle": "solid", "linewidth": 1.4, "markersize": 4}
@@ -221,9 +225,11 @@ def _floors(axes: Axes, scores: pd.Series) -> None:
         axes.text(1.035, place, letter, transform=beside, fontsize=7, va="center")
 
 
-def _legend(lines: pd.DataFrame, stages: Sequence[str], names: Sequence[str]) -> list[Line2D]:
-    drawn = [Line2D([], [], label=stage, **_look(stage, index)) for index, stage in enumerate(stages)]
+def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) -> list[Line2D]:
+    drawn = [Line2D([], [], label=phase, **_look(phase, index)) for index, phase in enumerate(phases)]
     rest = [Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class")]
+    if "permuted" in lines and lines["permuted"].notna().any():
+        rest.append(Line2D([], [], color=INK, linestyle=PERMUTED, linewidth=0.9, label="labels permuted within folds"))
     if lines["degenerate"].any():
         rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="one vector for all: no score"))
     if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():

@@ -21,7 +21,17 @@ from isoscope.figures.snapshots import (
     steps_of,
     trained_seeds_of,
 )
-from isoscope.figures.style import ARM_MARKERS, INK, SEQUENTIAL, WIDTH, hatched, legend_inches, named, style
+from isoscope.figures.style import (
+    ARM_MARKERS,
+    INK,
+    SEQUENTIAL,
+    WIDTH,
+    hatched,
+    legend_below,
+    legend_inches,
+    named,
+    style,
+)
 
 COMPONENTS = {"kept": "From the k leading components", "dropped": "Without them", "alone": "From the k-th alone"}
 LABEL = 0.95
@@ -133,7 +143,7 @@ def _finish(
 ) -> None:
     for axes, arm in zip(panels[0], arms, strict=True):
         facts = trained_seeds_of(table[table["arm"] == arm])
-        axes.set_title(named(arm, facts, 5.8 / max(len(arms), 2.4), size=8.5), fontsize=8.5)
+        axes.set_title(named(arm, facts, (figure.get_figwidth() - 1.0) / len(arms), size=8.5), fontsize=8.5)
     for axes in panels.flat:
         axes.tick_params(labelsize=7)
         axes.grid(visible=True, axis="y")
@@ -147,4 +157,4 @@ def _finish(
         handles.append(Line2D([], [], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, label="whole model"))
     columns = min(len(handles), 6, int(figure.get_figwidth() / LABEL))
     figure.set_figheight(figure.get_figheight() + legend_inches(handles, columns) - legend_inches(handles[:1], 1))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=7.5)
+    legend_below(figure, handles, columns=columns)

@@ -10,7 +10,17 @@ from matplotlib.ticker import MaxNLocator
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.figures.searched import Searched, called, dots, feasible, handles, sheet
-from isoscope.figures.style import ARM_COLOURS, HATCH, INK, WIDTH, hatch_key, legend_inches, style, wrapped
+from isoscope.figures.style import (
+    ARM_COLOURS,
+    HATCH,
+    INK,
+    WIDTH,
+    hatch_key,
+    legend_below,
+    legend_inches,
+    style,
+    wrapped,
+)
 
 
 def history(view: Searched) -> Figure | None:
@@ -95,7 +105,7 @@ def pruning(view: Searched) -> Figure | None:
         axes.tick_params(labelsize=7)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(8, integer=True))
-        drawing.legend(handles=below, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(drawing, below, columns=2)
     return drawing
 
 

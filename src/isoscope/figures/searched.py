@@ -13,7 +13,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.figures.style import INK, SHAPES, WIDTH, legend_inches, look, wrapped
+from isoscope.figures.style import INK, SHAPES, WIDTH, legend_below, legend_inches, look, wrapped
 
 PALE = 0.3
 """Opacity of trials that break a constraint."""
@@ -190,7 +190,7 @@ def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple
     for axes in every[panels:]:
         axes.set_visible(False)
     if below:
-        drawing.legend(handles=list(below), loc="outside lower center", ncols=3, fontsize=7.5)
+        legend_below(drawing, list(below), columns=3)
     return drawing, every[:panels]
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, prepared, step_axis, steps_of, trained_seeds_of
-from isoscope.figures.style import INK, SEQUENTIAL, WIDTH, legend_inches, look, named, style, wrapped
+from isoscope.figures.style import INK, SEQUENTIAL, WIDTH, legend_below, legend_inches, look, named, style, wrapped
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
 ROWS = {"flatness": "Spectral flatness", "dead": "Share of near-dead frequencies"}
@@ -57,7 +57,7 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
             axes.set_title(PARTS[part], fontsize=8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(figure, handles, columns=2)
     return figure
 
 
@@ -89,7 +89,7 @@ def kernel(kernel: pd.DataFrame) -> Figure:
             Line2D([], [], color=look(index)[0], marker=look(index)[1], label=label)
             for index, label in enumerate(PLACES.values())
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(figure, handles, columns=2)
     return figure
 
 

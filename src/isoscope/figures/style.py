@@ -5,12 +5,18 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
+from unicodedata import east_asian_width
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.ft2font import LoadFlags
+from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
@@ -32,6 +38,10 @@ SHAPES = 4000
 """Points of a figure up to which each is a shape of its own in the SVG; above, a panel's points are one picture."""
 WIDTH = 7.2
 """Inches: the text of a page, across both columns."""
+MARGIN = 0.1
+"""Inches beside a legend, both sides together."""
+PROSE, BOLD = 0.58, 1.12
+"""Mean width of a letter of a usual text over its size; how much wider a title's letters are."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -80,9 +90,35 @@ def look(index: int) -> tuple[str, str]:
 
 
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
-    """`text` broken into at most `lines` lines that fit into `inches` at `size` points; what is left over becomes …"""
-    letters = max(6, int(inches * 72 / (0.58 * size)))
-    return "\n".join(textwrap.wrap(text, letters, max_lines=lines, placeholder=" …") or [""])
+    """`text` broken into at most `lines` lines that fit into `inches` at `size` points.
+
+    What is too long loses its middle to …: names that are alike mostly differ at their end.
+    """
+    letters = max(6, int(inches * 72 / (_em(text) * size)))
+    found = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
+    kept = min(len(text), lines * letters)
+    while found and found[-1].endswith(" …") and kept > 2:
+        kept -= 1
+        shorter = f"{text[: kept - kept // 2].rstrip()} … {text[len(text) - kept // 2 :].lstrip()}"
+        if len(broken := textwrap.wrap(shorter, letters)) <= lines:
+            return "\n".join(broken)
+    return "\n".join(found or [""])
+
+
+def _em(text: str) -> float:
+    """Mean width of a letter over the font's size: that of prose, or what is measured where letters are wider."""
+    mean = sum(map(_advance, text)) / max(len(text), 1)
+    return PROSE if mean <= 1.05 * PROSE else BOLD * mean
+
+
+@cache
+def _advance(letter: str) -> float:
+    """Width of a letter over the font's size; wide ones (Chinese, emoji) are as wide as high in a page's fonts."""
+    if east_asian_width(letter) in "WF":
+        return 1.0
+    font = get_font(findfont("DejaVu Sans"))
+    font.set_size(100, 72)
+    return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
 
 
 def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
@@ -104,6 +140,25 @@ def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5)
     rows = -(-len(lines) // columns)
     tallest = max(sum(lines[at : at + rows]) for at in range(0, len(lines), rows))
     return (1.45 * size * tallest + 8) / 72
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, size: float = 7.5, **more: Any) -> Legend:
+    """A legend below the panels in as many columns as the figure's width takes, at most `columns`.
+
+    The figure grows by what fewer columns need. `more` goes to `Figure.legend`.
+    """
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    heights = []
+    for count in range(min(columns, len(handles)) or 1, 0, -1):
+        made = figure.legend(handles=handles, loc="outside lower center", ncols=count, fontsize=size, **more)
+        with _without_glyph_warnings():
+            box = made.get_window_extent(renderer)
+        heights.append(box.height)
+        if count == 1 or box.width <= figure.bbox.width - MARGIN * figure.dpi:
+            break
+        made.remove()
+    figure.set_figheight(figure.get_figheight() + (heights[-1] - heights[0]) / figure.dpi)
+    return made
 
 
 def hatched(axes: Axes, text: str) -> None:
@@ -132,6 +187,14 @@ def hatched(axes: Axes, text: str) -> None:
 def hatch_key(label: str, hatch: str = "//////") -> Patch:
     """A hatched square for a legend."""
     return Patch(facecolor="none", edgecolor=HATCH, hatch=hatch, linewidth=0.6, label=label)
+
+
+def notice(text: str) -> Figure:
+    """A picture of words alone, where there is nothing to draw: `dvc plots` fails on an empty folder."""
+    with style():
+        figure = Figure(figsize=(4.0, 1.0))
+        figure.text(0.5, 0.5, text, ha="center", va="center")
+    return figure
 
 
 def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import arms_of, ends, moments_of, over_seeds, prepared, seeds_of
-from isoscope.figures.style import DIVERGING, INK, WIDTH, look, named, style
+from isoscope.figures.style import DIVERGING, INK, WIDTH, legend_below, look, named, style
 
 PARTS = {
     "word": "Word embedding",
@@ -89,7 +89,7 @@ def cosine_summary(cosines: pd.DataFrame) -> Figure:
             axes.grid(visible=True, axis="x")
         panels[0].set_yticks(range(len(PAIRS)), PAIRS.values())
         panels[0].set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
-        figure.legend(handles=_legend(table, arms), loc="outside lower center", ncols=3, fontsize=7.5)
+        legend_below(figure, _legend(table, arms), columns=3)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.style import INK, look, style
+from isoscope.figures.style import INK, legend_below, look, style
 
 PANELS = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
@@ -30,7 +30,7 @@ def training_curves(bands: pd.DataFrame) -> Figure:
         for axes, (quantity, title) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
             _panel(axes, bands, arms, quantity)
             axes.set(title=title, xlabel="Epoch")
-        figure.legend(handles=_legend(bands, arms), loc="outside lower center", ncols=min(len(arms) + 1, 3))
+        legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
     return figure
 
 

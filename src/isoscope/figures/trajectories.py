@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from isoscope.figures.layers import of_figure
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import TWIN, arms_of, over_seeds, step_axis, steps_of, trained_seeds_of
-from isoscope.figures.style import INK, WIDTH, hatched, legend_inches, look, named, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, legend_below, legend_inches, look, named, style, wrapped
 
 MOST = 5
 """Layers that are drawn where none are named."""
@@ -56,7 +56,7 @@ def geometry_curves(
             axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
         for axes in panels[-1]:
             axes.set_xlabel("Update", fontsize=8)
-        drawing.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7.5)
+        legend_below(drawing, handles, columns=2)
     return drawing
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 MEASURES = {
     "attention": ("summarise", "head_agreement"),
-    "change_points": ("segment",),
     "contextuality": ("avg_sim", "self_sim", "intra_sim"),
     "decoding": ("decodability",),
     "dimension": ("two_nn", "mle"),

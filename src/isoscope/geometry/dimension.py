@@ -13,7 +13,7 @@ _ROWS = 1024  # of the distance matrix at once
 
 
 class Estimate(NamedTuple):
-    """A statistic with its spread over subsamples without replacement."""
+    """A statistic, and the interval in which it lies for another sample of as many points."""
 
     value: float
     low: float

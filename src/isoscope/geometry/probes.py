@@ -105,6 +105,24 @@ def linear_probes(
     }
 
 
+def permuted(
+    labels: Array, groups: Array, *, seed: int, draws: int, folds: int = 5, strata: Array | None = None
+) -> npt.NDArray[Any]:
+    """Labels without meaning for `linear_probes` on the same folds, `[draws, n]`: permuted within each outer fold.
+
+    Each fold keeps its classes. So a score on them is chance with the bias of folds of unequal classes: where one has
+    more of a class than the others, training has less of it, and guessing is wrong more often than 1 − chance.
+    """
+    values = np.asarray(labels)
+    _, group = np.unique(groups, return_inverse=True)
+    fold = _dealt(group, seed, 0, strata) % folds
+    found = np.repeat(values[None], draws, 0)
+    for draw, random in enumerate(np.random.default_rng((seed, 3)).spawn(draws)):
+        for one in range(folds):
+            found[draw, fold == one] = random.permutation(values[fold == one])
+    return found
+
+
 def learning_curve(
     points: Array, labels: Array, groups: Array, *, shares: Sequence[float] = (0.25, 0.5, 1.0), **options: Any
 ) -> dict[float, LinearProbe]:

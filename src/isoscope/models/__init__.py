@@ -5,7 +5,9 @@ from transformers.models.auto.modeling_auto import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
 )
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.bert.tokenization_bert import BertTokenizer
@@ -15,29 +17,52 @@ from isoscope.models.bert import (
     FusionBertConfig,
     FusionBertForCausalLM,
     FusionBertForMaskedLM,
+    FusionBertForQuestionAnswering,
     FusionBertForSequenceClassification,
+    FusionBertForTokenClassification,
     FusionBertModel,
 )
-from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification, FusionRobertaModel
+from isoscope.models.roberta import (
+    FusionRobertaConfig,
+    FusionRobertaForCausalLM,
+    FusionRobertaForMaskedLM,
+    FusionRobertaForQuestionAnswering,
+    FusionRobertaForSequenceClassification,
+    FusionRobertaForTokenClassification,
+    FusionRobertaModel,
+)
 
 AutoConfig.register(FusionBertConfig.model_type, FusionBertConfig)
 AutoModel.register(FusionBertConfig, FusionBertModel)
 AutoModelForSequenceClassification.register(FusionBertConfig, FusionBertForSequenceClassification)
+AutoModelForTokenClassification.register(FusionBertConfig, FusionBertForTokenClassification)
+AutoModelForQuestionAnswering.register(FusionBertConfig, FusionBertForQuestionAnswering)
 AutoModelForMaskedLM.register(FusionBertConfig, FusionBertForMaskedLM)
 AutoModelForCausalLM.register(FusionBertConfig, FusionBertForCausalLM)
 AutoTokenizer.register(FusionBertConfig, tokenizer_class=BertTokenizer)
+
 AutoConfig.register(FusionRobertaConfig.model_type, FusionRobertaConfig)
 AutoModel.register(FusionRobertaConfig, FusionRobertaModel)
 AutoModelForSequenceClassification.register(FusionRobertaConfig, FusionRobertaForSequenceClassification)
+AutoModelForTokenClassification.register(FusionRobertaConfig, FusionRobertaForTokenClassification)
+AutoModelForQuestionAnswering.register(FusionRobertaConfig, FusionRobertaForQuestionAnswering)
+AutoModelForMaskedLM.register(FusionRobertaConfig, FusionRobertaForMaskedLM)
+AutoModelForCausalLM.register(FusionRobertaConfig, FusionRobertaForCausalLM)
 AutoTokenizer.register(FusionRobertaConfig, tokenizer_class=RobertaTokenizer)
 
 __all__ = [
     "FusionBertConfig",
     "FusionBertForCausalLM",
     "FusionBertForMaskedLM",
+    "FusionBertForQuestionAnswering",
     "FusionBertForSequenceClassification",
+    "FusionBertForTokenClassification",
     "FusionBertModel",
     "FusionRobertaConfig",
+    "FusionRobertaForCausalLM",
+    "FusionRobertaForMaskedLM",
+    "FusionRobertaForQuestionAnswering",
     "FusionRobertaForSequenceClassification",
+    "FusionRobertaForTokenClassification",
     "FusionRobertaModel",
 ]

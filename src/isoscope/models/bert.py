@@ -6,7 +6,9 @@ from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.bert.modeling_bert import (
     BertEncoder,
     BertForMaskedLM,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertLMHeadModel,
     BertModel,
     BertOnlyMLMHead,
@@ -17,6 +19,7 @@ from transformers.models.bert.modeling_bert import (
 from isoscope.errors import InputError
 from isoscope.models.embeddings import FusionEmbeddings
 from isoscope.models.fused import FusedEncoder, FusionSettings, start_weights
+from isoscope.models.generation import UncachedGenerationMixin
 
 
 @strict
@@ -62,6 +65,29 @@ class FusionBertForSequenceClassification(FusionBertPreTrainedModel, BertForSequ
         self.post_init()
 
 
+class FusionBertForTokenClassification(FusionBertPreTrainedModel, BertForTokenClassification):
+    """The encoder, dropout and a linear classifier over each token."""
+
+    def __init__(self, config: FusionBertConfig) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.num_labels: int = config.num_labels or 2
+        self.bert = FusionBertModel(config, add_pooling_layer=False)
+        own = config.classifier_dropout
+        self.dropout = nn.Dropout(own if own is not None else config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
+        self.post_init()
+
+
+class FusionBertForQuestionAnswering(FusionBertPreTrainedModel, BertForQuestionAnswering):
+    """The encoder and, over each token, two scores: that an answer begins there, and that it ends there."""
+
+    def __init__(self, config: FusionBertConfig) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.bert = FusionBertModel(config, add_pooling_layer=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+
 class FusionBertForMaskedLM(FusionBertPreTrainedModel, BertForMaskedLM):
     """The encoder and BERT's head for masked tokens, its matrix tied to the word table."""
 
@@ -74,7 +100,7 @@ class FusionBertForMaskedLM(FusionBertPreTrainedModel, BertForMaskedLM):
         self.post_init()
 
 
-class FusionBertForCausalLM(FusionBertPreTrainedModel, BertLMHeadModel):
+class FusionBertForCausalLM(UncachedGenerationMixin, FusionBertPreTrainedModel, BertLMHeadModel):
     """The encoder looking back only, kernels included, and BERT's head for the next token, tied to the word table."""
 
     def __init__(self, config: FusionBertConfig) -> None:

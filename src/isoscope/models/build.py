@@ -1,19 +1,18 @@
 """A classifier from scratch or from a published checkpoint, and what training asks of its fusion."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.utils import logging
 
-from isoscope.errors import InputError
+from isoscope.corpora.checkpoints import loadable_config
+from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification
 
@@ -106,17 +105,20 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     config = family.config(**settings | _head(labels))
     with seeded(seed), quiet():
         try:
-            loaded: Any = family.classifier.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"checkpoint {folder}: {str(error).splitlines()[0]}") from error
+            with plugins_named():  # of the fusion
+                loaded: Any = family.classifier.from_pretrained(
+                    folder,
+                    config=config,
+                    dtype=torch.float32,
+                    use_safetensors=True,
+                    local_files_only=True,
+                    output_loading_info=True,
+                    ignore_mismatched_sizes=True,
+                )
+        except (InputError, RunError):
+            raise
+        except Exception as error:  # a file or a value that does not fit is refused in many ways
+            raise InputError(f"checkpoint {folder}: {' '.join(str(error).split())[:200]}") from error
         model, info = loaded
         _check_loaded(folder, info, family, prefix=f"{model.base_model_prefix}.")
         with torch.no_grad():  # whatever the checkpoint's own classifier was for, it was not for these labels
@@ -177,13 +179,13 @@ def _head(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
-    file = folder / "config.json"
-    if not file.is_file():
-        raise InputError(f"checkpoint {folder}: no config.json in it")
-    settings = json.loads(file.read_text("utf-8"))
-    if (kind := settings.get("model_type")) not in FAMILIES:
+    settings = loadable_config(folder)
+    if (kind := settings.get("model_type")) not in list(FAMILIES):
         raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
-    return FAMILIES[kind], FAMILIES[kind].plain(**settings)
+    try:
+        return FAMILIES[kind], FAMILIES[kind].plain(**settings)
+    except Exception as error:  # values of any kind, refused in as many ways
+        raise InputError(f"checkpoint {folder}: config.json: {' '.join(str(error).split())[:200]}") from None
 
 
 def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:

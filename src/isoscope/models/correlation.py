@@ -20,7 +20,9 @@ def correlate(sources: Sequence[Tensor], kernels: Tensor, *, mask: Tensor | None
     `past = h − 1` shows them no later token. The same as `torch.nn.functional.conv2d` over the masked sources as
     channels, and on a GPU never in TF32. Differentiable once.
     """
-    return _Correlation.apply(kernels, mask, past, *sources)
+    if torch.is_grad_enabled() and any(given.requires_grad for given in (kernels, *sources)):
+        return _Correlation.apply(kernels, mask, past, *sources)
+    return _summed(kernels, mask, past, sources).y  # torch.compile traces an autograd function in training alone
 
 
 class _Frame(NamedTuple):
@@ -85,33 +87,49 @@ class _Frame(NamedTuple):
         return self.centre(bordered).unsqueeze(0)
 
 
-class _Correlation(torch.autograd.Function):
-    """A source of each sentence's own costs h · w multiply-adds over all sentences; a shared one, only h."""
+class _Summed(NamedTuple):
+    """The sum and what the way back needs of it."""
 
+    y: Tensor
+    frame: _Frame
+    shared: list[bool]
+    windows: Tensor
+    seen: list[Tensor]
+
+
+def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[Tensor]) -> _Summed:
+    """A source of each sentence's own costs h · w multiply-adds over all sentences; a shared one, only h."""
+    batch = max(source.shape[0] for source in sources)
+    frame = _Frame(batch, sources[0].shape[1], sources[0].shape[2], kernels.shape[1], kernels.shape[2], past)
+    shared = [source.shape[0] < batch for source in sources]
+    windows = frame.windows(mask, like=kernels)
+    sums = sources[0].new_zeros(0)
+    seen = []
+    for source, kernel, one in zip(sources, kernels, shared, strict=True):
+        if one:
+            seen.append(frame.unfolded(source))
+            continue
+        flat = source.new_zeros(frame.size + frame.lead)
+        centre = frame.centre(flat[: frame.size].view(frame.shape)).copy_(source)
+        if mask is not None:
+            centre.mul_(mask)  # in place: torch.compile takes no strided view as `out`
+        sums = _weighted(frame.taps(flat), kernel, onto=sums)
+        seen.append(flat)
+    y = frame.corner(sums)
+    for unfolded, kernel, one in zip(seen, kernels, shared, strict=True):
+        if one:
+            rows = torch.bmm(kernel.unsqueeze(1), unfolded).view(frame.h, frame.L, frame.D)
+            y = y + torch.bmm(windows, rows.transpose(0, 1)).transpose(0, 1)
+    # a view inside borders would slow down every step after it
+    return _Summed(y.contiguous(), frame, shared, windows, seen)
+
+
+class _Correlation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernels: Tensor, mask: Tensor | None, past: int, *sources: Tensor) -> Tensor:
-        batch = max(source.shape[0] for source in sources)
-        frame = _Frame(batch, sources[0].shape[1], sources[0].shape[2], kernels.shape[1], kernels.shape[2], past)
-        shared = [source.shape[0] < batch for source in sources]
-        windows = frame.windows(mask, like=kernels)
-        sums = sources[0].new_zeros(0)
-        seen = []
-        for source, kernel, one in zip(sources, kernels, shared, strict=True):
-            if one:
-                seen.append(frame.unfolded(source))
-                continue
-            flat = source.new_zeros(frame.size + frame.lead)
-            torch.mul(source, 1 if mask is None else mask, out=frame.centre(flat[: frame.size].view(frame.shape)))
-            sums = _weighted(frame.taps(flat), kernel, onto=sums)
-            seen.append(flat)
-        y = frame.corner(sums)
-        for unfolded, kernel, one in zip(seen, kernels, shared, strict=True):
-            if one:
-                rows = torch.bmm(kernel.unsqueeze(1), unfolded).view(frame.h, frame.L, frame.D)
-                y = y + torch.bmm(windows, rows.transpose(0, 1)).transpose(0, 1)
+        y, ctx.frame, ctx.shared, windows, seen = _summed(kernels, mask, past, sources)
         ctx.save_for_backward(kernels, mask, windows, *seen)
-        ctx.frame, ctx.shared = frame, shared
-        return y.contiguous()  # a view inside borders would slow down every step after it
+        return y
 
     @staticmethod
     @once_differentiable

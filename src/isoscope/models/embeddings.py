@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 from isoscope.errors import InputError
-from isoscope.models.fusion import FFT, Additive, Conv2d, build_fusion
+from isoscope.models.fusion import build_fusion, check_fused
 
 
 class FusedTables(nn.Module):
@@ -33,7 +34,7 @@ class FusedTables(nn.Module):
         super().__init__(config)
         self.fusion_options = dict(config.fusion)
         self.hidden_size, self.causal = config.hidden_size, config.is_decoder
-        self.fusion = self.fresh_fusion()
+        self.fusion, self._unseen = self.fresh_fusion(), True
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: only says who starts it)
 
@@ -59,20 +60,39 @@ class FusedTables(nn.Module):
         position = self.position_embeddings(self.rows(input_ids, word) if position_ids is None else position_ids)
         token_type = position  # a stand-in for what is not looked at
         if getattr(self.fusion, "uses_token_type", True):
-            rows = self.token_type_ids[:, : word.shape[1]] if token_type_ids is None else token_type_ids
+            rows = self._one_type(word, position_ids) if token_type_ids is None else token_type_ids
             token_type = self.token_type_embeddings(rows)
         with torch.autocast(word.device.type, enabled=False):
-            fused = self._fused(word, position, token_type, attention_mask)
+            fused = self._fused(word, position, token_type, attention_mask, position_ids)
         return self.dropout(self.LayerNorm(fused))
 
-    def _fused(self, word: Tensor, position: Tensor, token_type: Tensor, attention_mask: Tensor | None) -> Tensor:
-        if isinstance(self.fusion, Additive | FFT):  # of one token at a time
+    def _one_type(self, word: Tensor, position_ids: Tensor | None) -> Tensor:
+        """Rows of the token-type table where none are given; gathered as in BERT, as packed texts may outgrow it."""
+        if position_ids is None:
+            return self.token_type_ids[:, : word.shape[1]]
+        return self.token_type_ids.expand(position_ids.shape[0], -1).gather(1, position_ids)
+
+    def _fused(
+        self,
+        word: Tensor,
+        position: Tensor,
+        token_type: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None,
+    ) -> Tensor:
+        looks_around = getattr(self.fusion, "looks_around", None)  # asked, not the class: an adapter may wrap a fusion
+        if looks_around is False:
             return self.fusion(word, position, token_type)
         mask = None if attention_mask is None else _column(attention_mask, word)
-        if isinstance(self.fusion, Conv2d):
+        if position_ids is not None:
+            _check_one_text(position_ids, mask, padding=self.position_embeddings.padding_idx)
+        if looks_around:
             return self.fusion(word, position, token_type, mask)
         mask = word.new_ones(*word.shape[:2], 1) if mask is None else mask
-        return self.fusion(*(table.expand_as(word) * mask for table in (word, position, token_type)), mask)
+        fused = self.fusion(*(table.expand_as(word) * mask for table in (word, position, token_type)), mask)
+        check_fused(fused, word, kind=self.fusion_options["kind"], first=self._unseen)
+        self._unseen = False
+        return fused
 
     @staticmethod
     def _check(tokens: int, positions: int) -> None:
@@ -105,6 +125,24 @@ def _column(attention_mask: Tensor, word: Tensor) -> Tensor:
             f"[batch, tokens] = {list(word.shape[:2])}, which says which tokens are padding"
         )
     return attention_mask.bool().to(word.dtype).unsqueeze(-1)
+
+
+def _check_one_text(position_ids: Tensor, mask: Tensor | None, *, padding: int | None) -> None:
+    """Raise `InputError` where positions do not rise from token to token, as where texts are packed into one row.
+
+    A fusion over neighbouring tokens would read across their border. `generate`, too, starts anew behind padding on the
+    right. Padding has any position, or the row `padding`.
+    """
+    text = position_ids if mask is None else position_ids.where(mask[..., 0].bool(), -1)
+    text = text if padding is None else text.where(text != padding, -1)
+    before = F.pad(text.cummax(-1).values[:, :-1], (1, 0), value=-1)
+    anew = (text >= 0) & (text <= before)
+    said = "a fusion reads neighbours, so give each text a row of its own, and pad what is to be continued on the left"
+    if torch.compiler.is_compiling():  # a graph cannot branch on what a tensor holds
+        torch._assert_async(~anew.any(), f"position_ids: {said}")
+    elif anew.any():
+        row, token = anew.nonzero()[0].tolist()
+        raise InputError(f"position_ids: row {row} starts anew at token {token}: {said}")
 
 
 @contextmanager

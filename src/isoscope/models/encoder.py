@@ -1,19 +1,18 @@
 """The bare encoder or decoder of any Hugging Face checkpoint, and its twin that never learned."""
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models  # noqa: F401 - registers the fusions' architecture
-from isoscope.errors import InputError
+from isoscope.corpora.checkpoints import loadable_config
+from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.models.build import quiet, seeded
 
 TWIN_SEED = 10_000
@@ -42,16 +41,19 @@ def _load(kind: Any, folder: Path) -> Any:
     config = _config(folder)
     with quiet():
         try:
-            model, info = kind.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-        except (OSError, ValueError, SafetensorError, RuntimeError) as error:
-            raise InputError(f"checkpoint {folder}: {str(error).strip().splitlines()[0]}") from error
+            with plugins_named():  # of a fusion
+                model, info = kind.from_pretrained(
+                    folder,
+                    config=config,
+                    dtype=torch.float32,
+                    use_safetensors=True,
+                    local_files_only=True,
+                    output_loading_info=True,
+                )
+        except (InputError, RunError):
+            raise
+        except Exception as error:  # a file or a value that does not fit: each architecture has its own error for it
+            raise InputError(f"checkpoint {folder}: {_line(error)}") from error
     unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
     lacking = sorted(key for key in info["missing_keys"] if not key.startswith(unused))
     if lacking:
@@ -102,19 +104,19 @@ def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
 
 
 def _config(folder: Path) -> Any:
-    file = folder / "config.json"
-    if not file.is_file():
-        raise InputError(f"checkpoint {folder}: no config.json in it; give a Hugging Face checkpoint's folder")
+    loadable_config(folder)
     try:
-        settings = json.loads(file.read_text("utf-8"))
-        if settings.get("auto_map"):
-            raise InputError(f"{file}: asks for code of its own (auto_map), and none is run; take another")
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (ValueError, KeyError, OSError) as error:
-        raise InputError(f"checkpoint {folder}: {' '.join(str(error).split())[:200]}") from None
+        with quiet():
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # values of any kind, refused in as many ways as there are architectures
+        raise InputError(f"checkpoint {folder}: config.json: {_line(error)}") from None
     if not getattr(config, "num_hidden_layers", 0) or not getattr(config, "vocab_size", 0):
         raise InputError(f"checkpoint {folder}: {config.model_type!r} is no transformer over text")
     return config
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def positions(model: Any) -> int:

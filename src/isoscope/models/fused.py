@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +10,14 @@ from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
 from transformers.models.bert.modeling_bert import BertLMPredictionHead
 from transformers.models.roberta.modeling_roberta import RobertaLMHead
-from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from isoscope.errors import InputError
 from isoscope.models.embeddings import FusedTables
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)  # the library's own: these would know the fields below alone
 class FusionSettings:
     """What a fusion adds to its family's configuration.
 
@@ -73,7 +73,7 @@ class FusedEncoder:
 
     @merge_with_config_defaults
     @capture_outputs
-    def forward(
+    def forward(  # type: ignore[misc]  # as in the library, `position_ids` stands for itself and among the rest
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -84,13 +84,17 @@ class FusedEncoder:
         encoder_attention_mask: Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPoolingAndCrossAttentions:
-        """The family's own, but the embeddings get the attention mask, and a cache is refused (`InputError`)."""
+        """The family's own, but the embeddings get the attention mask, and there is no cache.
+
+        `use_cache` is taken, and none returned. A cache that is given is refused (`InputError`): the tokens before
+        this call would be missing under a kernel.
+        """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("pass either input_ids or inputs_embeds")
-        if use_cache or past_key_values is not None:
-            raise InputError("use_cache: a fusion is computed over the whole text and keeps no cache; set it to False")
+        if past_key_values is not None:
+            raise InputError("past_key_values: a fusion reads the whole text and keeps no cache; pass the whole text")
         fused = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,

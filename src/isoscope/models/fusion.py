@@ -2,7 +2,8 @@
 
 Each fusion is a module `forward(word, position, token_type, mask) -> [B, L, D]` over three tables' rows, `[B, L, D]` or
 `[1, L, D]` where every sentence has the same ones, and `mask` `[B, L, 1]`, 1 at tokens and 0 at padding (None: no
-padding). `uses_token_type` says whether the third table is looked at. Options are those of `model.fusion`.
+padding). `uses_token_type` says whether the third table is looked at, `looks_around` whether a token's neighbours are.
+Options are those of `model.fusion`.
 """
 
 import inspect
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope import plugins
-from isoscope.errors import InputError
+from isoscope.errors import InputError, brief
 from isoscope.models.correlation import correlate
 
 Table = Literal["word", "token_type", "position"]
@@ -27,10 +28,16 @@ def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
     return (word + token_type) + position
 
 
+def unit(source: Tensor) -> Tensor:
+    """Vectors of unit length; a zero vector, as padding's, stays zero, also where fp16 rounds PyTorch's 1e-12 to 0."""
+    return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
+
+
 class Additive(nn.Module):
     """`(w + t) + p`, as in BERT (https://arxiv.org/abs/1810.04805). No parameters."""
 
     uses_token_type = True
+    looks_around = False
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
         return added(word, position, token_type)
@@ -45,6 +52,8 @@ class Conv2d(nn.Module):
     a source. `normalisation="l2"` scales each source vector to unit length before the kernel. Padding is zero under the
     kernel; `causal` lets the kernel see no later token. Parameters: sources · kh · kw, + 1 for a bias, + 1 for a gate.
     """
+
+    looks_around = True
 
     def __init__(
         self,
@@ -103,7 +112,7 @@ class Conv2d(nn.Module):
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
         tables = {"word": word, "token_type": token_type, "position": position}
         sources = [tables[name] for name in self.sources]
-        seen = [F.normalize(source, dim=-1) for source in sources] if self.normalisation == "l2" else sources
+        seen = [unit(source) for source in sources] if self.normalisation == "l2" else sources
         fused = correlate(seen, self.weight, mask=mask, past=self.past)
         if self.bias is not None:
             fused = fused + self.bias
@@ -124,6 +133,8 @@ class FFT(nn.Module):
     `normalisation="l2"` scales each source vector to unit length first. Half-precision sources are transformed in
     fp32, since no half-precision transform exists for every device and width. Positions never mix.
     """
+
+    looks_around = False
 
     def __init__(
         self,
@@ -159,7 +170,7 @@ class FFT(nn.Module):
 
     def _spectrum(self, source: Tensor) -> Tensor:
         source = source.float() if source.dtype in (torch.float16, torch.bfloat16) else source
-        return torch.fft.rfft(F.normalize(source, dim=-1) if self.normalisation == "l2" else source)
+        return torch.fft.rfft(unit(source) if self.normalisation == "l2" else source)
 
 
 BUILT_IN: dict[str, type[nn.Module]] = {"additive": Additive, "conv2d": Conv2d, "fft": FFT}
@@ -180,11 +191,23 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool) -
         known = ", ".join([*BUILT_IN, *plugins.FUSIONS])
         raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a fusion of one's own is loaded as a plugin")
     module = _call(plugins.FUSIONS[kind].factory, kind, options, {"hidden_size": hidden_size})
+    if not isinstance(module, nn.Module):
+        raise InputError(f"{plugins.FUSIONS[kind].title}: returns {brief(module)}; expected a torch.nn.Module")
     if causal and getattr(module, "causal", False) is not True:
         raise InputError(
             f"model.fusion.kind: {kind!r} does not say `causal = True` of its module, so no causal model takes it"
         )
     return module
+
+
+def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
+    """Raise `InputError` unless a plugin's output has the shape and type of `word`, and the `first` one is finite."""
+    title = plugins.FUSIONS[kind].title if kind in plugins.FUSIONS else f"fusion {kind!r}"
+    if not isinstance(fused, Tensor) or fused.shape != word.shape or fused.dtype != word.dtype:
+        found = f"{list(fused.shape)} of {fused.dtype}" if isinstance(fused, Tensor) else brief(fused)
+        raise InputError(f"{title}: gives {found}; expected {list(word.shape)} of {word.dtype}")
+    if first and not bool(fused.isfinite().all()):
+        raise InputError(f"{title}: gives NaN or infinity of the first batch")
 
 
 def _call(make: Callable[..., nn.Module], kind: str, options: dict[str, Any], given: dict[str, Any]) -> nn.Module:

@@ -4,20 +4,29 @@ It differs from BERT in its tables (positions begin behind the padding's, paddin
 in its classifier, a dense layer of its own over <s> in place of the pooler.
 """
 
+from typing import Any
+
 from huggingface_hub.dataclasses import strict
-from torch import nn
+from torch import Tensor, nn
 from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.models.roberta.modeling_roberta import (
     RobertaClassificationHead,
     RobertaEncoder,
+    RobertaForCausalLM,
+    RobertaForMaskedLM,
+    RobertaForQuestionAnswering,
     RobertaForSequenceClassification,
+    RobertaForTokenClassification,
+    RobertaLMHead,
     RobertaModel,
     RobertaPooler,
     RobertaPreTrainedModel,
 )
 
+from isoscope.errors import InputError
 from isoscope.models.embeddings import FusionRobertaEmbeddings
 from isoscope.models.fused import FusedEncoder, FusionSettings, start_weights
+from isoscope.models.generation import UncachedGenerationMixin
 
 
 @strict
@@ -59,3 +68,55 @@ class FusionRobertaForSequenceClassification(FusionRobertaPreTrainedModel, Rober
         self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
         self.classifier = RobertaClassificationHead(config)
         self.post_init()
+
+
+class FusionRobertaForTokenClassification(FusionRobertaPreTrainedModel, RobertaForTokenClassification):
+    """The encoder, dropout and a linear classifier over each token."""
+
+    def __init__(self, config: FusionRobertaConfig) -> None:
+        RobertaPreTrainedModel.__init__(self, config)
+        self.num_labels: int = config.num_labels or 2
+        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
+        own = config.classifier_dropout
+        self.dropout = nn.Dropout(own if own is not None else config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
+        self.post_init()
+
+
+class FusionRobertaForQuestionAnswering(FusionRobertaPreTrainedModel, RobertaForQuestionAnswering):
+    """The encoder and, over each token, two scores: that an answer begins there, and that it ends there."""
+
+    def __init__(self, config: FusionRobertaConfig) -> None:
+        RobertaPreTrainedModel.__init__(self, config)
+        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+
+class FusionRobertaForMaskedLM(FusionRobertaPreTrainedModel, RobertaForMaskedLM):
+    """The encoder and RoBERTa's head for masked tokens, its matrix tied to the word table."""
+
+    def __init__(self, config: FusionRobertaConfig) -> None:
+        RobertaPreTrainedModel.__init__(self, config)
+        if config.is_decoder:
+            raise InputError("is_decoder: a masked language model looks both ways; set it to False")
+        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
+        self.lm_head = RobertaLMHead(config)
+        self.post_init()
+
+
+class FusionRobertaForCausalLM(UncachedGenerationMixin, FusionRobertaPreTrainedModel, RobertaForCausalLM):
+    """The encoder looking back only, kernels included, and RoBERTa's head, its matrix tied to the word table."""
+
+    def __init__(self, config: FusionRobertaConfig) -> None:
+        RobertaPreTrainedModel.__init__(self, config)
+        if not config.is_decoder:
+            raise InputError("is_decoder: a causal language model looks back only; set it to True")
+        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
+        self.lm_head = RobertaLMHead(config)
+        self.post_init()
+
+    def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> Tensor:
+        """The positions of training: `generate` counts from 0, as no RoBERTa has learned to."""
+        counted: Tensor = super()._prepare_position_ids_for_generation(inputs_tensor, model_kwargs)
+        return counted + self.roberta.embeddings.padding_idx + 1

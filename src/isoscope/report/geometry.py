@@ -3,12 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -29,6 +28,7 @@ from isoscope.report.geometry_sections import (
     probing,
     sizes,
 )
+from isoscope.report.geometry_summary import SHOWN, number, summary
 from isoscope.report.numbers import score
 from isoscope.report.page import environment
 from isoscope.report.svg import inline
@@ -106,6 +106,8 @@ def page(out: Path) -> Path:
             version=__version__,
             facts=facts,
             parts=parts,
+            summary=summary(tables),
+            shown=SHOWN,
             kinds=KINDS,
             rows=_last_layer(tables["geometry"]) if "geometry" in tables else [],
             notes=_notes(tables, facts),
@@ -166,11 +168,11 @@ def _last_layer(table: pd.DataFrame) -> list[dict[str, Any]]:
                     "figure": SCALES.get(figure, Scale(figure.replace("_", " "))).label,
                     "name": figure,
                     "checkpoint": row["checkpoint"],
-                    "value": _number(row["value"]),
-                    "low": _number(row["low"]),
-                    "high": _number(row["high"]),
-                    "twin": _number(twin.get(row["checkpoint"])),
-                    "noise": _number(row["baseline"]),
+                    "value": number(row["value"]),
+                    "low": number(row["low"]),
+                    "high": number(row["high"]),
+                    "twin": number(twin.get(row["checkpoint"])),
+                    "noise": number(row["baseline"]),
                     "n": int(row["n"]),
                     "d": int(row["d"]),
                 }
@@ -181,15 +183,16 @@ def _last_layer(table: pd.DataFrame) -> list[dict[str, Any]]:
 def _notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
     """What a reader has to know before believing what is shown."""
     found = [f"{one['checkpoint']}: no {one['analysis']}: {one['note'].rstrip('.')}." for one in facts["notes"]]
-    return found + (_of_measures(tables["geometry"], facts["causal"]) if "geometry" in tables else [])
-
-
-def _of_measures(table: pd.DataFrame, causal: Collection[str]) -> list[str]:
-    found = [
-        f"{checkpoint} is causal: its first token has seen no other, so that it says nothing about the sentence."
-        for checkpoint in table.loc[table["vectors"] == "first", "checkpoint"].unique()
-        if checkpoint in causal
+    found += [
+        f"{name}: {count} sentences have more than {facts['settings']['max_length']} tokens, or than the model takes: "
+        "their ends are cut off."
+        for name, count in facts["truncated"].items()
     ]
+    return found + (_of_measures(tables["geometry"]) if "geometry" in tables else [])
+
+
+def _of_measures(table: pd.DataFrame) -> list[str]:
+    found = []
     points = table.groupby(["checkpoint", "vectors"])["n"].transform("max")  # others are of subsamples
     few = table[points < table["d"]].assign(n=points)
     for checkpoint, part in few.groupby("checkpoint", sort=False):
@@ -208,12 +211,8 @@ def _of_measures(table: pd.DataFrame, causal: Collection[str]) -> list[str]:
     return found
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
-
-
 def _cell(value: Any) -> Cell:
     """What a table of the page says: texts as they are, counts whole, other numbers with three decimals."""
     if isinstance(value, str):
         return Cell(value, False)
-    return Cell(f"{value:,}" if isinstance(value, int) else score(_number(value)), True)
+    return Cell(f"{value:,}" if isinstance(value, int) else score(number(value)), True)

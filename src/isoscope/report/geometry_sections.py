@@ -31,7 +31,7 @@ GROUPS = {
 }
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
-    "last": "the last token",
+    "last": "the last token ([SEP] of an encoder)",
     "mean": "the mean over tokens",
     "words": "sampled words",
 }
@@ -91,6 +91,7 @@ def measures(tables: Tables, _: Mapping[str, Any]) -> Iterator[Section]:
             if shown["value"].notna().any():
                 draw = partial(geometry_by_layer, shown, there, vectors=kind)
                 caption = f"{group} of {called}, by layer. n = {sizes(part, 'n')}, d = {sizes(part, 'd')}."
+                caption += depths(part)
                 figures.append(Sketch(f"{group.split()[0].lower()}-{kind}", shown, draw, caption))
         if figures:
             yield Section(f"kind-{kind}", f"Geometry of {called}", "", figures)
@@ -145,7 +146,7 @@ def probing(tables: Tables, _: Mapping[str, Any]) -> Iterator[Section]:
             tasks = [one for one in TASKS if (shown["figure"] == one).any()]
             draw = partial(geometry_by_layer, shown, tasks, vectors=kind, titles=TASKS, beside="its control task")
             n = ", ".join(f"{one} {sizes(shown[shown['figure'] == one], 'n')}" for one in tasks)
-            caption = f"Accuracy of a linear probe of {called}, sentences held out, by layer. n: {n}."
+            caption = f"Accuracy of a linear probe of {called}, sentences held out, by layer. n: {n}.{depths(shown)}"
             figures.append(Sketch(f"probing-{kind}", shown, draw, caption))
     for kind, own in tables["learning"].groupby("vectors", sort=False) if "learning" in tables else ():
         caption = f"The label's probe of {KINDS[str(kind)]} at the last layer, by the sentences that it is trained on."
@@ -194,6 +195,7 @@ def attention(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
     draw = partial(geometry_by_layer, shown, there, vectors="attention", titles=LABELS)
     caption = (
         f"Attention by layer: mean over heads, band from the least to the greatest. n = {sizes(table, 'n')} sentences."
+        f"{depths(table)}"
     )
     figures = [Sketch("attention", shown, draw, caption)]
     for place, (checkpoint, own) in enumerate(table.groupby("checkpoint", sort=False)):
@@ -220,6 +222,14 @@ def attention(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
         else ""
     )
     yield Section("attention", "Attention", lead, figures)
+
+
+def depths(table: pd.DataFrame) -> str:
+    """What the axis of depth means, where checkpoints differ in it; nothing where they have as many layers."""
+    layers = table.groupby("checkpoint", sort=False)["layer"].max()
+    if layers.nunique() < 2:
+        return ""
+    return f" Depth 1 is the last layer: {', '.join(f'{one} {layer}' for one, layer in layers.items())}."
 
 
 def sizes(table: pd.DataFrame, column: str) -> str:

@@ -1,4 +1,4 @@
-"""What a study's arms look like inside, as the page shows it: figures, stages of training, and an explorer."""
+"""What a study's arms look like inside, as the page shows it: figures, phases of training, and an explorer."""
 
 import json
 import re
@@ -36,7 +36,7 @@ CAPTIONS = {
     "bars": "Persistence diagrams of [CLS] at the last layer, clouds scaled to equal size; first seed of each arm.",
     "barcodes": "The longest bars of the same.",
     "learning": "The label's probe at the last layer of the chosen epoch, trained on fewer and more sentences.",
-    "probing-stages": "What a linear probe for the label reads by layer, at each stage of training; dashed: baselines.",
+    "probing-phases": "Score of a linear probe for the label by layer, in each phase of training; dashed: baselines.",
     "probing-": "What a linear probe reads by layer: {}. Mean over seeds, band ± 1 sd; dashed: baselines, by letter.",
 }
 ORDER = tuple(CAPTIONS)
@@ -51,10 +51,10 @@ class Drawing(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Figures in order, stages of every run, differences of arms, and the explorer's data as JSON safe in HTML."""
+    """Figures in order, phases of every run, differences of arms, and the explorer's data as JSON safe in HTML."""
 
     drawings: list[Drawing]
-    stages: list[dict[str, Any]]
+    phases: list[dict[str, Any]]
     differences: list[dict[str, Any]]
     explorer: Markup
 
@@ -68,14 +68,14 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
     if not (tables / "explorer.json").is_file():
         return None
     try:
-        stages = json.loads((tables / "stages.json").read_text("utf-8"))
+        phases = json.loads((tables / "phases.json").read_text("utf-8"))
         explorer = json.dumps(json.loads((tables / "explorer.json").read_text("utf-8")), separators=(",", ":"))
         differences = [without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
         drawings = [_drawing(path, key) for path in sorted(figures.glob("*.svg"), key=_place)]
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InputError(f"{folder}: not what isoscope explore left ({error}); run: isoscope repro") from None
     inert = explorer.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return Inside(drawings, stages, differences, Markup(inert))
+    return Inside(drawings, phases, differences, Markup(inert))
 
 
 def without_nan(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from isoscope.errors import InputError, RunError
+from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.guard import StoppedError, end_with_parent
 
 DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
@@ -71,7 +71,7 @@ class Child:
             return Ending(STOPPED, "told to stop before it could begin")
         if code < 0:
             name = signal.Signals(-code).name
-            return Ending(KILLED, f"its process ended by signal {-code} ({name}), as for want of memory")
+            return Ending(KILLED, f"its process ended by signal {-code} ({name}), probably out of memory")
         return Ending(CRASHED, f"its process ended by exit code {code}")
 
 
@@ -90,7 +90,8 @@ def _run(
             os.dup2(descriptor, stream)
         os.close(descriptor)
     try:
-        work()
+        with plugins_named():
+            work()
         ending = Ending(DONE, "")
     except StoppedError as error:
         ending = Ending(STOPPED, str(error))

@@ -59,7 +59,7 @@ def note_trial(
         for constraint, value in facts.items():
             if constraint.startswith("constraint "):
                 record.metric(constraint.replace(" ", "/", 1), value, step=0)
-        record.metric("seconds", provenance.get("seconds", time.time() - outcome.began), step=0)
+        record.metric("seconds", provenance.get("seconds", max(0.0, time.time() - outcome.began)), step=0)
         record.end(ENDS[outcome.state], reason=facts.get("error"))
 
 

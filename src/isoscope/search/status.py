@@ -110,7 +110,7 @@ def clock(seconds: float) -> str:
 
 def since(trial: FrozenTrial) -> float:
     """Seconds since a trial was begun."""
-    return 0.0 if trial.datetime_start is None else time.time() - trial.datetime_start.timestamp()
+    return 0.0 if trial.datetime_start is None else max(0.0, time.time() - trial.datetime_start.timestamp())
 
 
 def row(trial: FrozenTrial) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.analysis.baselines import baselines_on_test
+from isoscope.analysis.outputs import read_output
 from isoscope.analysis.tables import scores, tables, write_tables
 from isoscope.config.project import Analysis, Study
 from isoscope.errors import InputError
@@ -14,7 +15,9 @@ from isoscope.figures.style import to_svg
 from isoscope.figures.training import training_curves
 from isoscope.guard import StopSignal
 from isoscope.sealing import write_text
+from isoscope.tracking.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.restored import ANALYSE, CONFIG, SCORES, score_points, shown
 from isoscope.tracking.run import Identity, Run, tracked
 
 READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
@@ -22,7 +25,7 @@ READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
 
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
-    """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg).
+    """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg), `config.yaml`.
 
     Of a study without seeds, which is not run here, they are empty. Raises `InputError` where a run is missing.
     """
@@ -33,27 +36,30 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
         raise InputError(
             f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
         )
+    manifest = read_manifest(project, study.task)
+    for output in outputs:  # the baselines are of the same test split
+        trained = read_output(output).run
+        again = f"isoscope train {name} {trained.arm} --seed {trained.seed}"
+        check_trained_on(trained.inputs, project, study.task, output.relative_to(project.folder), again)
     run = Run(project, _identity(analysis, study, name, outputs, project))
     target = project.folder / paths.analysed(name)
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=None, precision="fp64")
-        manifest = json.loads((project.folder / paths.processed(study.task) / "manifest.json").read_text("utf-8"))
-        made = tables(name, outputs, baselines_on_test(manifest), **analysis.model_dump())
+        options = analysis.model_dump(include={"confidence", "power", "margin"})
+        made = tables(name, outputs, baselines_on_test(manifest), **options)
         write_tables(target, made)
         found = scores(made.comparison)
         figures = {
             "training.svg": to_svg(training_curves(made.bands)),
             "confusion.svg": to_svg(confusion_matrices(made.confusion)),
         }
-        for file, text in {"metrics.json": json.dumps(found, indent=1, sort_keys=True) + "\n", **figures}.items():
+        texts = {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary(), **figures}
+        for file, text in texts.items():
             write_text(target / file, text, "table")
-        for metric, arms_found in found.items():
-            for arm, statistics in arms_found.items():
-                for statistic, value in statistics.items():
-                    run.record.metric(f"test/{metric}/{arm}/{statistic}", value, step=0)
-        for path in sorted(target.iterdir()):
-            if path.is_file() and not path.name.startswith("."):  # DVC puts a .gitignore there
-                run.record.artifact(path)
+        for point in score_points(found):
+            run.record.metric(**point)
+        for path in shown(target):
+            run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
     return target
 
@@ -62,9 +68,9 @@ def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], 
     read = [output / name for output in outputs for name in READ]
     runs = {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in read}
     data = paths.processed(study.task)
-    inputs = {data.as_posix(): dvc_md5(project.folder / data), **runs}
+    inputs = {data.as_posix(): content_md5(project.folder / data), **runs}
     return Identity(
-        stage="analyse",
+        stage=ANALYSE,
         study=name,
         arm=None,
         seed=None,
@@ -72,6 +78,6 @@ def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], 
         axes={},
         params={"analysis": analysis.model_dump(mode="json")},
         inputs=inputs,
-        input_paths=inputs,
+        input_paths=inputs | {data.as_posix(): dvc_md5(project.folder / data)},
         plugins={},
     )

@@ -18,9 +18,10 @@ from isoscope.config.project import Analysis, Reproduction, Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.figures.courses import course, trade
-from isoscope.figures.style import to_svg
+from isoscope.figures.style import notice, to_svg
 from isoscope.guard import StopSignal
 from isoscope.sealing import replacing, write_text
+from isoscope.tracking.prepared import source
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
@@ -41,6 +42,7 @@ EXPLAINED = {
     "validation/a_1_centred": "a₁ of the sample, mean removed",
     "validation/a_1_within": "a₁ within classes",
     "validation/a_1_clustered": "a₁ within k-means clusters",
+    "validation/a_1_clustered_null": "The same, of Gaussian noise with the same spectrum",
     "validation/between_share": "Share of variance between classes",
     "validation/normal_cosine": "|cos| of first direction and class means' difference",
     "validation/normal_cosine_shuffled": "The same, labels shuffled",
@@ -84,7 +86,7 @@ def chart(
     missing = [one.relative_to(project.folder).as_posix() for one in outputs if not (one / METRICS).is_file()]
     if missing:
         raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
-    known = {arm: _published(of_arm, reproduced.tolerance) for arm, of_arm in folders.items() if of_arm}
+    known = {arm: _published(of_arm, reproduced, project) for arm, of_arm in folders.items() if of_arm}
     doses = {arm: _dose(of_arm) for arm, of_arm in folders.items() if of_arm}
     against = references(doses)
     of_runs = {"published": known, "doses": doses}
@@ -108,6 +110,8 @@ def chart(
             write_text(fresh / FILE, text + "\n", "table")
             for one, svg in _pictures(points, means, doses, {"Source": f"isoscope digest {run.digest}"}):
                 write_text(shown / f"{one}.svg", svg, "table")
+            if not any(shown.iterdir()):
+                write_text(shown / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
         for path in sorted(drawn.glob("*.svg")):
@@ -153,9 +157,14 @@ def _dose(outputs: list[Path]) -> Dose:
     return found.pop()
 
 
-def _published(outputs: list[Path], tolerance: float) -> dict[str, Known] | str:
+def _published(outputs: list[Path], reproduced: Reproduction, project: paths.Project) -> dict[str, Known] | str:
     """What an arm's runs are held against, by what they were trained with, whatever params.yaml says now."""
-    found = [published(read_yaml(output, CONFIG), tolerance=tolerance) for output in outputs]
+    options = {"last": reproduced.last, "tolerance": reproduced.tolerance}
+    found = []
+    for output in outputs:
+        run = read_yaml(output, CONFIG)
+        data = source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
+        found.append(published(run, data, **options))
     return found[0] if all(one == found[0] for one in found) else "its runs were trained with different settings"
 
 

@@ -1,4 +1,4 @@
-"""Stage `explore-<study>`: the arms inside, side by side: tables, figures, stages, the explorer's data."""
+"""Stage `explore-<study>`: the arms inside, side by side: tables, figures, phases, the explorer's data."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,19 +16,20 @@ from isoscope.analysis.differences import chosen_figures, differences
 from isoscope.analysis.embedding_space import joint_map
 from isoscope.analysis.explorer import explorer
 from isoscope.analysis.heads import arm_heads
-from isoscope.analysis.outputs import METRICS, read_output, read_points
+from isoscope.analysis.outputs import METRICS
 from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.stages import ENOUGH, SERIES, metric_series, series, stages
+from isoscope.analysis.phases import NEEDED, named, phases
 from isoscope.analysis.topology import arm_distances
 from isoscope.analysis.trajectory import Trajectory
 from isoscope.config.inspection import Measures
-from isoscope.config.project import Analysis, Study
+from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.figures.style import to_png, to_svg
+from isoscope.figures.style import notice, to_png, to_svg
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.pictures import Draw, Key, first_seeds, pictures
+from isoscope.tracking.prepared import read_manifest
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.workers import workers
@@ -43,7 +44,7 @@ BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 def explore(
     measures: Measures, analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project
 ) -> Path:
-    """Write `reports/<study>/inside/`: tables (parquet), stages, the explorer's data, and `figures/` (SVG and PNG).
+    """Write `reports/<study>/inside/`: tables (parquet), phases, the explorer's data, and `figures/` (SVG and PNG).
 
     Of a study without seeds, which is not run here, there is nothing. Raises `InputError` where a run was not measured.
     """
@@ -57,7 +58,8 @@ def explore(
         if not (one / "config.yaml").is_file()
     ]
     if missing:
-        raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; run: isoscope repro")
+        commands = f"isoscope train {name} ARM --seed N, isoscope extract {name} ARM, isoscope measure {name} ARM"
+        raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; for each arm run: {commands}")
     if not cells:
         return _nothing(name, project)
     run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
@@ -75,7 +77,7 @@ def explore(
             for one in sorted({path.stem for folder in folders.values() for path in folder.glob("*.parquet")})
         }
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
-        found = _stages(folders, trained, labels, measures.seed)
+        found = _phases(folders, labels, analysis.phases)
         names = _classes(project, study.task)
         tables["map"] = _map(trajectories, measures)
         if "bars" in tables and len(tables["bars"]):
@@ -93,11 +95,11 @@ def explore(
             for one, table in tables.items():
                 if one != "planes":
                     write_parquet(table, fresh / f"{one}.parquet")
-            write_text(fresh / "stages.json", json.dumps(found, indent=1) + "\n", "table")
+            write_text(fresh / "phases.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
             (fresh / "png").mkdir()  # for papers; DVC shows the SVG
-            staged = _staged(tables["probing"], found)
-            asked = pictures(tables, trajectories, labels, names, staged, measures.square)
+            by_phase = _by_phase(tables["probing"], found)
+            asked = pictures(tables, trajectories, labels, names, by_phase, measures.square)
             for one, svg, png in spread(partial(_drawn, source), asked, partial(_go_on, stop, run.identity.title)):
                 write_text(shown / f"{one}.svg", svg, "table")
                 (fresh / "png" / f"{one}.png").write_bytes(png)
@@ -112,9 +114,9 @@ def _nothing(name: str, project: paths.Project) -> Path:
     """The empty places of a study that is not run."""
     with (
         replacing(project.folder / paths.inside(name), "table"),
-        replacing(project.folder / paths.figures(name), "table"),
+        replacing(project.folder / paths.figures(name), "table") as drawn,
     ):
-        pass
+        write_text(drawn / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
     write_text(project.folder / paths.analysed(name) / "layers.csv", ",".join(LAYERS) + "\n", "table")
     return project.folder / paths.inside(name)
 
@@ -178,45 +180,39 @@ def _by_layer(geometry: pd.DataFrame) -> str:
 
 
 def _classes(project: paths.Project, task: str) -> list[str]:
-    manifest = json.loads((project.folder / paths.processed(task) / "manifest.json").read_text("utf-8"))
-    return [str(one) for one in manifest["labels"]]
+    return [str(one) for one in read_manifest(project, task)["labels"]]
 
 
-def _stages(
-    folders: Mapping[Key, Path], trained: Mapping[Key, Path], labels: Labels, seed: int
-) -> list[dict[str, Any]]:
-    """The stages of every run that has the measures for them, the series that they were found in, and whether it has
-    the snapshots to believe them.
-    """
+def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:
+    """The phases of every run that has the measures for them; none where it has too few snapshots."""
+    limits = thresholds.model_dump(exclude={"snapshots"})
     found = []
-    for (arm, of), folder in folders.items():
+    for (arm, seed), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
-        if not set(SERIES) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
+        if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
             continue
-        steps = geometry["step"].dropna().unique().tolist()
-        metrics = metric_series(read_points(read_output(trained[arm, of])), steps)
-        table = series(geometry, metrics)
+        table = named(geometry, labels, **limits)
+        enough = len(table) >= thresholds.snapshots
         found.append(
             {
                 "arm": arm,
-                "seed": of,
+                "seed": seed,
                 "snapshots": len(table),
-                "enough": len(table) >= ENOUGH,
-                "series": [name for name in table if name not in ("step", "snapshot")],
-                "stages": [one._asdict() for one in stages(geometry, labels, metrics=metrics, seed=seed)],
+                "needed": thresholds.snapshots,
+                "phases": [one._asdict() for one in phases(table)] if enough else [],
+                "phase": dict(zip(table["snapshot"], table["phase"], strict=True)) if enough else {},
             }
         )
     return found
 
 
-def _staged(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
-    """A table with the stage that each snapshot of each run lies in; none for the twin."""
-    stage = pd.Series(None, index=table.index, dtype=object)
+def _by_phase(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table with the phase of each snapshot of each run; none for the twin."""
+    phase = pd.Series(None, index=table.index, dtype=object)
     for run in found:
         mine = (table["arm"] == run["arm"]) & (table["seed"] == run["seed"])
-        for one in run["stages"]:
-            stage[mine & table["step"].between(one["step_first"], one["step_last"])] = one["name"]
-    return table.assign(stage=stage)
+        phase[mine] = table.loc[mine, "snapshot"].map(run["phase"])
+    return table.assign(phase=phase)
 
 
 def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:

@@ -26,13 +26,14 @@ from isoscope.analysis.trajectory import (
 from isoscope.config.inspection import Extraction
 from isoscope.config.project import Study
 from isoscope.corpora import probe, tokens, treebank
+from isoscope.corpora.checkpoints import checkpoint_digest
 from isoscope.corpora.corpus import SPLITS, TREEBANK
-from isoscope.corpora.hub import checkpoint_digest
 from isoscope.corpora.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
+from isoscope.tracking.prepared import check_trained_on, content_md5
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 
@@ -69,17 +70,21 @@ def _of_run(
 ) -> Path:
     trained = project.folder / paths.trained(study, arm, seed)
     data = project.folder / paths.processed(task)
+    again = f"isoscope train {study} {arm} --seed {seed}"
     for folder, file, command in (
-        (trained, "config.yaml", f"isoscope train {study} {arm} --seed {seed}"),
+        (trained, "config.yaml", again),
         (data, "manifest.json", f"isoscope prepare {task}"),
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
+    check_trained_on(read_output(trained).run.inputs, project, task, paths.trained(study, arm, seed), again)
     bank = trees_of(extraction, task, data, project)
     run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
     with StopSignal() as stop, tracked(run, stop):
         if not run.finished:
             _extract(run, extraction, trained, data, bank, stop)
+        else:
+            run.found([], source="snapshots.json")
         if not publish:
             return run.output
         output = project.folder / paths.extracted(study, arm, seed)
@@ -93,10 +98,10 @@ def _identity(
     extraction: Extraction, study: str, arm: str, seed: int, task: str, trained: Path, data: Path, bank: Path | None
 ) -> Identity:
     config = read_output(trained).run
-    inputs = {"model": dvc_md5(trained), "data": dvc_md5(data)}
+    inputs = {"model": dvc_md5(trained), "data": content_md5(data)}
     by_path = {
         paths.trained(study, arm, seed).as_posix(): inputs["model"],
-        paths.processed(task).as_posix(): inputs["data"],
+        paths.processed(task).as_posix(): dvc_md5(data),
     }
     if bank is not None:
         inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
@@ -178,7 +183,7 @@ def snapshot_arrays(
 
 
 def sources_of(trained: Path, *, every: int) -> list[Source]:
-    """Every so-many-th of the snapshots and kept checkpoints of a finished run, by step, the chosen and the last one
+    """Every n-th of the snapshots and kept checkpoints of a finished run, by step, the chosen and the last one
     among them, and a twin with other random weights.
     """
     points = list(read_points(read_output(trained)))

@@ -8,7 +8,7 @@ and nothing else.
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from isoscope.analysis.catalogue import MAPPED, Tables
 from isoscope.analysis.measures import measure
 from isoscope.analysis.parquet import write_parquet
 from isoscope.analysis.trajectory import Trajectory
-from isoscope.corpora.checkpoints import fetch_checkpoint
-from isoscope.corpora.hub import checkpoint_digest
+from isoscope.corpora.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.corpora.plain import Texts
+from isoscope.corpora.short_names import short_names
 from isoscope.errors import InputError
 from isoscope.sealing import write_text
 from isoscope.stages.geometry_states import Checkpoint, Settings, attention, hidden_states
@@ -31,26 +31,38 @@ PAGE = {"made_by": "isoscope geometry"}
 """Marks a manifest as that of a page; others have manifests too."""
 
 
-def find(names: Sequence[str]) -> list[Checkpoint]:
-    """Checkpoints by folder or by hub name, `@revision` at its end. Raises `InputError` where one is not to be had."""
-    found = []
-    for name in names:
+def find(given: Sequence[str]) -> list[Checkpoint]:
+    """Checkpoints by folder or by hub name, `@revision` at its end; each is called by a short name of its own.
+
+    Raises `InputError` where one is not to be had, or is given twice.
+    """
+    folders: list[Path] = []
+    for name in given:
         if name.startswith((".", "/", "~")) and not Path(name).is_dir():
             raise InputError(f"checkpoint {name}: no such folder")
         if Path(name).is_dir():
             folder = Path(name).resolve()
-            if not (folder / "config.json").is_file():
-                raise InputError(f"checkpoint {name}: no config.json in it; give a Hugging Face checkpoint's folder")
         else:
             bare, _, revision = name.partition("@")
             try:
                 folder = fetch_checkpoint(bare, revision=revision or "main")
             except InputError as error:
                 raise InputError(f"{error}; nor is there a folder {bare} here") from error
-        found.append(Checkpoint(name.rstrip("/"), folder, checkpoint_digest(folder)))
-    if len({one.name for one in found}) < len(found):
-        raise InputError("checkpoints: one is named twice")
-    return found
+        loadable_config(folder)
+        if folder in folders:
+            raise InputError(f"checkpoints: {given[folders.index(folder)]} and {name} are one folder; give it once")
+        folders.append(folder)
+    return [
+        Checkpoint(name, folder, checkpoint_digest(folder), asked)
+        for name, folder, asked in zip(short_names(_paths(given)), folders, given, strict=True)
+    ]
+
+
+def _paths(given: Sequence[str]) -> list[str]:
+    """What names are made of: `.` and `..` as the folders that they are. Whole paths where two would be one."""
+    plain = [os.path.normpath(name) for name in given]
+    plain = [os.path.realpath(name) if name.endswith(".") and Path(name).is_dir() else name for name in plain]
+    return plain if len(set(plain)) == len(plain) else [os.path.realpath(name) for name in given]
 
 
 def check_out(out: Path) -> None:
@@ -89,7 +101,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     cache = out / "cache"
     runs = {one.name: hidden_states(one, texts, settings, cache) for one in checkpoints}
     found: dict[str, list[pd.DataFrame]] = {}
-    notes: list[dict[str, str]] = []
+    notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     with threadpool_limits(settings.threads):
         for one in checkpoints:
             for name in (name for name in settings.analyses if name != "planes"):
@@ -103,12 +115,15 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     facts = {
         **PAGE,
         "checkpoints": {one.name: one.digest for one in checkpoints},
+        "given": {one.name: one.given or one.name for one in checkpoints},
         "causal": [name for name, run in runs.items() if causal(run)],
         "pieces": {name: _pieces(run) for name, run in runs.items()},
         "notes": notes,
         "tables": sorted(whole),
         "file": texts.sha256,
         "origin": texts.origin,
+        "truncated": {name: run.facts["truncated"] for name, run in runs.items() if run.facts["truncated"]},
+        "left_out": texts.left_out,
         "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
         "text": texts.digest,
         "classes": list(texts.classes),
@@ -124,6 +139,20 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     if "geometry" in whole:
         write_text(out / "geometry.csv", whole["geometry"].to_csv(index=False, lineterminator="\n"), "table")
     return whole
+
+
+def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
+    """What to know of a first token that was asked for, and is no [CLS]. Raises `InputError` where it means nothing."""
+    if "first" not in settings.vectors or (run.facts["cls"] and not causal(run)):
+        return
+    if not causal(run):
+        why = "its tokenizer has none, so that `first` is a sentence's first word"
+        yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
+        return
+    why = "its first token has seen no other, so it says nothing about the sentence"
+    if settings.vectors == ("first",):
+        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; ask for last or mean")
+    yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
 
 
 def _tell(line: str) -> None:

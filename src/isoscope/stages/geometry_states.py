@@ -22,7 +22,7 @@ BLOCK = 40
 
 
 class Settings(NamedTuple):
-    """What is looked at, and how; see the command's options. No `vectors`: all, of a causal model not `first`."""
+    """What is looked at, and how; see the command's options. No `vectors`: `catalogue.usual_vectors`."""
 
     analyses: tuple[str, ...]
     measures: tuple[str, ...]
@@ -44,17 +44,19 @@ class Settings(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint as people call it, the folder it stands in, and its digest."""
+    """A checkpoint's short name, its folder, its digest, and the path or hub name that was given for it."""
 
     name: str
     folder: Path
     digest: str
+    given: str = ""
 
 
 def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path) -> Trajectory:
     """Hidden states of a checkpoint and its twin, made if they are not there, whole and unaltered.
 
-    `facts`: `causal`, and `pieces`, the text of each token id in the sentences whose embedding parts are kept.
+    `facts`: `causal`, `cls` (whether sentences begin with a special token), and `pieces`, the text of each token id in
+    the sentences whose embedding parts are kept.
     """
     depends = ("sentences", "words", "max_length", "seed", "precision", "device")
     return _kept(one, texts, settings, cache, depends, attended=False)
@@ -107,6 +109,7 @@ def _extract(one: Checkpoint, texts: Texts, settings: Settings, key: str, folder
         "sentences": len(rows),
         "truncated": chosen.encoded.truncated,
         "causal": causal(model, max(chosen.encoded.ids, key=len)),
+        "cls": chosen.begins_special,
         "pieces": {
             str(one): _piece(tokenizer, one) for row in chosen.block for one in chosen.encoded.ids[row].tolist()
         },

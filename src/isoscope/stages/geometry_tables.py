@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from isoscope import plugins
-from isoscope.analysis.catalogue import Asked, Tables, analysed
+from isoscope.analysis.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.analysis.dynamics import aligned
 from isoscope.analysis.geometry import Cells, frame, places
 from isoscope.analysis.parquet import write_parquet
@@ -46,9 +46,7 @@ def measured(run: Trajectory, settings: Settings, cache: Path, title: str) -> An
     cells = Cells(
         run, subsample=settings.subsample, draws=settings.draws, confidence=settings.confidence, seed=settings.seed
     )
-    vectors = settings.vectors or tuple(
-        kind for kind in run.arrays(run.best).vectors if kind != "first" or not causal(run)
-    )
+    vectors = asked_vectors(run, settings)
     sampled = [settings.subsample, settings.draws, settings.confidence, settings.seed, vectors]
 
     def make(name: str) -> Tables:
@@ -120,10 +118,17 @@ def causal(run: Trajectory) -> bool:
     return bool(run.facts["causal"])
 
 
+def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
+    """Kinds of representation that are looked at: those asked for, of a causal model without `first`, or the usual."""
+    asked = tuple(kind for kind in settings.vectors if kind != "first" or not causal(run))
+    return asked or usual_vectors(causal=causal(run), cls=run.facts["cls"])
+
+
 def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
-    """Kinds of representation that are of whole sentences: those asked for, else what the model has to say of them."""
-    usual = ("last", "mean") if causal(run) else ("first", "mean")
-    return tuple(kind for kind in settings.vectors if kind != "words") or usual
+    """Those of them that are of whole sentences, else the usual ones."""
+    kinds = (*asked_vectors(run, settings), *usual_vectors(causal=causal(run), cls=run.facts["cls"]))
+    asked = [kind for kind in asked_vectors(run, settings) if kind != "words"]
+    return tuple(asked or [kind for kind in kinds if kind != "words"])
 
 
 def code_of(name: str) -> str:

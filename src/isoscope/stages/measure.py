@@ -1,8 +1,9 @@
 """Stage `measure-<study>@<arm>`: tables of what is seen in the hidden states of an arm's runs."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -19,6 +20,7 @@ from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.stages.measure_parts import Looked, cell, part, parts_of
+from isoscope.tracking.prepared import content_md5
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.workers import Spread, workers
@@ -68,6 +70,9 @@ def _of_run(
                 write_parquet(table, run.work / f"{name}.parquet")
                 _go_on(stop, run.identity.title)
             run.complete()
+        else:
+            rows = pd.read_parquet(run.output / "geometry.parquet").to_dict("records")
+            run.found(filter(None, map(_point, rows)), source="geometry.parquet")
         if not publish:
             return run.output
         output = project.folder / paths.measured(study, arm, seed)
@@ -87,10 +92,19 @@ def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, st
         task=task,
         axes={},
         params={"measures": measures.model_dump(mode="json")},
-        inputs={"states": md5, "data": dvc_md5(data)},
+        inputs={"states": md5, "data": content_md5(data)},
         input_paths={paths.extracted(study, arm, seed).as_posix(): md5, "extracted by": extracted},
         plugins={one.file.name: plugins.digest(one.file) for one in used},
     )
+
+
+def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A row of the table `geometry` as a metric; None for the twin's, and where there is no value."""
+    if pd.isna(row["step"]) or pd.isna(row["value"]):
+        return None
+    name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['figure']}"
+    epoch = None if pd.isna(row["epoch"]) else int(row["epoch"])
+    return {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}
 
 
 def _go_on(stop: StopSignal, title: str) -> None:
@@ -104,13 +118,10 @@ def _tables(looked: Looked, run: Run, stop: StopSignal, spread: Spread) -> Itera
     go_on = partial(_go_on, stop, title)
     where = list(places(states, looked.measures.vectors))
     cells = tqdm(spread(partial(cell, looked), where, go_on), f"{title}: measures", len(where), disable=None)
-    for (snapshot, vectors, layer), found in zip(where, cells, strict=True):
+    for found in cells:
         rows += found
-        if snapshot.step is not None:
-            for row in found:
-                if row["value"] == row["value"]:
-                    name = f"geometry/layer_{layer:02d}/{vectors}/{row['figure']}"
-                    run.record.metric(name, row["value"], step=snapshot.step, epoch=snapshot.epoch)
+        for point in filter(None, map(_point, found)):
+            run.record.metric(**point)
     yield "geometry", frame(rows)
     parts = parts_of(states, looked.measures)
     made = tqdm(spread(partial(part, looked), parts, go_on), f"{title}: analyses", len(parts), disable=None)

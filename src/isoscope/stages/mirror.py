@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -17,10 +16,10 @@ from isoscope.errors import InputError
 from isoscope.guard import die_with
 from isoscope.paths import Project
 from isoscope.sealing import write_text
-from isoscope.tracking.addresses import LOCAL, address
-from isoscope.tracking.run import FLUSH_SECONDS, FOLLOWED
-
-_DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
+from isoscope.tracking import follower
+from isoscope.tracking.addresses import LOCAL, address, read_notes
+from isoscope.tracking.follower import FOLLOWED
+from isoscope.tracking.restored import published_digest
 
 
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
@@ -29,8 +28,8 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     Raises `InputError` where MLflow cannot be reached or refuses something.
     """
     from isoscope.tracking.lines import RunRecord
+    from isoscope.tracking.mending import mended
     from isoscope.tracking.mirror import mirror
-    from isoscope.tracking.record import read
     from isoscope.tracking.restored import restored
 
     there = _sizes(project)
@@ -38,11 +37,13 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     outputs = _outputs(project.folder)
     for digest in there:
         path = project.records / f"{digest}.jsonl"
-        record = read(path) if path.exists() else None
+        record = mended(project, digest) if path.exists() else None
         if record is not None and record.run is not None:
             records.append(record)
         elif digest in outputs:
             records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
+        elif record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
+            print(f"warning: {path}: what run it is of is lost, and so is the run to MLflow", file=sys.stderr)
     records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
     sent = mirror(project.state, uri=uri, records=records)
     failed = [one for one in sent if one.error]
@@ -63,10 +64,12 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     MLflow takes seconds to import, so it is not touched before there is something to send.
     """
     parent = os.getppid()
+    stdout = follower.own_stdout()
     die_with(parent)  # also in the middle of a long answer of MLflow's
     before = _sizes(project)
     ended = False
     away = False
+    unsent = 0
     while digest is None and not ended and _sizes(project) == before:
         ended = _told_to_end(parent, 0.2)
     if not ended:
@@ -74,14 +77,17 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
 
         digests = None if digest is None else {digest}
         end = follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
-        away = end.away
+        away, unsent = end.away, sum(end.unsent.values())
     if digest is None and _sizes(project) != _mirrored(project, uri):
         try:
             mirror_all(project, uri)
+            unsent = 0
             if away:
                 print("isoscope mirror: MLflow is back", file=sys.stderr)
         except InputError as error:
-            print(f"isoscope mirror: {error}; `isoscope mirror` sends the rest", file=sys.stderr)
+            unsent = max(unsent, 1)
+            print(f"isoscope mirror: {error}", file=sys.stderr)
+    follower.last_word(unsent, stdout)
 
 
 @contextmanager
@@ -93,18 +99,11 @@ def following(project: Project) -> Iterator[dict[str, str]]:
     if os.environ.get(FOLLOWED):
         yield {}
         return
-    command = [sys.executable, "-m", "isoscope", "mirror", "--follow", "all"]
-    process = subprocess.Popen(command, cwd=project.folder, stdin=subprocess.PIPE, start_new_session=True)
+    process = follower.start(project.folder, "all")
     try:
         yield {FOLLOWED: "1"}
     finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(6 * FLUSH_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            print("warning: MLflow has not taken everything yet; `isoscope mirror` sends the rest", file=sys.stderr)
+        follower.finish(process, patience=follower.PATIENCE)
 
 
 def serve(project: Project, port: int) -> int:
@@ -115,8 +114,12 @@ def serve(project: Project, port: int) -> int:
     if uri.startswith("http"):
         raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
     uri = connect(uri, project.state).uri
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    mlflow = [sys.executable, "-P", "-m", "mlflow"]
+    command = [*mlflow, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # The processes that it starts look into no folder of the project for a library, uvicorn's (app-dir) neither.
+    settings |= {"PYTHONSAFEPATH": "1", "UVICORN_APP_DIR": str(project.runs.parent)}
+    environment = {**os.environ, **settings}
     print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen([*command, "--backend-store-uri", uri], env=environment, start_new_session=True) as server:
@@ -128,12 +131,10 @@ def serve(project: Project, port: int) -> int:
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
-    """Digest → published training output in the tree."""
-    found = {}
-    for path in sorted(folder.glob("models/*/*/seed-*/config.yaml")):
-        if match := _DIGEST.search(path.read_text("utf-8")):
-            found[match[1]] = path.parent
-    return found
+    """Digest → published output in the tree: of training, and of analysing a study."""
+    places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted(folder.glob("reports/*")))
+    named = ((published_digest(path), path) for path in places)
+    return {digest: path for digest, path in named if digest}
 
 
 def _sizes(project: Project) -> dict[str, int]:
@@ -152,19 +153,12 @@ def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
     """What was sent to this address last time, as `_sizes`; nothing where the local database is gone."""
     if address(uri) == LOCAL and not (project.state / LOCAL).exists():
         return None
-    try:
-        return json.loads(_note(project).read_text("utf-8")).get(address(uri))
-    except (OSError, ValueError):
-        return None
+    return read_notes(_note(project)).get(address(uri))
 
 
 def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
     path = _note(project)
-    try:
-        notes = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        notes = {}
-    write_text(path, json.dumps(notes | {address(uri): sizes}), "note", shared=True)
+    write_text(path, json.dumps(read_notes(path) | {address(uri): sizes}), "note", shared=True)
 
 
 def _committed_at(folder: Path) -> int:

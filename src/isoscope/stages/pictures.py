@@ -49,7 +49,7 @@ def pictures(
     runs: Mapping[Key, Trajectory],
     labels: Ints,
     names: list[str],
-    staged: pd.DataFrame,
+    by_phase: pd.DataFrame,
     square: int,
 ) -> Iterator[tuple[str, Draw]]:
     """Name of each and what draws it, in whatever process; `square`: tokens of a cosine map."""
@@ -105,8 +105,8 @@ def pictures(
     for table, draw in optional.items():
         if table in tables and drawable(table, tables[table]):
             yield table, partial(draw, tables[table])
-    if (staged["stage"].notna()).any():
-        yield "probing-stages", partial(probing.probing_curves, staged, tables["baselines"])
+    if by_phase["phase"].notna().any():
+        yield "probing-phases", partial(probing.probing_curves, by_phase, tables["baselines"])
     for task in ("label", "word position", "word order", "bigram shift", "part of speech"):
         if (tables["probing"]["task"] == task).any():
             vectors = "words" if task.startswith("word") else "treebank" if task == "part of speech" else "first"

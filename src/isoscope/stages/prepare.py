@@ -1,5 +1,6 @@
 """Stage `prepare@<task>`: text from its source to parquet, a manifest and a tokenizer."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,23 @@ from isoscope.config.data import Data, Embedded, Hub, Local, Source
 from isoscope.corpora import embedded, hub, local, manifest, tokens
 from isoscope.corpora.assembly import Raw, build
 from isoscope.corpora.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
-from isoscope.errors import InputError
-from isoscope.sealing import replacing
+from isoscope.errors import InputError, said
+from isoscope.sealing import replacing, write_text
+from isoscope.tracking.prepared import SETTINGS, settings
 from isoscope.tracking.secrets import scrub, scrub_tree
 
 _UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
 
 
-def prepare(data: Data, *, task: str, project: paths.Project) -> Path:
-    """Write `data/processed/<task>/`: a parquet file per split, `manifest.json` and the task's WordPiece `tokenizer/`.
+def prepare(data: Data, *, task: str, project: paths.Project, output: Path | None = None) -> Path:
+    """Write `data/processed/<task>/`: a parquet file per split, `manifest.json`, `settings.json` (all that decides the
+    others) and the task's WordPiece `tokenizer/`. With `output`, write them there.
 
     The folder appears whole or not at all, and equal settings give equal bytes. Raises `InputError` on bad data.
     """
     corpus = _read(data, project.folder)
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
-    target = project.folder / paths.processed(task)
+    target = output or project.folder / paths.processed(task)
     sentences = [text for row in texts(corpus.splits["train"]) for text in row]
     options = data.tokenizer
     with replacing(target, "data") as fresh:
@@ -33,6 +36,7 @@ def prepare(data: Data, *, task: str, project: paths.Project) -> Path:
         )
         encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
         manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
+        write_text(fresh / SETTINGS, json.dumps(settings(data), indent=1) + "\n", "data")
     return target
 
 
@@ -63,10 +67,10 @@ def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:
     rows = plugin.factory(**options)
     try:
         raw = {name: Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS}
-    except (KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(
-            f"plugin {plugin.name!r}: expected {{'train': rows, 'validation': rows, 'test': rows}}, a row being a "
-            f"mapping such as {{'sentence': 'fine', 'label': 1}}: {error}"
+            f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, a row being a "
+            f"mapping such as {{'sentence': 'fine', 'label': 1}}: {said(error)}"
         ) from error
     single_or_pair = PAIR if "sentence1" in raw["train"].table.column_names else SINGLE
     columns = {name: name for name in (*single_or_pair, "label")}

@@ -1,17 +1,16 @@
 """Stage `report`: every table and figure on one self-contained page."""
 
-import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from isoscope import paths
 from isoscope.analysis.tables import read_tables
 from isoscope.config.project import Report, Study
-from isoscope.errors import InputError
 from isoscope.report import build, read_records
 from isoscope.sealing import write_text
 from isoscope.tracking.addresses import known_experiments
+from isoscope.tracking.prepared import read_manifest
 
 LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
 
@@ -22,14 +21,9 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
     A study without seeds is not shown. Raises `InputError` where tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
-    manifests = {}
-    for task in tasks:
-        path = project.folder / paths.processed(task) / "manifest.json"
-        if not path.is_file():
-            raise InputError(f"{path}: task {task!r} is not prepared; run: isoscope prepare {task}")
-        manifests[task] = json.loads(path.read_text("utf-8"))
+    manifests = {task: read_manifest(project, task) for task in tasks}
     page = build(
-        title=report.title,
+        title=report.title or heading(study.study for study in shown),
         studies=shown,
         manifests=manifests,
         records=read_records(project.records, shown),
@@ -41,3 +35,9 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
     target = project.folder / paths.INDEX
     write_text(target, page, "report")
     return target
+
+
+def heading(studies: Iterable[str]) -> str:
+    """A title for a page of these studies, each by its name."""
+    *others, last = [*studies] or ["none"]
+    return f"Studies {', '.join(others)} and {last}" if others else f"Study {last}"

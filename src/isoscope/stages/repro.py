@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
             cwd=project.folder,
             env=environment | followed,
             preexec_fn=partial(end_with_parent, signal.SIGTERM),
+            process_group=0,  # so that what is handed on to it has not reached it already
         )
         with _handed_on(child):
             code = child.wait()
@@ -93,11 +94,26 @@ def _dvc_value(value: object) -> str:
 
 @contextmanager
 def _handed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGTERM goes on to the child; Ctrl-C reaches it by itself, and this process waits for it to end well."""
-    before = {
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    """SIGTERM goes on to the child, SIGINT to all of its group: DVC leaves it to its stage, and waits for that.
+
+    So do stopping and going on by a terminal (Ctrl-Z, fg). This process waits for the child to end well.
+    """
+
+    def to_group(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(child.pid, number)
+
+    def pause(number: int, frame: object) -> None:
+        to_group(number, frame)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    handlers = {
+        signal.SIGTERM: lambda *_: child.terminate(),
+        signal.SIGINT: to_group,
+        signal.SIGTSTP: pause,
+        signal.SIGCONT: to_group,
     }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import optuna
-import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope import paths
-from isoscope.analysis.differences import differences
+from isoscope.analysis.confirmation import Fresh, confirmation
+from isoscope.analysis.outputs import PREDICTIONS
 from isoscope.analysis.provenance import PROVENANCE
 from isoscope.config.explain import nearest
 from isoscope.config.load import Configuration
@@ -26,6 +26,7 @@ from isoscope.search.study import Opened, create
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan
+from isoscope.tracking.lines import plain
 
 _LOOK = 0.1
 DEFAULT, CHOSEN = "default", "chosen"
@@ -50,11 +51,11 @@ class Confirmed(NamedTuple):
         lines = [f"trial {self.trial} against the default, {len(self.seeds)} fresh seeds:"]
         for row in self.rows:
             believed = self.believed.get(row["figure"])
-            search = "" if believed is None else f" (in the search {believed:.4g})"
+            search = "" if believed is None else f" (in the search {row['figure']} {believed:.4g})"
             interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if row["low"] is not None else NO_INTERVAL
             lines.append(
-                f"  {row['figure']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
-                f"difference {row['difference']:+.4g} {interval}"
+                f"  {row['judged']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
+                f"difference {row['difference']:+.4g} {interval} over {row['by']}; {row['verdict']}: {row['reason']}"
             )
         return "\n".join(lines)
 
@@ -93,7 +94,7 @@ def confirm(
     seeds: int,
     workers: int,
 ) -> Confirmed:
-    """Train a trial and the default with seeds that the search has not used, and compare them in pairs.
+    """Train a trial and the default with seeds that the search has not used, and compare them in pairs, on test.
 
     Written to `reports/search-confirmed.json`. Raises `RunError` where a run fails, `StoppedError` after a signal.
     """
@@ -104,25 +105,16 @@ def confirm(
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
     with StopSignal() as stop, following(project):
         _train([*default, *chosen], workers, stop)
-    rows = [
-        {"figure": figure, "arm": arm, "seed": seed, "value": one.figures()[figure]}
-        for arm, of_arm in ((DEFAULT, default), (CHOSEN, chosen))
-        for seed, one in zip(fresh, of_arm, strict=True)
-        for figure in dict.fromkeys((*search.objectives, *search.constraints))
-    ]
+    old, new = ([Fresh(one.figures(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
     analysis = configuration.root.analysis
-    table = differences(pd.DataFrame(rows), confidence=analysis.confidence, power=analysis.power)
-    found = [
-        {str(name): None if isinstance(value, float) and value != value else value for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
+    options = {"confidence": analysis.confidence, "power": analysis.power, "margin": analysis.margin}
+    found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
     confirmed = Confirmed(known.number, fresh, found, believed)
     target = project.folder / "reports" / "search-confirmed.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(
-        json.dumps(confirmed.as_dict() | {"digests": _digests(default, chosen)}, indent=1) + "\n", "utf-8"
-    )
+    text = json.dumps(plain(confirmed.as_dict() | {"digests": _digests(default, chosen)}), indent=1, allow_nan=False)
+    target.write_text(text + "\n", "utf-8")
     return confirmed
 
 

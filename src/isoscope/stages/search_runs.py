@@ -14,9 +14,9 @@ from isoscope.search.identity import identity
 from isoscope.stages.train import train
 from isoscope.stages.training_job import Cell, Job, job
 from isoscope.tracking import lease
+from isoscope.tracking.follower import FOLLOWED
 from isoscope.tracking.lines import Point
 from isoscope.tracking.record import Tail
-from isoscope.tracking.run import FOLLOWED
 
 _WAIT = 1.0  # seconds between two looks at a run that somebody else does
 

@@ -1,6 +1,5 @@
 """Stage `train-<study>@<arm>-<seed>`: one model, trained, kept, and scored once on the test split."""
 
-import json
 import signal
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from isoscope.models import build
 from isoscope.models.precision import warn_of_emulation
 from isoscope.stages.training_job import Cell, Inputs, Job, job
 from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.restored import METRICS, read_metrics
 from isoscope.tracking.run import Run, tracked
 from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
@@ -63,6 +63,7 @@ def train(
                 if launched.size() > 1:
                     Ranks(_accelerator(work)).from_main(finished)
                 if finished:
+                    run.found(read_metrics(run.output), source=METRICS)
                     print(f"{run.identity.title} ({run.digest[:12]}): found finished, nothing trained", file=sys.stderr)
                 else:
                     _train(work, output, stop)
@@ -104,6 +105,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         )
         if encoded.truncated:
             display.note(f"{name}: {encoded.truncated} texts cut to {work.model.max_length} tokens")
+    run.mend(read_metrics(run.work), source=METRICS)
     display.begin(loop.progress.step, loop.total)
     try:
         fitted = loop.fit()
@@ -117,7 +119,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
     _score(loop, splits["test"], fitted.epoch, run.work)
     assert loop.points is not None
     loop.points.flush()
-    _list_checkpoints(run, loop, output)
+    _list_checkpoints(run, loop, loop.points.read(), output)
     run.complete()
 
 
@@ -232,10 +234,9 @@ def _score(loop: Loop, test: Encoded, epoch: int, work: Path) -> None:
     pq.write_table(pa.table(columns), work / "predictions.parquet")
 
 
-def _list_checkpoints(run: Run, loop: Loop, output: Path | None) -> None:
+def _list_checkpoints(run: Run, loop: Loop, points: list[dict[str, Any]], output: Path | None) -> None:
     """Tell the record of the kept epochs, by the path under which they will be found."""
     where = run.name_of(output or run.output)
-    points = [json.loads(line) for line in (run.work / "metrics.jsonl").read_text("utf-8").splitlines()]
     for epoch, folder in loop.keeper.kept():
         figures = {point["name"]: point["value"] for point in points if point["epoch"] == epoch}
         run.record.checkpoint(

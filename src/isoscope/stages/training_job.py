@@ -1,6 +1,5 @@
 """What training a cell takes: its run, its sections, and the folders it reads."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +8,8 @@ from isoscope.config.base import Section
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.training import Training
 from isoscope.config.tree import Tree
-from isoscope.corpora.checkpoints import fetch_checkpoint
-from isoscope.corpora.hub import checkpoint_digest
-from isoscope.errors import InputError
+from isoscope.corpora.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.tracking.prepared import content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run
 
@@ -50,11 +48,8 @@ class Job(NamedTuple):
 
 def job(model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project) -> Job:
     """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
-    data = project.folder / paths.processed(cell.task)
-    if not (data / "manifest.json").is_file():
-        raise InputError(f"{data}: task {cell.task!r} is not prepared; run: isoscope prepare {cell.task}")
-    labels = json.loads((data / "manifest.json").read_text("utf-8"))["labels"]
-    inputs = _inputs(model, data)
+    labels = read_manifest(project, cell.task)["labels"]
+    inputs = _inputs(model, project.folder / paths.processed(cell.task))
     return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, labels)
 
 
@@ -62,6 +57,7 @@ def _inputs(model: Model, data: Path) -> Inputs:
     match model.encoder:
         case Pretrained() as start:
             folder = fetch_checkpoint(start.checkpoint, revision=start.revision)
+            loadable_config(folder)
             return Inputs(data, folder, folder)
         case Scratch(tokenizer=CheckpointTokenizer() as named):
             return Inputs(data, fetch_checkpoint(named.checkpoint, revision=named.revision), None)
@@ -70,8 +66,8 @@ def _inputs(model: Model, data: Path) -> Inputs:
 
 
 def _identity(cell: Cell, inputs: Inputs) -> Identity:
-    hashes = {"data": dvc_md5(inputs.data)}
-    by_path = {paths.processed(cell.task).as_posix(): hashes["data"]}
+    hashes = {"data": content_md5(inputs.data)}
+    by_path = {paths.processed(cell.task).as_posix(): dvc_md5(inputs.data)}
     if inputs.tokenizer.parent != inputs.data:
         hashes["checkpoint"] = checkpoint_digest(inputs.tokenizer)
         by_path["/".join(inputs.tokenizer.parts[-2:])] = hashes["checkpoint"]

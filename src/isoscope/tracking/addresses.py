@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from isoscope.sealing import write_text
@@ -35,7 +37,20 @@ def _path(root: Path) -> Path:
 
 
 def _read(root: Path) -> dict[str, dict[str, str]]:
+    return read_notes(_path(root))
+
+
+def read_notes(path: Path) -> dict[str, dict[str, Any]]:
+    """What mirrors have noted in a file, by address; nothing where there is no file. One that is damaged is named."""
     try:
-        return json.loads(_path(root).read_text("utf-8"))
-    except (OSError, ValueError):  # not there yet, or of no use: the next mirror writes it anew
+        notes = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        wrong = str(error).splitlines()[0]
+    else:
+        if isinstance(notes, dict) and all(isinstance(note, dict) for note in notes.values()):
+            return notes
+        wrong = "expected one object per address"
+    print(f"warning: {path}: damaged ({wrong}); it is written anew", file=sys.stderr)
+    return {}

@@ -1,10 +1,23 @@
-"""DVC's lock on paths, freed of owners that are dead but that DVC takes for living."""
+"""DVC's two locks: dvc.lock, which knows each output's hash, and the one on paths, freed of its dead owners."""
 
 import json
 import time
 from pathlib import Path
 
+from isoscope.config.tree import read_yaml
+
+LOCK = Path("dvc.lock")
 RWLOCK = Path(".dvc/tmp/rwlock")
+
+
+def locked(folder: Path) -> dict[str, str]:
+    """Path → hash of every output in the dvc.lock of a project's folder."""
+    if not (folder / LOCK).is_file():
+        return {}
+    stages = read_yaml(folder, LOCK, most=None).get("stages") or {}
+    return {
+        str(out["path"]): str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out
+    }
 
 
 def free_dvc(folder: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.errors import InputError
+from isoscope.tracking.follower import LAST_TRY, PATIENCE
 from isoscope.tracking.lines import RUNNING
 from isoscope.tracking.mirror import Mirror
-from isoscope.tracking.mlflow import RefusedError, Server, connect
+from isoscope.tracking.mlflow import RefusedError, Server, UnreachableError, connect
 from isoscope.tracking.record import Tail
 
 LONGEST_PAUSE = 60.0
@@ -103,13 +104,15 @@ def follow(
     until: Callable[[], bool],
     digests: Collection[str] | None = None,
     interval: float = 2.0,
-    last_try: float = 10.0,
+    last_try: float = LAST_TRY,
+    patience: float = PATIENCE - LAST_TRY,
 ) -> End:
     """Mirror the records in a folder as they grow, until `until()`.
 
     Every `interval` seconds what is new is sent in batches. While MLflow is away the pause doubles up to a minute;
     one line on stderr says when it goes and one when it is back. At the end, everything is tried once more: no request
-    is begun later than `last_try` seconds on. Nothing is raised.
+    is begun later than `patience` seconds on (a busy machine may need many to make MLflow's database), or `last_try`
+    where MLflow was away. Nothing is raised.
     """
     follower = Follower(records, root, uri, digests)
     away, pause, next_try = "", interval, 0.0
@@ -122,13 +125,15 @@ def follow(
             continue
         try:
             follower.look()
-            follower.send(now + last_try if last else float("inf"))
+            follower.send(now + (last_try if away else patience) if last else float("inf"))
             if away:
                 _say("MLflow is back")
             away, pause = "", interval
         except Exception as error:  # a mirror must never be the reason that anything ends
             if not away:
-                _say(f"MLflow does not answer; the record goes on without it ({error})")
+                away_or_worse = isinstance(error, UnreachableError)
+                what = "MLflow does not answer" if away_or_worse else f"failed by {type(error).__name__}"
+                _say(f"{what}; the record goes on without it ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
     return End(follower.unsent(), bool(away))

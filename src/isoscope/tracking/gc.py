@@ -8,16 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.tracking import accepted
+from isoscope.tracking.dvc_lock import locked
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.record import read
 from isoscope.tracking.stored import cached
 
-LOCK = Path("dvc.lock")
 YOUNG = 3600.0
 """Seconds for which a stored diff waits to be named."""
 
@@ -44,13 +43,13 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     version of the code. Unfinished work goes where nobody has touched it for `idle_days`. What a living process owns
     stays.
     """
-    locked = _locked(project)
+    held = set(locked(project.folder).values())
     standing = accepted.standing(project)
     pieces: list[Piece] = []
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         try:
             with Lease(folder, note=False):
-                found = list(_of_run(folder, project, locked, cache, idle_days, folder.name in standing))
+                found = list(_of_run(folder, project, held, cache, idle_days, folder.name in standing))
                 pieces += _remove(found, dry_run)
         except InputError:  # a living process owns it
             continue
@@ -60,7 +59,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
 
 
 def _of_run(
-    folder: Path, project: Project, locked: set[str], cache: Path, idle_days: float, stands: bool
+    folder: Path, project: Project, held: set[str], cache: Path, idle_days: float, stands: bool
 ) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
@@ -71,7 +70,7 @@ def _of_run(
     end = record.end if record else None
     if output.is_dir() and end is not None and end.status == FINISHED and not stands:
         md5 = end.output_md5
-        if md5 in locked and cached(cache, md5):
+        if md5 in held and cached(cache, md5):
             yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
     if unfinished:
         idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
@@ -99,14 +98,6 @@ def _diffs(project: Project) -> Iterator[Piece]:
     for path in there:
         if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
             yield Piece(path, _size(path), "no record names it")
-
-
-def _locked(project: Project) -> set[str]:
-    """Every hash of an output in dvc.lock."""
-    if not (project.folder / LOCK).is_file():
-        return set()
-    stages = read_yaml(project.folder, LOCK).get("stages") or {}
-    return {str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out}
 
 
 def _touched(folder: Path) -> float:

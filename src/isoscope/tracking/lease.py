@@ -91,7 +91,7 @@ def _boot() -> str | None:
 def _holder(text: str) -> str:
     try:
         note = json.loads(text)
-    except ValueError:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note["since"]))
+        return f"held by process {note['pid']} on {note['host']} since {since}; wait for it or end it"
+    except (ValueError, KeyError, TypeError, OverflowError):
         return "its holder has left no name"
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note["since"]))
-    return f"held by process {note['pid']} on {note['host']} since {since}; wait for it or end it"

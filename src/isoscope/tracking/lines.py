@@ -1,7 +1,9 @@
 """What stands in a record: one type per kind of line, and the run they add up to."""
 
+import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, NamedTuple
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 ENDS = (FINISHED, FAILED, KILLED)
 DIFF = "diff.patch"
+_SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 
 
 class Run(NamedTuple):
@@ -102,6 +105,14 @@ class Accepted(NamedTuple):
     digest: str
 
 
+class Mended(NamedTuple):
+    """What damage was made good up to here: `damaged` lines in all, and the points `refilled` from the run's own."""
+
+    t: int
+    damaged: int
+    refilled: int
+
+
 KINDS: dict[str, Any] = {
     "run": Run,
     "attempt": Attempt,
@@ -111,14 +122,26 @@ KINDS: dict[str, Any] = {
     "checkpoint": Checkpoint,
     "end": End,
     "accepted": Accepted,
+    "mended": Mended,
 }
+
+
+def summed(text: str) -> bytes:
+    """A line's JSON object with its checksum as the last field."""
+    return f'{text[:-1]}, "sum": "{_checksum(text.encode())}"}}'.encode()
+
+
+def _checksum(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]
 
 
 @dataclass
 class RunRecord:
     """A record read back, in the order it was written.
 
-    `damaged` counts lines that are no JSON of a known form, as a process killed within a write leaves them.
+    `damaged` counts lines that are passed over: no JSON of a known form, as a process killed within a write leaves
+    them, or not what their checksum says; `mended` of them were made good. Records of earlier versions have no
+    checksums: lines without one count as long as none with one stands before them. `latest`: the latest time in it.
     `restored`: built from a published output because the record itself is not at hand; its times are stand-ins.
     """
 
@@ -131,13 +154,21 @@ class RunRecord:
     accepted: list[Accepted] = field(default_factory=list)
     end: End | None = None
     damaged: int = 0
+    mended: int = 0
+    latest: int = 0
     restored: bool = False
     path: Path | None = None
     _before_end: int = 0
     _before_finish: int | None = None
+    _summed: bool = False
 
     def add(self, line: bytes) -> None:
         """Take in one line; a kind or a field from a later version is passed over."""
+        if found := _SUM.search(line):
+            self._summed, line = True, line[: found.start()] + b"}"
+        if self._summed and not (found and found[1].decode() == _checksum(line)):
+            self.damaged += 1
+            return
         try:
             fields = json.loads(line)
             kind = KINDS.get(fields.pop("kind"))
@@ -151,6 +182,7 @@ class RunRecord:
 
     def take(self, item: Any) -> None:
         """Take in one line already parsed."""
+        self.latest = max(self.latest, getattr(item, "t", 0))
         match item:
             case Run():
                 self.run = self.run or item
@@ -166,6 +198,8 @@ class RunRecord:
                 self.checkpoints.append(item)
             case Accepted():
                 self.accepted.append(item)
+            case Mended():
+                self.mended = item.damaged
             case End():
                 if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:
                     item = item._replace(t=self.end.t)  # found finished, and put somewhere: nobody has worked since

@@ -84,7 +84,7 @@ class Mirror:
         sent.run_id = present.run_id
         yield "opening the run"
         yield from self._send_params(present, run, sent)
-        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), sent)
+        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record, sent)
         lacking = [item for item in plan.inputs(record) if (item.name, item.digest) not in present.inputs]
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
@@ -94,7 +94,7 @@ class Mirror:
         yield from self._send_points(present, record, sent)
         yield from self._send_models(present, plan.models(record, run), sent)
         yield from self._send_artifacts(present, record, sent)
-        end = record.end.t if record.end and record.status != RUNNING else None
+        end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
             present.status, present.end = record.status, end
@@ -143,13 +143,15 @@ class Mirror:
             sent.params += len(part)
             yield "parameters"
 
-    def _send_tags(self, present: Present, wanted: dict[str, str], sent: Sent) -> Iterator[str]:
+    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord, sent: Sent) -> Iterator[str]:
         lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
             self.server.log_tags(present.run_id, part)
             present.tags.update(part)
             sent.tags += len(part)
             yield "tags"
+        if record.damaged:  # what a lost line said may stand in MLflow still
+            return
         own = {name for name in present.tags if name.startswith(plan.OWN_TAGS) and not name.startswith(plan.ARTIFACT)}
         for name in sorted(own - set(wanted)):
             self.server.delete_tag(present.run_id, name)

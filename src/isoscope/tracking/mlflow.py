@@ -71,8 +71,8 @@ def trouble() -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    # Of what urllib3 wraps in layers, the cause is what a person can use.
+    # Of what SQLAlchemy says, what stands before the statement; of what urllib3 wraps in layers, the cause.
+    text = " ".join(str(error).split()).partition(" [SQL: ")[0]
     _, _, cause = text.rpartition("(Caused by ")
     return f"{type(error).__name__}: {(cause or text)[:300]}"
 

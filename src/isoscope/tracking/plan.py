@@ -16,6 +16,7 @@ NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 250, 6000, 8000, 36
 PARAMS_PER_BATCH, METRICS_PER_BATCH, BATCH_CHARACTERS = 100, 1000, 150_000
 
 DIGEST, TIMESTAMPS, RESTORED = "isoscope.digest", "isoscope.timestamps", "restored"
+LACKS = "speeds, times, attempts, machine and commit: only the record has them, on the machine that did the work"
 CHECKPOINT, ARTIFACT = "isoscope.checkpoint", "isoscope.artifact."
 OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
@@ -88,6 +89,7 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
         "isoscope.attempts": len(record.attempts) or None,
         "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),
         TIMESTAMPS: RESTORED if record.restored else None,
+        "isoscope.lacks": LACKS if record.restored else None,
         "mlflow.source.name": f"isoscope {run.stage}",
         "mlflow.source.type": "LOCAL",
     }

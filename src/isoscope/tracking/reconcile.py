@@ -1,4 +1,4 @@
-"""The true end of runs whose process died without a word: killed, out of memory, or the power went."""
+"""Mark runs whose process died as KILLED: by a signal, out of memory or a loss of power."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +22,8 @@ class Healed(NamedTuple):
 def reconcile(project: Project) -> list[Healed]:
     """Write KILLED into the record of every run that says it is under way and that no living process owns.
 
-    A run's owner holds the kernel's lock on its lease and empties the lease when it ends. So a lease with text that
-    nobody holds is one of a dead owner; only those are looked at, and each is owned while its record is mended: a live
-    run is never touched, and where there is nothing to heal no record is read.
+    A run's owner holds the kernel's lock on its lease and empties the lease at its end. A lease with text that nobody
+    holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
     """
     healed = []
     for folder in left_behind(project.runs):

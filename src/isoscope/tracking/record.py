@@ -7,14 +7,14 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from isoscope.errors import InputError
 from isoscope.sealing import announce, sync, write_text
-from isoscope.tracking.lines import DIFF, ENDS, RunRecord, plain
+from isoscope.tracking.lines import DIFF, ENDS, RunRecord, plain, summed
 from isoscope.tracking.provenance import Git
 from isoscope.tracking.secrets import scrub, scrub_tree
 
@@ -26,7 +26,8 @@ class Record:
     `attempt`, `checkpoint` and `end` are also forced to the disk. A metric that the disk refuses is kept in memory
     and written before the next line; a refused line of the forced kinds raises `OSError`.
 
-    A (metric, step) pair that stands in the record is never written again, so a resumed run may redo its steps.
+    A (metric, step) pair that stands in the record is never written again, so a resumed run may redo its steps. Every
+    line ends in its checksum.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +40,8 @@ class Record:
             self._steps[point.name].add(point.step)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._unwritten = bytearray()
-        self._refused = False
+        self._refused = self._written = False
+        self._began = max(time.time_ns() // 1_000_000, self.before.latest), _ticks()
         self._lock = threading.Lock()
         self._begun = self.before.run is not None
         size = os.fstat(self._fd).st_size
@@ -47,6 +49,11 @@ class Record:
             sync(path.parent)
         elif os.pread(self._fd, 1, size - 1) != b"\n":
             self._unwritten += b"\n"
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was added since it was opened."""
+        return self._written
 
     @property
     def begun(self) -> bool:
@@ -102,19 +109,45 @@ class Record:
         self._append("checkpoint", fields, force=True)
 
     def end(
-        self, status: str, *, reason: str | None = None, output: str | None = None, output_md5: str | None = None
+        self,
+        status: str,
+        *,
+        reason: str | None = None,
+        output: str | None = None,
+        output_md5: str | None = None,
+        t: int | None = None,
     ) -> None:
-        """Say how this attempt ended: FINISHED, FAILED or KILLED."""
+        """Say how this attempt ended: FINISHED, FAILED or KILLED; `t`: when, if not now."""
         if status not in ENDS:
             raise ValueError(f"status {status!r}: expected one of {', '.join(ENDS)}")
         reason = scrub(reason) if reason else None
-        fields = {"status": status, "reason": reason, "output": output, "output_md5": output_md5}
+        fields = {"t": t, "status": status, "reason": reason, "output": output, "output_md5": output_md5}
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
 
     def accepted(self, *, code: str, digest: str) -> None:
         """Say that another version of the code gives the run's golden trace; `digest`: the run's under that version."""
         if not any(known.digest == digest for known in self.before.accepted):
             self._append("accepted", {"code": code, "digest": digest}, force=True)
+
+    def mend(self, points: Iterable[Mapping[str, Any]], *, source: str | None) -> None:
+        """Write those of a run's own `points` (name, value, step, epoch) that are lacking here.
+
+        One line says how many were taken from `source` (None: there is none), and how many lines are damaged. What
+        only a record knows (speeds, times, the attempt) is lost with its line.
+        """
+        lacking = [point for point in points if point["step"] not in self._steps[point["name"]]]
+        damaged = self.before.damaged - self.before.mended
+        if not (lacking or damaged):
+            return
+        t = max((point.t for point in self.before.metrics), default=self._now())  # work was done then, not now
+        for point in lacking:
+            fields = {name: point.get(name) for name in ("name", "value", "step", "epoch")}
+            self._append("metric", {"t": t, **fields})
+            self._steps[point["name"]].add(point["step"])
+        self._append("mended", {"damaged": self.before.damaged, "refilled": len(lacking)}, force=True)
+        refilled = f"lost points taken from {source}: {len(lacking)}" if source else "no copy of what they said is here"
+        said = f"damaged lines: {damaged}; {refilled}"
+        print(f"warning: {self.path}: {said}", file=sys.stderr)
 
     def close(self) -> None:
         """Write what the disk may still owe, and close the file."""
@@ -134,13 +167,14 @@ class Record:
         self.close()
 
     def _append(self, kind: str, fields: Mapping[str, Any], *, force: bool = False) -> None:
-        line = {"kind": kind, "t": time.time_ns() // 1_000_000, **fields}
+        line = {"kind": kind, "t": self._now(), **fields}
         try:
             text = json.dumps(line, allow_nan=False)
         except ValueError:
             text = json.dumps(plain(line), allow_nan=False)
         with self._lock:
-            self._unwritten += text.encode() + b"\n"
+            self._written = True
+            self._unwritten += summed(text) + b"\n"
             try:
                 announce("record", self.path)
                 self._write(force)
@@ -150,6 +184,11 @@ class Record:
                 if not self._refused:
                     print(f"{self.path}: {error.strerror}: metrics wait in memory for free space", file=sys.stderr)
                 self._refused = True
+
+    def _now(self) -> int:
+        """Unix ms as of when the record was opened, and what has passed since: no clock set back makes it go back."""
+        began, ticks = self._began
+        return began + _ticks() - ticks
 
     def _write(self, force: bool) -> None:
         """Write in order; what one write left over is the first thing of the next, so that no line is ever cut."""
@@ -201,6 +240,11 @@ def read(path: Path) -> RunRecord:
     if path.stat().st_size > tail.position.offset:
         tail.record.damaged += 1
     return tail.record
+
+
+def _ticks() -> int:
+    """Milliseconds of a clock that nobody sets; where there is one, it counts while the machine sleeps, too."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
 def _parses(line: bytes) -> bool:

@@ -1,8 +1,13 @@
-"""The record of a run from its published output, where the record itself is on another machine."""
+"""The record of a run from its published output, where the record itself is on another machine.
+
+An output holds what a run has made: its points, its checkpoints, its parameters. Speeds, times, the machine and the
+attempts are no output; they stand in the record alone, and a restored run says that it lacks them.
+"""
 
 import json
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +17,17 @@ from isoscope.paths import processed
 from isoscope.tracking.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord
 from isoscope.tracking.provenance import dvc_md5, file_md5s, tree_md5
 
-CONFIG, METRICS = "config.yaml", "metrics.jsonl"
+CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
+ANALYSE = "analyse"
+_DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
 CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's word
 
 
 def restored(output: Path, *, root: Path, t: int) -> RunRecord:
-    """The record of the finished run in the folder `output` of the project in `root`.
+    """The record of the finished run of training or analysing in the folder `output` of the project in `root`.
 
-    What the output does not hold (times, attempts, speeds, the environment) is lacking; every time is `t`, Unix
-    milliseconds, as of the commit that brought the output. Raises `InputError` where `output` is no finished run.
+    Every time is `t`, Unix milliseconds, as of the commit that brought the output. Raises `InputError` where `output`
+    is no finished run.
     """
     config = read_yaml(output, Path(CONFIG))
     record = RunRecord(restored=True)
@@ -30,12 +37,16 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
         stage = config.get("stage") or "train"
         run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
         record.run = run._replace(code=config.get("code"))
-        record.metrics = [_point(t, line) for line in (output / METRICS).read_text("utf-8").splitlines()]
-    except FileNotFoundError:
-        raise InputError(f"{output / METRICS}: no such file; get it with dvc pull") from None
+        record.metrics = [_point(t, fields) for fields in (read_scores if stage == ANALYSE else read_metrics)(output)]
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file; get it with dvc pull") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{output}: not the output of a finished run ({error!r}); train it again") from error
     where = output.resolve().relative_to(root.resolve()).as_posix()
+    if stage == ANALYSE:
+        record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in shown(output)]
+        record.end = End(t, FINISHED, output=where)
+        return record
     md5s = file_md5s(output)
     record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
     record.datasets = _datasets(root, t, run)
@@ -44,8 +55,46 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     return record
 
 
-def _point(t: int, line: str) -> Point:
-    fields = json.loads(line)
+def shown(folder: Path) -> list[Path]:
+    """The files of an analysed study that are shown beside its run; DVC puts a .gitignore there."""
+    return [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+
+
+def read_scores(folder: Path) -> list[dict[str, Any]]:
+    """The scores of an analysed study's arms as points."""
+    return score_points(json.loads((folder / SCORES).read_text("utf-8")))
+
+
+def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
+    """Metric → arm → statistic → value as points of the study's run."""
+    return [
+        {"name": f"test/{metric}/{arm}/{statistic}", "value": value, "step": 0}
+        for metric, arms in scores.items()
+        for arm, statistics in arms.items()
+        for statistic, value in statistics.items()
+    ]
+
+
+def published_digest(output: Path) -> str | None:
+    """The digest of the run that a published folder names; None where it names none."""
+    try:
+        match = _DIGEST.search((output / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return match and match[1]
+
+
+def read_metrics(output: Path) -> list[dict[str, Any]]:
+    """The points of a training run, as they stand in the folder `output`."""
+    return read_points(output / METRICS)
+
+
+def read_points(file: Path) -> list[dict[str, Any]]:
+    """The points in a file, one in each line."""
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def _point(t: int, fields: Mapping[str, Any]) -> Point:
     return Point(t, fields["name"], float(fields["value"]), fields["step"], fields.get("epoch"))
 
 

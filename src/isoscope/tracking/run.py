@@ -2,21 +2,22 @@
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import launched, paths
+from isoscope import paths
 from isoscope.code import code_version
 from isoscope.config.digest import run_digest
 from isoscope.config.tree import Tree, dump_yaml, flatten
+from isoscope.errors import plugins_named
 from isoscope.guard import StopSignal
 from isoscope.sealing import announce, fault, seal
-from isoscope.tracking import accepted, stored
+from isoscope.tracking import accepted, follower, stored
+from isoscope.tracking.follower import FOLLOWED
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.provenance import dvc_md5, environment, git_state
@@ -24,9 +25,7 @@ from isoscope.tracking.publish import publish
 from isoscope.tracking.record import Record
 from isoscope.tracking.secrets import scrub_tree
 
-FOLLOWED = "ISOSCOPE_FOLLOWED"  # set where a parent already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
-FLUSH_SECONDS = 10.0
 
 
 class Identity(NamedTuple):
@@ -112,22 +111,20 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the work was done before, and every byte of it is as it was, or can be put back. For its owner."""
-        if not self.output.is_dir():
-            return stored.take_back(self.project, self.digest)
-        wrong = fault(self.output)
+        wrong = fault(self.output) if self.output.is_dir() else None
+        if self.output.is_dir() and wrong is None:
+            return True
+        whole = stored.take_back(self.project, self.digest)
         if wrong is not None:
-            print(f"warning: {self.output}: {wrong}; the run is done again", file=sys.stderr)
-        return wrong is None
+            then = "it is put back from where it was published" if whole else "the run is done again"
+            print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
+        return whole
 
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Open the record: what the run is, and the process, sources and libraries of this attempt."""
         self.under_way = True
         one = self.identity
-        names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
-        params = flatten(one.params)
-        self.record.run(
-            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=self.code
-        )
+        self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
             before = self.record.before.attempts[-1].environment
@@ -136,6 +133,31 @@ class Run:
                 what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
                 print(f"warning: {one.title}: environment changed since the last attempt: {what}", file=sys.stderr)
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+
+    def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Give the record what it has lost of the run's own `points`, which stand in the file `source`.
+
+        An empty record stays so: what it knew of the process is lost, and the output can be mirrored without one.
+        """
+        if not self.record.begun and self.record.before.damaged:
+            self._introduce()
+        if self.record.begun:
+            self.record.mend(points, source=source)
+
+    def found(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Make the record of a run that was finished before whole: its points, and that it has finished."""
+        self.mend(points, source=source)
+        if self.record.begun and self.record.before.status != FINISHED:
+            self.record.end(FINISHED, t=self.record.before.latest)
+
+    def _introduce(self) -> None:
+        """Say in the record what the run is."""
+        one = self.identity
+        names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
+        params = flatten(one.params)
+        self.record.run(
+            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=self.code
+        )
 
     def complete(self) -> None:
         """Seal the work and make it the run's output; the states to resume from are no longer needed."""
@@ -148,14 +170,19 @@ class Run:
 
     def publish(self, target: Path, **facts: Any) -> str:
         """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; returns DVC's md5."""
-        summary = dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
-        publish(self.output, target, extra={"config.yaml": summary}, leave_out={"manifest.json"})
+        publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
         return dvc_md5(target)
+
+    def summary(self, **facts: Any) -> str:
+        """The text of an output's config.yaml: which run made it, from what, and `facts`."""
+        return dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Record the end, unless the record is lost: a published output can be mirrored without one."""
-        if self.record.begun:
-            self.record.end("FINISHED", output=self.name_of(target), output_md5=md5)
+        known = self.record.before.end
+        stands = known is not None and (known.status, known.output, known.output_md5)
+        if self.record.begun and (self.under_way or stands != (FINISHED, self.name_of(target), md5)):
+            self.record.end(FINISHED, output=self.name_of(target), output_md5=md5)
 
     def name_of(self, path: Path) -> str:
         """A path as the record names it: from the project's folder (or its state's) on, where it lies below one."""
@@ -170,7 +197,8 @@ def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
     """Own the run, mirror its record, and write its true end: FINISHED, KILLED after a signal, FAILED otherwise."""
     with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
         try:
-            yield
+            with plugins_named():
+                yield
         except BaseException as error:
             if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
                 killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
@@ -181,25 +209,20 @@ def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
 
 @contextmanager
 def _follower(run: Run) -> Iterator[None]:
-    """A process that mirrors the record into MLflow as it grows, unless a parent does so already.
-
-    It is a process of its own so that nothing MLflow does can stop, slow or alter the run.
-    """
+    """Mirror the record into MLflow as it grows, unless a parent does so already, or nothing is written to it."""
     if os.environ.get(FOLLOWED):
         yield
         return
-    command = [sys.executable, "-m", "isoscope", "mirror", "--follow", run.digest]
-    process = subprocess.Popen(
-        command, cwd=run.project.folder, env=launched.alone(), stdin=subprocess.PIPE, start_new_session=True
-    )
+    process, patience = follower.start(run.project.folder, run.digest), follower.PATIENCE
     try:
         yield
+    except BaseException:
+        patience = follower.LAST_TRY  # whoever stops a run does not want to wait
+        raise
     finally:
         run.record.close()
-        if process.stdin is not None:
-            process.stdin.close()  # the sign to send what is left and end
-        try:
-            process.wait(FLUSH_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            print("warning: MLflow has not taken everything yet; `isoscope mirror` sends the rest", file=sys.stderr)
+        if run.record.written:
+            follower.finish(process, patience=patience)
+        else:
+            process.kill()
+            process.communicate()

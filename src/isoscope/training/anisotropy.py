@@ -8,6 +8,7 @@ from isoscope.geometry.moments import Floats, Ints, between_share, centre, spect
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 
 COMPONENTS = 3
+NULL = "_clustered_null"
 SHUFFLES = 20
 """Draws of shuffled labels that the cosine of real ones is held against."""
 
@@ -31,11 +32,12 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     """Those of a batch, and of the same cloud:
 
     `a_1_within` … with its classes' means taken off, `between_share` of the variance between them, `a_1_clustered` …
-    with the means of `clusters` k-means clusters taken off; `normal_cosine`, |cos| of the first principal direction and
-    the direction in which the class means differ most (of two classes, the normal of the hyperplane halfway between
-    them), beside its mean over shuffled labels, `normal_cosine_shuffled`; of the H0 bars within classes their mean and
-    longest, `bar_mean`, `bar_longest`, and persistent entropy over ln of their number, `bar_evenness`, means over
-    classes; `radius`, the root mean squared distance to the mean.
+    with the means of `clusters` k-means clusters taken off, which lowers it without clusters, too: beside it
+    `a_1_clustered_null` …, the same of a Gaussian cloud with the same spectrum; `normal_cosine`, |cos| of the first
+    principal direction and the direction in which the class means differ most (of two classes, the normal of the
+    hyperplane halfway between them), beside its mean over shuffled labels, `normal_cosine_shuffled`; of the H0 bars
+    within classes their mean and longest, `bar_mean`, `bar_longest`, and persistent entropy over ln of their number,
+    `bar_evenness`, means over classes; `radius`, the root mean squared distance to the mean.
     """
     cloud = np.asarray(points, dtype=np.float64)
     if not np.isfinite(cloud).all():
@@ -48,6 +50,7 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
         **batch_figures(cloud),
         **_named(shares(spectrum(within_classes(cloud, labels), centred=False), COMPONENTS), "_within"),
         **_named(shares(spectrum(_within_clusters(cloud, clusters), centred=False), COMPONENTS), "_clustered"),
+        **_named(shares(spectrum(_within_clusters(_gaussian(cloud), clusters), centred=False), COMPONENTS), NULL),
         "between_share": between_share(cloud, labels),
         "normal_cosine": _cosine(top, _normal(cloud, labels)),
         "normal_cosine_shuffled": float(np.mean(shuffled)),
@@ -76,6 +79,13 @@ def _normal(cloud: Floats, labels: Ints) -> Floats | None:
 def _top(cloud: Floats) -> Floats | None:
     """The unit vector of largest variance; None of a cloud without any."""
     return np.linalg.svd(cloud, full_matrices=False)[2][0] if cloud.any() else None
+
+
+def _gaussian(cloud: Floats) -> Floats:
+    """As many points of a Gaussian with the spectrum of the centred cloud: the same draw at every call."""
+    spread = np.sqrt(spectrum(cloud) / len(cloud))
+    found: Floats = np.random.default_rng(0).standard_normal((len(cloud), len(spread))) * spread
+    return found
 
 
 def _within_clusters(cloud: Floats, clusters: int) -> Floats:

@@ -3,7 +3,8 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from isoscope.sealing import fault, write_whole
 
 Tensors = dict[str, torch.Tensor]
 Names = dict[torch.nn.Parameter, str]
+
+_UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What reading a state raises where its files are no state's."""
 
 
 class State(NamedTuple):
@@ -37,22 +41,41 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
 
     target = _folder(states, step)
     write_whole(target, fill, "state")
-    for old in sorted(states.glob("step-*"))[:-keep]:
+    # Later ones are damaged, or need what is: this run has fallen back behind them.
+    later = [one for one in _newest_first(states) if one.name > target.name]
+    for old in (*later, *list(_newest_first(states))[len(later) + keep :]):
         shutil.rmtree(old)
     return target
 
 
-def load_state(states: Path) -> State | None:
-    """The newest state that is whole, or None where there is none; each damaged one is named in a warning."""
-    for folder in _newest_first(states):
+def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] = lambda _: None) -> State | None:
+    """The newest state that is whole, or None where there is none; each damaged one is named in a warning.
+
+    `lacking`: what of the work so far a state's progress relies on and is not as it was written, in words.
+    """
+    folders = list(_newest_first(states))
+    for folder in folders:
         try:
             wrong = fault(folder)
             if wrong is None:
-                return read_state(states, _step(folder))
-        except (SafetensorError, OSError, ValueError) as error:  # a manifest that vouches for what is no state
-            wrong = f"cannot be read ({type(error).__name__}: {str(error).splitlines()[0]})"
-        print(f"warning: {folder}: {wrong}; falling back to an older state", file=sys.stderr)
+                state = read_state(states, _step(folder))
+                wrong = lacking(state.progress)
+                if wrong is None:
+                    return state
+        except _UNREADABLE as error:  # a manifest that vouches for no state
+            wrong = f"cannot be read ({type(error).__name__}: {''.join(str(error).splitlines()[:1])})"
+        then = "training begins anew" if folder == folders[-1] else "falling back to an older state"
+        print(f"warning: {folder}: {wrong}; {then}", file=sys.stderr)
     return None
+
+
+def needed(states: Path) -> set[str]:
+    """Checkpoints and snapshots that the states rely on; a state that cannot be read relies on none."""
+    names: set[str] = set()
+    for folder in _newest_first(states):
+        with suppress(*_UNREADABLE):
+            names |= json.loads((folder / "progress.json").read_text("utf-8"))["held"].keys()
+    return names
 
 
 def read_state(states: Path, step: int) -> State:

@@ -1,6 +1,7 @@
 """What a run leaves behind: epochs' checkpoints and snapshots along the way, in Hugging Face's layout."""
 
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,50 +9,80 @@ from safetensors.torch import load_model
 from transformers.utils import logging
 
 from isoscope.corpora import tokens
-from isoscope.sealing import write_whole
+from isoscope.errors import RunError
+from isoscope.sealing import fault, manifest_sha256, write_whole
 
 
 class Keeper:
     """Writes `checkpoints/epoch-<e>` (weights, config, tokenizer) and `snapshots/step-<s>` (weights, config).
 
-    `keep` says which epochs stay: all, the best, or the last. Each folder appears whole or not at all.
+    `keep` says which epochs stay: all, the best, or the last. Each folder appears whole or not at all. `held` names
+    those that stay, each with the sha256 of its manifest; others go by `drop`, when no state needs them to go on.
     """
 
     def __init__(self, work: Path, *, keep: Literal["all", "best", "last"], tokenizer: Path, max_length: int) -> None:
-        self.checkpoints, self.snapshots = work / "checkpoints", work / "snapshots"
+        self.work, self.checkpoints, self.snapshots = work, work / "checkpoints", work / "snapshots"
         self.keep, self.tokenizer, self.max_length = keep, tokenizer, max_length
+        self.held: dict[str, str] = {}
 
     def epoch(self, model: Any, epoch: int, *, better: bool) -> None:
-        """Keep an epoch's weights if `keep` wants them, and drop those it no longer wants."""
+        """Keep an epoch's weights if `keep` wants them, and hold no longer those that it no longer wants."""
         if self.keep == "best" and not better:
             return
-        target = self.checkpoints / f"epoch-{epoch}"
 
         def fill(folder: Path) -> None:
             _save(model, folder)
             tokens.copy(self.tokenizer, folder, max_length=self.max_length)
 
-        write_whole(target, fill, "checkpoint")
+        sha256 = write_whole(self._checkpoint(epoch), fill, "checkpoint")
         if self.keep != "all":
-            for other in self.checkpoints.glob("epoch-*"):
-                if other != target:
-                    shutil.rmtree(other)
+            self.held = {name: known for name, known in self.held.items() if not name.startswith("checkpoints/")}
+        self.held[f"checkpoints/epoch-{epoch}"] = sha256
 
     def snapshot(self, model: Any, step: int) -> None:
         """Keep the weights after update `step`."""
-        write_whole(self.snapshots / f"step-{step}", lambda folder: _save(model, folder), "snapshot")
+        name = f"snapshots/step-{step}"
+        self.held[name] = write_whole(self.work / name, lambda folder: _save(model, folder), "snapshot")
+
+    def drop(self, needed: Collection[str] = ()) -> None:
+        """Remove what is neither held nor `needed` by a state."""
+        for folder in (self.checkpoints, self.snapshots):
+            for path in folder.glob("*"):
+                if f"{folder.name}/{path.name}" in {*self.held, *needed}:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+    def fault(self, held: Mapping[str, str]) -> str | None:
+        """What is wrong with the folders that a state needs, naming the file; None if all are as they were written."""
+        for name, sha256 in held.items():
+            wrong = fault(self.work / name) if (self.work / name).is_dir() else "is missing"
+            if wrong is None and manifest_sha256(self.work / name) != sha256:
+                wrong = "is another than the state knows"
+            if wrong:
+                return f"{name}: {wrong}"
+        return None
 
     def chosen(self, *, best: int, last: int) -> int:
         """The epoch that is scored on the test split: the best one, or the last where only that is kept."""
         return last if self.keep == "last" else best
 
     def load(self, model: Any, epoch: int) -> None:
-        """Put an epoch's kept weights back into the model."""
-        load_model(model, self.checkpoints / f"epoch-{epoch}" / "model.safetensors")
+        """Put an epoch's kept weights back into the model. Raises `RunError` where they are damaged."""
+        folder = self._checkpoint(epoch)
+        if wrong := fault(folder):
+            raise RunError(f"{folder}: {wrong}; give the same command again: it goes on from an older state")
+        load_model(model, folder / "model.safetensors")
 
     def kept(self) -> list[tuple[int, Path]]:
         """Epochs kept, with their folders."""
-        return sorted((int(path.name.removeprefix("epoch-")), path) for path in self.checkpoints.glob("epoch-*"))
+        names = [name for name in self.held if name.startswith("checkpoints/")]
+        return sorted((int(name.removeprefix("checkpoints/epoch-")), self.work / name) for name in names)
+
+    def _checkpoint(self, epoch: int) -> Path:
+        return self.checkpoints / f"epoch-{epoch}"
 
 
 def _save(model: Any, folder: Path) -> None:

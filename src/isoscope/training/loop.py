@@ -1,7 +1,6 @@
 """The training loop: updates over length-bucketed batches, evaluation by epoch, exact resume."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +124,8 @@ class Loop:
         seed_dropout(settings.determinism, seed, rank=self.ranks.rank)
         self.resumption = Resumption(
             states,
+            metrics=work / "metrics.jsonl",
+            keeper=keeper,
             model=model,
             optimizer=optimizer,
             names=self.names,
@@ -138,9 +139,6 @@ class Loop:
         self.resumed_at = None if resumed is None else resumed.step
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
-        if self.ranks.main and resumed is None:
-            shutil.rmtree(work / "checkpoints", ignore_errors=True)
-            shutil.rmtree(work / "snapshots", ignore_errors=True)
 
     def fit(self) -> Fitted:
         """Train to the end and leave the chosen epoch's weights in the model."""
@@ -155,7 +153,8 @@ class Loop:
         chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
         if self.points is not None:
             write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
-            self.keeper.load(self.raw_model, chosen)
+            self.keeper.load(self.raw_model, chosen)  # before the rest goes: an older state may need that
+            self.keeper.drop()
             self.points.flush()
         self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
         return Fitted(chosen, progress.step)

@@ -15,9 +15,12 @@ from isoscope.config.penalty import (
     SpectrumPenalty,
     Weighted,
 )
+from isoscope.errors import InputError, brief
 
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
+_TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
+"""Metrics of a step that a plugin's figures would hide, or be hidden by."""
 
 
 class Looked(NamedTuple):
@@ -35,7 +38,8 @@ class Penalised:
 
     def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
         self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
-        self.seed = seed
+        self.seed, self.classes = seed, classes
+        self.plugin = plugins.PENALTIES.get(settings.kind)  # type: ignore[attr-defined]
         self.shuffled = isinstance(settings, PersistentEntropyPenalty) and settings.clouds == "shuffled"
         self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None
         self.module = _module(settings, classes)
@@ -59,13 +63,18 @@ class Penalised:
         leaf = points.detach()[chosen].requires_grad_()
         given: dict[str, Any] = {"generator": generator} if self._takes_generator else {}
         terms = self.module(leaf, labels[chosen], **given)
+        if self.plugin is not None:
+            every = len(labels[chosen].unique()) == self.classes  # of fewer it may have nothing to say
+            _check_terms(terms, self.plugin, classes=self.classes, first=step == 0, every=every)
         penalty = terms[0] if isinstance(terms, tuple) else terms
         figures = {"penalty": float(penalty.detach()), "penalty_weight": weight}
         if isinstance(terms, tuple):
             figures |= _figures(terms)
         gradient = None
         if weight != 0:
-            (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
+            found = None
+            if penalty.requires_grad:  # a plugin may have nothing to say of a batch, such as of one class
+                (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
             found = torch.zeros_like(leaf) if found is None else found
             gradient = torch.zeros_like(points).index_copy(0, chosen, found)
             figures["penalty_gradient_norm"] = float(gradient.norm())
@@ -104,8 +113,46 @@ def _module(settings: Weighted, classes: int) -> Any:
         case IsoScorePenalty():
             return penalties.IsoScoreStar(zeta=settings.zeta)
         case _:
-            kind = settings.kind  # type: ignore[attr-defined]
-            return plugins.PENALTIES[kind].factory(**settings.model_dump(exclude=_OWN))
+            plugin = plugins.PENALTIES[settings.kind]  # type: ignore[attr-defined]
+            if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
+                raise InputError(f"{plugin.title}: returns {brief(found)}; expected what takes points and labels")
+            return found
+
+
+def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool) -> None:
+    """Raise `InputError` unless a plugin gave a scalar, or a named tuple of a scalar and figures.
+
+    That of the `first` batch must be finite, and depend on the points if the batch has `every` class.
+    """
+    penalty, others = terms, {}
+    if isinstance(terms, tuple):
+        if not (names := getattr(terms, "_fields", ())):
+            raise InputError(f"{plugin.title}: gives a plain tuple; expected a scalar tensor or a named tuple")
+        penalty, *values = terms
+        others = dict(zip(names[1:], values, strict=True))
+    if not isinstance(penalty, Tensor) or penalty.numel() != 1 or not penalty.is_floating_point():
+        raise InputError(f"{plugin.title}: gives {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum")
+    for name, value in others.items():
+        if name in _TAKEN:
+            raise InputError(f"{plugin.title}: its figure {name!r} has the name of another metric; rename it")
+        try:
+            shape = tuple(torch.as_tensor(value).shape)
+        except (TypeError, ValueError, RuntimeError):
+            shape = None
+        if shape not in ((), (classes,)):
+            raise InputError(f"{plugin.title}: {name} is {_shown(value)}; expected a number, or one of each class")
+    if first and not bool(penalty.isfinite()):
+        raise InputError(
+            f"{plugin.title}: gives {float(penalty.detach())} of the first batch; expected a finite number"
+        )
+    if first and every and not penalty.requires_grad:
+        raise InputError(f"{plugin.title}: does not depend on the points; compute it from them, without detach or item")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)} and type {value.dtype}"
+    return brief(value)
 
 
 def _drawn(seed: int, step: int) -> int:

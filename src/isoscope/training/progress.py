@@ -1,13 +1,16 @@
 """How far a run has come: the counters a resumed run goes on from, and its points."""
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isoscope.errors import RunError
 from isoscope.sealing import announce, write_text
 from isoscope.training.evaluation import Sums
 
@@ -28,6 +31,10 @@ class Progress:
     """Epochs since the best one."""
     points: int = 0
     """Lines of metrics.jsonl that belong to this state."""
+    points_sha256: str = ""
+    """sha256 of these lines."""
+    held: dict[str, str] = field(default_factory=dict)
+    """Checkpoints and snapshots that belong to this state, with the sha256 of their manifests."""
     loss: float = 0.0
     """Summed training loss of the epoch under way."""
     confusion: list[list[int]] = field(default_factory=list)
@@ -78,14 +85,20 @@ class Points:
         """Go on after the first `keep` lines; what a stopped run wrote beyond its last state is dropped and redone."""
         self.path, self.count = path, keep
         self._unwritten: list[str] = []
-        lines = path.read_text("utf-8").splitlines(keepends=True)[:keep] if path.exists() else []
-        if len(lines) < keep:
-            raise ValueError(f"{path}: {len(lines)} points, but the state knows {keep}")
-        write_text(path, "".join(lines), "points")
+        text = _head(path, keep)
+        self._sha256 = hashlib.sha256(text)
+        write_text(path, text.decode(), "points")
+
+    @property
+    def sha256(self) -> str:
+        """sha256 of all points added so far."""
+        return self._sha256.hexdigest()
 
     def write(self, name: str, value: float, *, step: int, epoch: int | None) -> None:
         """Add one point."""
-        self._unwritten.append(json.dumps({"name": name, "value": value, "step": step, "epoch": epoch}) + "\n")
+        line = json.dumps({"name": name, "value": value, "step": step, "epoch": epoch}) + "\n"
+        self._unwritten.append(line)
+        self._sha256.update(line.encode())
         self.count += 1
 
     def flush(self) -> None:
@@ -96,3 +109,27 @@ class Points:
             file.flush()
             os.fsync(file.fileno())
         self._unwritten.clear()
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every point that was flushed, from the file. Raises `RunError` where the file is not as it was written."""
+        if wrong := points_fault(self.path, self.count, self.sha256):
+            raise RunError(f"{wrong} ({self.path}); give the same command again: it goes on from an older state")
+        return [json.loads(line) for line in self.path.read_bytes().splitlines()]
+
+
+def points_fault(path: Path, count: int, sha256: str) -> str | None:
+    """What is wrong with the first `count` points of a file, in words; None if they are as they were written."""
+    if not path.is_file():
+        return f"{path.name} is missing"
+    text = _head(path, count)
+    if (found := text.count(b"\n")) < count:
+        return f"{path.name} holds {found} of {count} points"
+    return None if hashlib.sha256(text).hexdigest() == sha256 else f"{path.name} has changed since it was written"
+
+
+def _head(path: Path, count: int) -> bytes:
+    """The first `count` lines of a file; none where there is no file."""
+    if not count or not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return b"".join(islice(file, count))

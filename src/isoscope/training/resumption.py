@@ -1,5 +1,6 @@
 """A run's state between processes' lives: what all of them need to go on, saved by the first, restored in each."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,34 @@ from isoscope.training.checkpoint import (
     Names,
     State,
     load_state,
+    needed,
     optimizer_tensors,
     read_state,
     restore_optimizer,
     save_state,
 )
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
+from isoscope.training.keeping import Keeper
 from isoscope.training.penalised import Penalised
-from isoscope.training.progress import Points, Progress
+from isoscope.training.progress import Points, Progress, points_fault
 from isoscope.training.ranks import Ranks
 
 _PENALTY = "penalty/"
 
 
 class Resumption:
-    """Saves and restores weights, optimiser, penalty, generators and counters under `states`."""
+    """Saves and restores weights, optimiser, penalty, generators and counters under `states`.
+
+    A state relies on what stands in the work so far: the points in `metrics`, and what the `keeper` holds. It counts
+    only where all of that is as it was written.
+    """
 
     def __init__(
         self,
         states: Path,
         *,
+        metrics: Path,
+        keeper: Keeper,
         model: Any,
         optimizer: torch.optim.Optimizer,
         names: Names,
@@ -37,7 +46,8 @@ class Resumption:
         determinism: Mode,
         seed: int,
     ) -> None:
-        self.states, self.model, self.optimizer, self.names = states, model, optimizer, names
+        self.states, self.metrics, self.keeper = states, metrics, keeper
+        self.model, self.optimizer, self.names = model, optimizer, names
         self.penalised, self.ranks, self.determinism, self.seed = penalised, ranks, determinism, seed
 
     def save(self, progress: Progress, points: Points | None) -> None:
@@ -50,16 +60,17 @@ class Resumption:
         if points is None:
             return
         points.flush()
-        progress.points = points.count
+        progress.points, progress.points_sha256, progress.held = points.count, points.sha256, dict(self.keeper.held)
         model = dict(self.model.state_dict())  # buffers too: a fusion of one's own may have some
         if self.penalised is not None:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
         optimizer = optimizer_tensors(self.optimizer, self.names)
         save_state(self.states, progress.step, State(model, optimizer, rng, progress.as_dict()))
+        self.keeper.drop(needed(self.states))
 
     def restore(self) -> Progress | None:
         """Restore the newest state that the first process finds good, in every process; None where there is none."""
-        state = load_state(self.states) if self.ranks.main else None
+        state = load_state(self.states, self._lacking) if self.ranks.main else None
         step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
         state = read_state(self.states, step) if step and state is None else state
         if state is None:
@@ -71,6 +82,7 @@ class Resumption:
             self.penalised.restore({name.removeprefix(_PENALTY): value for name, value in kept.items()})
         restore_optimizer(self.optimizer, self.names, state.optimizer)
         progress = Progress(**state.progress)
+        self.keeper.held = dict(progress.held)
         prefix = f"{self.ranks.rank}/"
         mine = {name.removeprefix(prefix): value for name, value in state.rng.items() if name.startswith(prefix)}
         if mine:
@@ -78,3 +90,7 @@ class Resumption:
         else:  # saved by fewer processes
             seed_dropout(self.determinism, self.seed, rank=self.ranks.rank, step=progress.step)
         return progress
+
+    def _lacking(self, progress: Mapping[str, Any]) -> str | None:
+        wrong = points_fault(self.metrics, progress["points"], progress["points_sha256"])
+        return wrong or self.keeper.fault(progress["held"])

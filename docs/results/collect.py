@@ -1,0 +1,92 @@
+"""Keep the per-run data of a results page: `python docs/results/collect.py fusion/own models/own/*/seed-*`.
+
+Run it at the root of the project that trained the runs; `--to` names the checkout whose docs/results is written. Writes
+`<name>.csv` (digest, commit, arm, seed, metric, epoch, value: every metric of validation and test, and the baselines
+of the task, which have no seed) and
+`<name>.parquet` (a row per test item, a column `<arm>/<seed>`: was the prediction correct), from which
+`rebuild.py` makes the page's tables. `--add` keeps the other runs that these files hold already.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from isoscope import paths
+from isoscope.analysis.outputs import Output, read_output, read_points, read_predictions
+from isoscope.tracking.record import read
+
+COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "value")
+
+
+def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
+    """A line per metric and epoch of one run, but for its optimiser steps."""
+    run = output.run
+    found = [
+        (run.digest[:12], commit[:7], run.arm, run.seed, point["name"], point.get("epoch", ""), repr(point["value"]))
+        for point in read_points(output)
+        if point["name"].startswith(("validation/", "test/", "training/"))
+    ]
+    return sorted(found, key=lambda row: (row[4], row[5] or 0))
+
+
+def baselines(task: str) -> list[tuple[object, ...]]:
+    """A line per metric of what a bag of words reaches on the task's test split."""
+    manifest = json.loads((paths.processed(task) / "manifest.json").read_text("utf-8"))
+    return [
+        ("", "", name, "", f"test/{metric}", "", repr(splits["test"][metric]))
+        for name, splits in manifest["baselines"].items()
+        for metric in ("accuracy", "f1", "matthews")
+    ]
+
+
+def commit_of(digest: str) -> str:
+    """The commit that made a run's numbers, by its record."""
+    author = read(Path(".isoscope/records", f"{digest}.jsonl")).author
+    if author is None:
+        raise SystemExit(f"{digest[:12]}: its record names no attempt; collect where the run was trained")
+    return str(author.git["commit"])
+
+
+def added(table: pd.DataFrame, items: pd.DataFrame, target: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with the runs that the files of `target` hold besides, in the order of arms and seeds."""
+    old = pd.read_csv(target.with_suffix(".csv"), dtype=str, keep_default_na=False)
+    ours = set(zip(table["arm"], table["seed"], strict=True))
+    kept = [pair not in ours for pair in zip(old["arm"], old["seed"], strict=True)]
+    both = pd.concat([old[kept], table], ignore_index=True)
+    both = both.assign(baseline=both["seed"] == "", number=pd.to_numeric(both["seed"]))
+    both = both.sort_values(["baseline", "arm", "number"], kind="stable")[list(COLUMNS)]
+    before = pd.read_parquet(target.with_suffix(".parquet")).drop(columns=items.columns, errors="ignore")
+    columns = pd.concat([before, items], axis="columns")
+    names = sorted(columns, key=lambda name: (name.split("/")[0], int(name.split("/")[1])))
+    return both, columns[names]
+
+
+def main() -> None:
+    """Write both files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="page/training, such as fusion/own")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--add", action="store_true", help="keep the runs in the files that are not given here")
+    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: this one)")
+    arguments = parser.parse_args()
+    outputs = sorted(map(read_output, arguments.runs), key=lambda one: (one.run.arm, one.run.seed))
+    target = arguments.to / "docs/results" / arguments.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
+    found += [row for task in {output.run.task: None for output in outputs} for row in baselines(task)]
+    correct = {}
+    for output in outputs:
+        predictions = read_predictions(output)
+        correct[f"{output.run.arm}/{output.run.seed}"] = predictions["label"] == predictions["predicted"]
+    table, items = pd.DataFrame(found, columns=COLUMNS, dtype=str), pd.DataFrame(correct)
+    if arguments.add:
+        table, items = added(table, items, target)
+    table.to_csv(target.with_suffix(".csv"), index=False, lineterminator="\n")
+    items.to_parquet(target.with_suffix(".parquet"), compression="zstd", index=False)
+    print(f"{target}.csv, {target}.parquet: {len(outputs)} runs")
+
+
+if __name__ == "__main__":
+    main()

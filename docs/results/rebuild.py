@@ -1,0 +1,239 @@
+"""Rebuild the tables of the results pages: `python docs/results/rebuild.py` (`--check`: only say what differs, exit 1).
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from
+the per-run data committed beside the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
+`isoscope.analysis.verdicts.judge`.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from isoscope.analysis.statistics import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.analysis.verdicts import judge
+
+HERE = Path(__file__).parent
+CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01
+BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+Lines = Iterator[str]
+
+
+def runs(name: str) -> pd.DataFrame:
+    """The per-run data `<page>/<training>`: digest, commit, arm, seed, metric, epoch, value."""
+    return pd.read_csv(HERE / f"{name}.csv", dtype={"digest": str, "commit": str, "arm": str})
+
+
+def by_seed(table: pd.DataFrame, metric: str = "test/accuracy") -> dict[str, dict[int, float]]:
+    """Arm → seed → value of a metric that each run has once; arms in the order of the file."""
+    rows = table[(table["metric"] == metric) & table["seed"].notna()]
+    return {
+        str(arm): dict(zip(own["seed"].astype(int), own["value"], strict=True))
+        for arm, own in rows.groupby("arm", sort=False)
+    }
+
+
+def by_item(name: str) -> dict[str, np.ndarray]:
+    """`<arm>/<seed>` → was the prediction correct, for each test item; empty where predictions were not kept."""
+    file = HERE / f"{name}.parquet"
+    table = pd.read_parquet(file) if file.exists() else pd.DataFrame()
+    return {str(run): correct.to_numpy(dtype=float) for run, correct in table.items()}
+
+
+def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[Paired, list[int]]:
+    """The difference of two arms over the seeds that both have, and these seeds."""
+    seeds = [seed for seed in test[arm] if seed in test[reference]]
+    scale = max(abs(test[one][seed]) for one in (arm, reference) for seed in seeds)
+    return paired_t(
+        [test[arm][seed] - test[reference][seed] for seed in seeds], confidence=CONFIDENCE, scale=scale
+    ), seeds
+
+
+def short(value: float, signed: bool = False) -> str:
+    """Three decimals without the zero before the point."""
+    return f"{value:{'+' if signed else ''}.3f}".replace("0.", ".", 1).replace("-", "−")
+
+
+def between(interval: Interval | None) -> str:
+    """An interval of a difference."""
+    return "–" if interval is None else f"[{short(interval.low, True)}, {short(interval.high, True)}]"
+
+
+def head(*columns: str, right: Sequence[int] = ()) -> Lines:
+    """The first two lines of a Markdown table; `right`: columns of numbers."""
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join('---:' if place in right else '---' for place in range(len(columns)))}|"
+
+
+def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...] = ("arm",)) -> Lines:
+    """An arm a line: validation accuracy after each epoch, the epoch that was selected, test accuracy by seed."""
+    table = runs(name)
+    best, test = by_seed(table, "training/best_epoch"), by_seed(table)
+    columns = (*heads, "seeds", "validation accuracy by epoch, for each seed", "selected epoch")
+    yield from head(*columns, "test accuracy, for each seed", "mean ± sd", right=(len(heads), len(heads) + 4))
+    for arm, label in labels.items():
+        own = table[(table["arm"] == arm) & (table["metric"] == "validation/accuracy") & (table["epoch"] > 0)]
+        courses = [", ".join(short(value) for value in seed["value"]) for _, seed in own.groupby("seed")]
+        values = list(test[arm].values())
+        epochs = ", ".join(str(int(epoch)) for epoch in best[arm].values())
+        ends = ", ".join(short(value) for value in values)
+        spread = short(float(np.std(values, ddof=1))) if len(values) > 1 else "–"
+        mean = f"{short(float(np.mean(values)))} ± {spread}"
+        yield f"| {' | '.join(label)} | {len(values)} | {'; '.join(courses)} | {epochs} | {ends} | {mean} |"
+    for _, row in table[table["seed"].isna() & (table["metric"] == "test/accuracy")].iterrows():
+        yield f"| *{BASELINES[row['arm']]}* {'| ' * (len(heads) + 4)}| *{short(row['value'])}* |"
+
+
+def rates(name: str, names: dict[str, tuple[str, str]]) -> Lines:
+    """Least validation loss (accuracy at that epoch) of each arm at each rate, and the rate with the least loss."""
+    table = runs(name)
+    loss, accuracy = (by_seed(table, f"validation/{metric}") for metric in ("loss", "accuracy"))
+    tried = list(dict.fromkeys(arm.split("@")[1] for arm in loss))
+    yield from head("arm", "tables", *tried, "own rate", right=range(2, 2 + len(tried)))
+    for arm, (fusion, tables) in names.items():
+        least = {rate: next(iter(loss[f"{arm}@{rate}"].values())) for rate in tried}
+        reached = {rate: next(iter(accuracy[f"{arm}@{rate}"].values())) for rate in tried}
+        cells = " | ".join(f"{short(least[rate])} ({short(reached[rate])})" for rate in tried)
+        yield f"| {fusion} | {tables} | {cells} | {OWN_RATES[arm]} |"
+
+
+def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
+    """Each difference with its intervals, p by Holm over all of them, the detectable effect and the verdict."""
+    test, items = by_seed(runs(name)), by_item(name)
+    found = []
+    for _, arm, reference in pairs:
+        paired, seeds = pair(test, arm, reference)
+        each = [items[f"{arm}/{seed}"] - items[f"{reference}/{seed}"] for seed in seeds] if items else []
+        found.append((paired, two_way_interval(np.stack(each), confidence=CONFIDENCE) if each else None))
+    corrected = holm([np.nan if paired.p is None else paired.p for paired, _ in found])
+    tests = sum(paired.p is not None for paired, _ in found)
+    columns = ("difference of test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
+    yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
+    for (title, *_), (paired, two_way), p in zip(pairs, found, corrected, strict=True):
+        detectable = None
+        if paired.interval and paired.sd:
+            effect = minimum_detectable_effect(paired.n, confidence=CONFIDENCE, power=POWER, tests=tests)
+            detectable = effect * paired.sd
+        verdict = judge(
+            paired,
+            two_way,
+            p_holm=None if np.isnan(p) else p,
+            detectable=detectable,
+            confidence=CONFIDENCE,
+            margin=MARGIN,
+        )
+        cells = (str(paired.n), short(paired.mean, True), between(paired.interval), between(two_way))
+        chances = ("–" if value is None or np.isnan(value) else short(value) for value in (p, detectable))
+        yield f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason} |"
+
+
+def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
+    """The same differences in each training of the arms: mean, interval over seeds, number of seeds."""
+    yield from head("difference of test accuracy", *names.values())
+    tests = {name: by_seed(runs(name)) for name in names}
+    for title, arm, reference in pairs:
+        cells = []
+        for test in tests.values():
+            if arm in test and reference in test:
+                paired, _ = pair(test, arm, reference)
+                cells.append(
+                    f"{short(paired.mean, True)} {between(paired.interval)}, {paired.n} seed{'s' * (paired.n > 1)}"
+                )
+            else:
+                cells.append("–")
+        yield f"| {title} | {' | '.join(cells)} |"
+
+
+BASELINES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
+SMALL, UNIT = "N(0, 0.02²)", "N(0, 1)"
+FUSIONS = {
+    f"{fusion}{suffix}": (fusion, tables)
+    for suffix, tables in (("", SMALL), ("_unit", UNIT))
+    for fusion in ("additive", "conv2d", "fft")
+}
+OWN_RATES = {"additive_unit": "1e-4"} | dict.fromkeys(FUSIONS.keys() - {"additive_unit"}, "3e-4")
+NINE = (
+    (f"Conv2D − additive, both {SMALL}", "conv2d", "additive"),
+    (f"Conv2D − additive, both {UNIT}", "conv2d_unit", "additive_unit"),
+    (f"Conv2D {UNIT} − additive {SMALL} (Li 2025)", "conv2d_unit", "additive"),
+    (f"Conv2D, {UNIT} − {SMALL}", "conv2d_unit", "conv2d"),
+    (f"additive, {UNIT} − {SMALL}", "additive_unit", "additive"),
+    (f"FFT − additive, both {SMALL}", "fft", "additive"),
+    (f"FFT {UNIT} − additive {SMALL} (Li 2025)", "fft_unit", "additive"),
+    (f"FFT − additive, both {UNIT}", "fft_unit", "additive_unit"),
+    (f"FFT, {UNIT} − {SMALL}", "fft_unit", "fft"),
+)
+TRAININGS = {
+    "fusion/own_first": "first: bf16, seeds 0–2",
+    "fusion/own_second": "second: bf16, seeds 0–2 again",
+    "fusion/own": "third: fp32, seeds 200–205",
+}
+
+PUBLISHED = tuple(pair for pair in NINE if "Li 2025" in pair[0] or pair[1:] == ("conv2d", "additive"))
+PHRASES = tuple(pair for pair in NINE if pair[1:] in (("conv2d", "additive"), ("fft", "additive")))
+STARTS = {
+    "additive": ("pre-trained",),
+    "conv2d_identity": ("delta kernel, no activation",),
+    "fft_residual": ("gate 0",),
+    "conv2d": ("random 3 × 3 kernel, GELU (destroyed)",),
+    "fft": ("bare product (destroyed)",),
+}
+EMBEDDED = {arm: (arm,) for arm in ("additive", "conv2d", "fft")}
+
+_FUSION = ("arm", "tables")
+TABLES: dict[str, Callable[[], Lines]] = {
+    "fusion/rates": partial(rates, "fusion/rates", FUSIONS),
+    "fusion/published_rate": partial(arms, "fusion/published_rate", FUSIONS, _FUSION),
+    "fusion/published_rate_differences": partial(differences, "fusion/published_rate", PUBLISHED),
+    "fusion/own_first": partial(arms, "fusion/own_first", FUSIONS, _FUSION),
+    "fusion/own": partial(arms, "fusion/own", FUSIONS, _FUSION),
+    "fusion/differences": partial(differences, "fusion/own", NINE),
+    "fusion/trainings": partial(trainings, TRAININGS, NINE),
+    "fusion/phrases": partial(differences, "fusion/phrases", PHRASES),
+    "pretrained/arms": partial(
+        arms, "pretrained/runs", {arm: (arm, *start) for arm, start in STARTS.items()}, ("arm", "start")
+    ),
+    "pretrained/differences": partial(
+        differences, "pretrained/runs", [(f"{arm} − additive", arm, "additive") for arm in list(STARTS)[1:]]
+    ),
+    "embedded/arms": partial(arms, "embedded/fusion", EMBEDDED),
+    "embedded/differences": partial(
+        differences, "embedded/fusion", [(f"{arm} − additive", arm, "additive") for arm in list(EMBEDDED)[1:]]
+    ),
+}
+
+
+def rebuilt(text: str) -> str:
+    """A page's text with every table made anew."""
+    return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]]()) + "\n" + found[3], text)
+
+
+def main() -> None:
+    """Rebuild or check every page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a table differs")
+    check, wrong = parser.parse_args().check, False
+    for page in sorted(HERE.glob("*.md")):
+        old = page.read_text("utf-8")
+        new = rebuilt(old)
+        if new == old:
+            continue
+        wrong = True
+        if check:
+            sys.stdout.writelines(
+                difflib.unified_diff(old.splitlines(True), new.splitlines(True), page.name, "rebuilt")
+            )
+        else:
+            page.write_text(new, "utf-8")
+            print(f"{page.name}: rebuilt")
+    sys.exit(int(check and wrong))
+
+
+if __name__ == "__main__":
+    main()

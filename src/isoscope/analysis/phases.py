@@ -1,0 +1,78 @@
+"""The phases of a training run: each snapshot named by stated thresholds on the last layer's [CLS].
+
+Separability is the held-out accuracy of a linear probe for the label; the best is the run's. In this order:
+
+Unstructured            separability is within `chance` standard errors of chance.
+Maximum separation      it is within `best` standard errors of the best.
+Entering structure      before the best snapshot.
+Late homogenisation     after it: the share `fall` of the best above chance is lost, or more, and AvgSim is higher.
+Morphological changes   after it, otherwise.
+
+The names are those of Li 2025 (fusion). A phase may be absent. Where one ends and another begins is no finding: a
+smooth learning curve passes the thresholds, too.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+NEEDED = ("linear_separability", "avg_sim")
+"""Measures of [CLS] that phases are named by."""
+
+
+class Phase(NamedTuple):
+    """The snapshots of a run in one phase: how many, their first and last step, and their means."""
+
+    name: str
+    snapshots: int
+    step_first: int
+    step_last: int
+    separability: float
+    avg_sim: float
+
+
+def named(geometry: pd.DataFrame, labels: npt.ArrayLike, *, chance: float, best: float, fall: float) -> pd.DataFrame:
+    """The phase of each snapshot of one run, in the order of steps: snapshot, step, the measures `NEEDED`, phase.
+
+    `geometry`: the run's table of measures; snapshots without a number for both measures are left out. `labels` of the
+    probe set `[n]` give chance (the largest class). The standard error of a share p is √(q(1 − q)/(n + 4)) with q =
+    (n p + 2)/(n + 4) (Agresti and Coull 1998): at p = 1 it is not 0.
+    """
+    rows = geometry[(geometry["vectors"] == "first") & geometry["step"].notna()]
+    rows = rows[(rows["layer"] == rows["layer"].max()) & rows["figure"].isin(NEEDED)]
+    table = rows.pivot_table(index=["step", "snapshot"], columns="figure", values="value", sort=False)
+    table = table.reindex(columns=list(NEEDED)).dropna().sort_index(level="step").reset_index()
+    if table.empty:
+        return table.assign(phase=[])
+    score, similarity = (table[name].to_numpy(dtype=float) for name in NEEDED)
+    counts = np.bincount(np.asarray(labels, dtype=np.int64))
+    n, guess = counts.sum(), counts.max() / counts.sum()
+    peak = int(score.argmax())
+    top = score[peak]
+    later = np.arange(len(score)) > peak
+    fallen = (score - guess <= (1 - fall) * (top - guess)) & (similarity > similarity[peak])
+    phase = np.where(later, np.where(fallen, "Late homogenisation", "Morphological changes"), "Entering structure")
+    phase[score >= top - best * _error(top, n)] = "Maximum separation"
+    phase[score <= guess + chance * _error(guess, n)] = "Unstructured"
+    return table.assign(phase=phase)
+
+
+def _error(share: float, n: float) -> float:
+    near = (n * share + 2) / (n + 4)
+    return float(np.sqrt(near * (1 - near) / (n + 4)))
+
+
+def phases(table: pd.DataFrame) -> list[Phase]:
+    """What `named` found, a line per phase in the order of their first snapshots."""
+    return [
+        Phase(
+            str(name),
+            len(own),
+            int(own["step"].min()),
+            int(own["step"].max()),
+            *(float(own[measure].mean()) for measure in NEEDED),
+        )
+        for name, own in table.groupby("phase", sort=False)
+    ]

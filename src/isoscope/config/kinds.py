@@ -1,0 +1,71 @@
+"""The types of sections whose kinds plugins add to, and trees checked against a type."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Union, cast, get_args
+
+from pydantic import BaseModel, Field, ValidationError, create_model
+
+from isoscope import plugins
+from isoscope.config.base import Section
+from isoscope.config.data import Data, Embedded, Hub, Local
+from isoscope.config.explain import explain
+from isoscope.config.faults import Faults
+from isoscope.config.model import FFT, Additive, Conv2d, Model
+from isoscope.config.penalty import PENALTIES
+from isoscope.config.project import Cell, Root, Study
+from isoscope.config.tree import Tree
+from isoscope.errors import InputError, InputsError
+
+
+def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
+    """`tree` as `kind`, or `InputsError` that explain every fault."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise InputsError(explain(kind, tree, error, origin)) from None
+
+
+def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
+    """The sections of the whole project; without those that are wrong, where `faults` have taken these."""
+    try:
+        return cast(Root, validate(Root, tree, origin))
+    except InputError as error:
+        faults.keep(*error.lines)
+    sound: dict[str, Any] = {"plugins": (), "tasks": (), "search": None}
+    for name, field in Root.model_fields.items():
+        alone = create_model(name, __base__=Section, **{name: (field.annotation, field)})  # type: ignore[call-overload]
+        with contextlib.suppress(InputError):
+            sound[name] = getattr(validate(alone, {name: tree.get(name)}, origin), name)
+    if "studies" not in sound:
+        sound |= {"studies": _sound_studies(tree.get("studies"), origin), "search": None}
+    return Root.model_construct(**sound)
+
+
+def _sound_studies(tree: Any, origin: Any) -> dict[str, Study]:
+    found = {}
+    for name, study in tree.items() if isinstance(tree, dict) else ():
+        with contextlib.suppress(InputError):
+            found[name] = validate(Study, study, origin)
+    return found
+
+
+def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.Plugin]) -> Any:
+    taken = {get_args(kind.model_fields["kind"].annotation)[0] for kind in builtin}
+    if clash := taken & registry.keys():
+        name = min(clash)
+        raise InputError(f"plugin {registry[name].file}: {name!r} is a built-in kind; give it another name")
+    kinds = (*builtin, *(plugin.options for plugin in registry.values()))
+    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
+
+
+def data_type() -> type[Data]:
+    """The section `data` with the data sets that plugins add."""
+    return create_model("Data", __base__=Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
+
+
+def cell_type() -> type[Cell]:
+    """A cell with the fusions, penalties and data sets that plugins add."""
+    model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
+    penalty = _union(PENALTIES, plugins.PENALTIES)
+    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...), penalty=(penalty, ...))

@@ -1,0 +1,79 @@
+"""Short names for checkpoints, which people call by long paths that differ in a few of their parts."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+
+LONGEST = 36
+"""Letters of a short name at most: as many as a figure's title or legend has room for."""
+GAP = "…"
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """A name for each path: the parts in which they differ, all distinct and of at most `LONGEST` letters.
+
+    `runs/a/seed-0/model` and `runs/b/seed-0/model` become `a` and `b`; a path whose last part no other has is called
+    by that. Left-out parts between two others become `…`. The order of the paths changes no name. Raises `ValueError`
+    where a path repeats.
+    """
+    if len(set(paths)) < len(paths):
+        raise ValueError("paths: one is given twice")
+    parts = [_parts(path) for path in paths]
+    places = sorted(_telling(parts, 1)) or [1]
+    for chosen in (places, sorted({1, *places}), range(1, max(map(len, parts), default=1) + 1)):
+        names = [_joined(own, chosen) for own in parts]
+        if all(names) and len(set(names)) == len(names):
+            return _fitted(names)
+    return _fitted(list(paths))
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return PurePosixPath(path).parts
+
+
+def _telling(parts: Sequence[tuple[str, ...]], first: int) -> set[int]:
+    """Places, counted from the end, that tell the paths apart: the nearest to the end at which they differ, and so on
+    among those that are alike there.
+    """
+    if len(parts) < 2:
+        return set()
+    for place in range(first, max(map(len, parts)) + 1):
+        found = [own[-place] if place <= len(own) else "" for own in parts]
+        if len(set(found)) > 1:
+            pairs = sorted(zip(found, parts, strict=True))
+            groups = ([own for _, own in group] for _, group in groupby(pairs, key=lambda pair: pair[0]))
+            return {place}.union(*(_telling(group, place + 1) for group in groups))
+    return set()
+
+
+def _joined(parts: Sequence[str], places: Iterable[int]) -> str:
+    """The parts at these places, in the path's order, with a mark where some between two of them are left out."""
+    there = sorted((place for place in places if place <= len(parts)), reverse=True)
+    found: list[str] = []
+    for number, place in enumerate(there):
+        if number and there[number - 1] - place > 1:
+            found.append(GAP)
+        found.append(parts[-place])
+    return "/".join(found).replace("//", "/")
+
+
+def _fitted(names: Sequence[str]) -> list[str]:
+    """Names cut in the middle where they are too long; numbered, in alphabetical order, where that makes two alike."""
+    cut = {name: _cut(name, LONGEST) for name in names}
+    number = 0
+    taken = {short for name, short in cut.items() if short == name}
+    for name in sorted(name for name, short in cut.items() if short != name):
+        while cut[name] in taken:
+            number += 1
+            end = f" ({number})"
+            cut[name] = _cut(name, LONGEST - len(end)) + end
+        taken.add(cut[name])
+    return [cut[name] for name in names]
+
+
+def _cut(text: str, letters: int) -> str:
+    """`text` with … in the middle where it has more than `letters`."""
+    if len(text) <= letters:
+        return text
+    kept = letters - len(GAP)
+    return f"{text[: kept - kept // 2]}{GAP}{text[len(text) - kept // 2 :]}"

@@ -1,0 +1,238 @@
+"""`isoscope geometry` on architectures of every kind, of random weights: its figures are those of their hidden states.
+
+These are worked out here by transformers and the formulas. What cannot be meant is refused in one line.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    AutoModel,
+    BartConfig,
+    BartForConditionalGeneration,
+    GPT2Config,
+    GPT2LMHeadModel,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from isoscope.cli import app
+from isoscope.errors import InputError
+from probe_material import sentences
+
+FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--attended", "4", "--folds", "3")
+QUICK = ("--analysis", "measures", "--measure", "anisotropy", "--measure", "isoscore", "--measure", "similarity",
+         "--measure", "classes")  # fmt: skip
+TEXTS = sentences()["sentence"].to_pylist()
+LAYERS, WIDTH = 3, 16
+VOCABULARY = 400
+
+
+def bytes_pieces(folder: Path, begin: str | None, end: str | None) -> None:
+    """A byte-level tokenizer as RoBERTa, BART (both ends), T5 (an end) and GPT-2 (neither) have them."""
+    ends = [one for one in (begin, end) if one]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = [*(["<pad>"] if ends else []), *ends]
+    tokenizer.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, initial_alphabet=alphabet)
+    )
+    if ends:
+        single = " ".join([*([begin] if begin else []), "$A", *([end] if end else [])])
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=single, special_tokens=[(one, tokenizer.token_to_id(one)) for one in ends]
+        )
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def roberta(folder: Path) -> None:
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32}
+    config = RobertaConfig(
+        vocab_size=VOCABULARY, max_position_embeddings=42, pad_token_id=1, type_vocab_size=1, **sizes
+    )
+    RobertaForSequenceClassification(config).save_pretrained(folder)
+    bytes_pieces(folder, "<s>", "</s>")
+
+
+def t5(folder: Path) -> None:
+    sizes = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": LAYERS, "num_decoder_layers": 2, "num_heads": 2}
+    T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, **sizes)).save_pretrained(folder)
+    bytes_pieces(folder, None, "</s>")
+
+
+def bart(folder: Path) -> None:
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    sizes = {"d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_ffn_dim": 32}
+    config = BartConfig(
+        vocab_size=VOCABULARY, max_position_embeddings=40, decoder_ffn_dim=32, pad_token_id=0, **heads, **sizes
+    )
+    BartForConditionalGeneration(config).save_pretrained(folder)
+    bytes_pieces(folder, "<s>", "</s>")
+
+
+def gpt2(folder: Path) -> None:
+    config = GPT2Config(
+        vocab_size=VOCABULARY, n_positions=40, n_embd=WIDTH, n_layer=LAYERS, n_head=2, bos_token_id=0, eos_token_id=0
+    )
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    bytes_pieces(folder, None, None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    sentences().to_pandas().to_csv(tmp_path / "texts.csv", index=False)
+    torch.manual_seed(0)
+    return tmp_path
+
+
+def made(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> dict[str, Any]:
+    """What the command says as JSON, asked for `name` with labels."""
+    capsys.readouterr()
+    text = ("--text", "texts.csv", "--labels", "label", "--out", "page")
+    app(["geometry", name, *text, *FEW, *more, "--json"], standalone_mode=False)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def own_states(folder: Path) -> tuple[list[NDArray[np.float64]], list[list[int]]]:
+    """The last layer's vectors `[T, d]` of each sentence's tokens, one at a time, by transformers; and its tokens."""
+    model = AutoModel.from_pretrained(folder).eval()
+    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    ids = [tokenizer.encode(text).ids for text in TEXTS]
+    with torch.no_grad():
+        return [
+            encoder(input_ids=torch.tensor([one]), output_hidden_states=True).hidden_states[-1][0].double().numpy()
+            for one in ids
+        ], ids
+
+
+def formulas(points: NDArray[np.float64]) -> dict[str, float]:
+    """a_1, effective rank and mean cosine, from their definitions."""
+    raw = np.linalg.svd(points, compute_uv=False) ** 2
+    centred = np.linalg.svd(points - points.mean(0), compute_uv=False) ** 2
+    shares = np.sqrt(centred[centred > 1e-12 * centred.max()])
+    shares /= shares.sum()
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    n = len(points)
+    return {
+        "a_1": raw[0] / raw.sum(),
+        "effective_rank": float(np.exp(-(shares * np.log(shares)).sum())),
+        "avg_sim": float(((unit @ unit.T).sum() - n) / (n * (n - 1))),
+    }
+
+
+POOLED: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "first": lambda states: states[0],
+    "last": lambda states: states[-1],
+    "mean": lambda states: states.mean(0),
+}
+
+
+def check(found: dict[str, Any], folder: Path, kinds: list[str]) -> None:
+    """The summary is of these kinds of vectors, and its figures are those of the model's own hidden states."""
+    states, _ = own_states(folder)
+    rows = found["summary"]
+    assert [row["vectors"] for row in rows] == kinds
+    for row in rows:
+        points = np.stack([POOLED[row["vectors"]](one) for one in states])
+        assert (row["checkpoint"], row["layer"], row["n"], row["d"]) == (folder.name, LAYERS, len(TEXTS), WIDTH)
+        for figure, value in formulas(points).items():
+            assert row[figure]["value"] == pytest.approx(value, rel=1e-3, abs=1e-4), figure
+            assert row[figure]["twin"] != row[figure]["value"]
+        assert 0.0 <= row["linear_separability"]["value"] <= 1.0
+        assert abs(row["avg_sim"]["noise"]) < 0.1
+    assert Path(found["page"]).is_file()
+
+
+def test_a_roberta_is_looked_at_through_its_first_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roberta(folder / "roberta")
+    found = made(capsys, "roberta", *QUICK)
+    check(found, folder / "roberta", ["first", "mean"])
+    table = pd.read_parquet("page/geometry.parquet")
+    assert set(table["vectors"]) == {"first", "mean", "words"}
+    assert set(table["layer"]) == {0, 1, 2, 3}
+    check(made(capsys, "roberta", *QUICK, "--vectors", "last"), folder / "roberta", ["last"])  # </s>, on request
+
+
+def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    t5(folder / "t5")
+    found = made(capsys, "t5", *QUICK)
+    check(found, folder / "t5", ["mean"])
+    assert "[CLS]:" not in Path("page/index.html").read_text("utf-8")
+    check(made(capsys, "t5", *QUICK, "--vectors", "first", "--vectors", "last"), folder / "t5", ["first", "last"])
+    said = Path("page/index.html").read_text("utf-8")
+    assert "t5: no [CLS]: its tokenizer has none, so that `first` is a sentence&#39;s first word." in said
+
+
+def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bart(folder / "bart")
+    found = made(capsys, "bart")
+    check(found, folder / "bart", ["first", "mean"])
+    heads = pd.read_parquet("page/attention.parquet")
+    assert set(heads["layer"]) == {1, 2, 3}, "the encoder's, of which there are more than of the decoder's"
+    probes = pd.read_parquet("page/probing.parquet").groupby("task")["score"].max()
+    assert probes["label"] > 0.9, "every sentence of a class ends in words of its own"
+    assert len(list(Path("page").glob("*.parquet"))) == len(found["tables"]) >= 14
+
+
+def test_a_decoder_is_looked_at_through_its_last_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpt2(folder / "gpt2")
+    found = made(capsys, "gpt2", *QUICK, "--analysis", "probing")
+    check(found, folder / "gpt2", ["last", "mean"])
+    probes = pd.read_parquet("page/probing.parquet")
+    first = probes[(probes["task"] == "first token") & (probes["vectors"] == "mean") & (probes["layer"] == 0)]
+    _, ids = own_states(folder / "gpt2")
+    begins = pd.Series([one[0] for one in ids]).value_counts(normalize=True)  # no [CLS] stands before it
+    assert begins.iloc[0] == begins.iloc[1] == 0.25
+    assert first["chance"].iloc[0] == 0.5, "one of the two most frequent first words, or another"
+
+
+def test_cls_of_a_decoder_is_refused_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpt2(folder / "gpt2")
+    with pytest.raises(InputError) as caught:
+        made(capsys, "gpt2", *QUICK, "--vectors", "first")
+    assert str(caught.value) == (
+        "checkpoint gpt2: --vectors first: it is a decoder: its first token has seen no other, so it says nothing "
+        "about the sentence; ask for last or mean"
+    )
+    assert not Path("page/index.html").exists()
+    check(made(capsys, "gpt2", *QUICK, "--vectors", "first", "--vectors", "mean"), folder / "gpt2", ["mean"])
+
+
+def test_checkpoints_of_one_study_are_told_apart_and_left_out_rows_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [folder / f"a-study-with-a-long-name/models/additive/seed-{seed}/checkpoint" for seed in (0, 1)]
+    for model in models:
+        model.mkdir(parents=True)
+        roberta(model)
+    with Path("texts.csv").open("a", encoding="utf-8") as file:
+        file.write(",0\n,1\n")
+    text = ("--text", "texts.csv", "--out", "page")
+    capsys.readouterr()
+    app(["geometry", *map(str, models), *text, *FEW, *QUICK[:4], "--json"], standalone_mode=False)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found["checkpoints"] == {f"seed-{seed}": str(models[seed]) for seed in (0, 1)}
+    assert [row["checkpoint"] for row in found["summary"]] == ["seed-0", "seed-0", "seed-1", "seed-1"]
+    assert "linear_separability" not in found["summary"][0], "there are no labels"
+    line = "texts.csv, column 'sentence': 2 of 34 rows are empty; left out"
+    assert said.err.splitlines()[0] == f"isoscope: {line}"
+    assert found["left_out"] == line
+    drawing = Path("page/figures/isotropy-first.svg").read_text("utf-8")
+    assert all(f">seed-{seed}</text>" in drawing for seed in (0, 1))
+    with pytest.raises(InputError, match="are one folder; give it once"):
+        app(["geometry", str(models[0]), f"{models[0]}/", *text], standalone_mode=False)

@@ -1,0 +1,115 @@
+"""Texts go on as the model itself says, however they are asked for; no step sees a text without its beginning."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.models.bert.modeling_bert import BertLMHeadModel
+
+from fusions import FUSIONS as ALL
+from fusions import PAD, batch, make
+from isoscope.errors import InputError
+from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
+
+FUSIONS = ["additive", "conv2d-5x5-bias-gate", "fft-residual"]
+KINDS = [FusionBertForCausalLM, FusionRobertaForCausalLM]
+GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False}
+
+
+def model_of(kind: Any, fusion: str) -> Any:
+    return make(kind, ALL[fusion], is_decoder=True)
+
+
+def prompt(lengths: tuple[int, ...] = (4, 4)) -> Tensor:
+    ids = batch(lengths)["input_ids"]
+    return ids.where(ids != PAD, 7)
+
+
+def by_hand(model: Any, text: Tensor, steps: int = 5) -> Tensor:
+    """The most likely token each time, from the logits over the whole text."""
+    with torch.no_grad():
+        for _ in range(steps):
+            text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], 1)
+    return text
+
+
+@pytest.mark.parametrize("asked", [{}, {"use_cache": True}, {"use_cache": False}], ids=str)
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_token_is_the_most_likely(kind: Any, fusion: str, asked: dict[str, bool]) -> None:
+    model = model_of(kind, fusion)
+    assert torch.equal(model.generate(prompt(), **GREEDY, **asked), by_hand(model, prompt()))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("both", [False, True], ids=["embedded", "both"])
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_may_come_embedded(kind: Any, fusion: str, both: bool, beams: int) -> None:
+    model = model_of(kind, fusion)
+    words = model.get_input_embeddings()(prompt()).detach()
+    given = {"inputs_embeds": words} | ({"input_ids": prompt()} if both else {})
+    expected = model.generate(prompt(), **GREEDY, num_beams=beams)
+    found = model.generate(**given, **GREEDY, num_beams=beams)
+    assert torch.equal(found, expected if both else expected[:, 4:])
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_on_the_left_changes_no_text(kind: Any, fusion: str) -> None:
+    model, alone = model_of(kind, fusion), prompt((4,))
+    padded = torch.cat([torch.full((1, 3), model.config.pad_token_id), alone], 1)
+    mask = (torch.arange(7) >= 3).long()[None]
+    found = model.generate(padded, attention_mask=mask, **GREEDY)
+    assert torch.equal(found[:, 3:], by_hand(model, alone))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_on_the_right_is_refused_where_neighbours_are_read(kind: Any) -> None:
+    model = model_of(kind, "conv2d")
+    mask = (torch.arange(7) < 4).long()[None]
+    padded = torch.cat([prompt((4,)), torch.full((1, 3), model.config.pad_token_id)], 1)
+    with pytest.raises(InputError, match=r"row 0 starts anew at token 7: .* on the left"):
+        model.generate(padded, attention_mask=mask, **GREEDY)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_beams_are_as_likely_as_they_say(kind: Any) -> None:
+    model = model_of(kind, "conv2d-5x5-bias-gate")
+    found = model.generate(
+        prompt(), **GREEDY, num_beams=3, length_penalty=0.0, return_dict_in_generate=True, output_scores=True
+    )
+    with torch.no_grad():
+        logs = model(found.sequences).logits.log_softmax(-1)[:, 3:-1]
+    total = logs.gather(2, found.sequences[:, 4:, None]).sum((1, 2))
+    torch.testing.assert_close(found.sequences_scores, total, rtol=1e-5, atol=1e-5)
+
+
+def test_without_a_kernel_a_text_goes_on_as_in_bert() -> None:
+    ours = model_of(FusionBertForCausalLM, "additive")
+    plain = {key: value for key, value in ours.config.to_dict().items() if key not in ("fusion", "init_std")}
+    theirs = BertLMHeadModel(BertLMHeadModel.config_class(**plain | {"use_cache": True})).eval()
+    theirs.load_state_dict(ours.state_dict())
+    for more in ({}, {"num_beams": 3}, {"repetition_penalty": 1.5}):
+        assert torch.equal(ours.generate(prompt(), **GREEDY, **more), theirs.generate(prompt(), **GREEDY, **more))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_is_neither_made_nor_taken(kind: Any) -> None:
+    model = make(kind, ALL["conv2d"], is_decoder=True, use_cache=True)
+    assert model.config.use_cache is False
+    assert model.generation_config.use_cache is False
+    assert model(prompt(), use_cache=True).past_key_values is None
+    assert torch.equal(model(prompt(), use_cache=True).logits, model(prompt()).logits)
+    past = {"past_key_values": DynamicCache(config=model.config)}
+    for ask in (
+        lambda: model(prompt(), **past),
+        lambda: model.generate(prompt(), **GREEDY, **past),
+        lambda: model.generate(prompt(), **GREEDY, cache_implementation="static"),
+        lambda: model.generate(prompt(), **GREEDY, prompt_lookup_num_tokens=2),
+    ):
+        with pytest.raises(InputError, match="keeps no cache") as caught:
+            ask()
+        assert "\n" not in str(caught.value)

@@ -1,0 +1,35 @@
+"""Every script of benchmarks/ runs: as a smoke test, which times too little for its figures to mean anything."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.name != "timing.py")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_it_runs(script: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "ISOSCOPE_HUB": ""}
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), "--smoke"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_the_readme_names_every_script() -> None:
+    text = (BENCHMARKS / "README.md").read_text("utf-8")
+    assert [script for script in SCRIPTS if f"benchmarks/{script}" not in text or f"`{script}`" not in text] == []

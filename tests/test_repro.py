@@ -1,0 +1,28 @@
+"""Signals that reach `isoscope repro` alone go on to all that works for it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from isoscope.stages.repro import _handed_on
+
+# As DVC and its stage: the one ignores SIGINT and waits, the other ends by it.
+CHILD = """
+import signal, subprocess, sys
+stage = subprocess.Popen([sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+stage.wait()
+sys.exit(5)
+"""
+
+
+def test_sigint_to_this_process_alone_ends_the_stage() -> None:
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, process_group=0) as child:
+        assert child.stdout is not None
+        with _handed_on(child):
+            assert child.stdout.readline() == b"ready\n"
+            os.kill(os.getpid(), signal.SIGINT)
+            assert child.wait(60) == 5
+            os.kill(os.getpid(), signal.SIGINT)  # comes too late, and does no harm
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,59 @@
+"""The results pages: tables are what the per-run data give, verdict words come from the verdict function alone."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+RESULTS = Path(__file__).parents[1] / "docs/results"
+PAGES = sorted(RESULTS.glob("*.md"))
+VERDICT = re.compile(r"\b(holds|does not hold|under-powered|artefact of)\b")
+
+
+@pytest.fixture(scope="module")
+def rebuild() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("rebuild", RESULTS / "rebuild.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tables_are_what_the_committed_data_give(rebuild: ModuleType, page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert rebuild.rebuilt(text) == text
+
+
+def test_another_number_gives_another_table(
+    rebuild: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    data = tmp_path / "results/fusion/own.csv"
+    first, *rest = re.split(r"(?m)^(?=\w+,\w+,conv2d,\d+,test/accuracy,)", data.read_text("utf-8"), maxsplit=1)
+    line, newline, others = rest[0].partition("\n")
+    data.write_text(first + line.rpartition(",")[0] + ",0.123" + newline + others, "utf-8")
+    monkeypatch.setattr(rebuild, "HERE", tmp_path / "results")
+    text = (RESULTS / "fusion.md").read_text("utf-8")
+    assert rebuild.rebuilt(text) != text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_verdict_words_stand_in_rebuilt_tables_only(rebuild: ModuleType, page: Path) -> None:
+    text = page.read_text("utf-8")
+    prose = rebuild.BLOCK.sub("", text)
+    assert not VERDICT.findall(prose)
+    if page.stem == "fusion":
+        assert VERDICT.search(text)  # so the words above are those that the tables use
+
+
+def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    assert {found["name"] for found in rebuild.BLOCK.finditer(text)} == set(rebuild.TABLES)
+    source = (RESULTS / "rebuild.py").read_text("utf-8")
+    for data in RESULTS.glob("*/*.csv"):
+        assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source

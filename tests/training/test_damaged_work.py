@@ -1,0 +1,211 @@
+"""Damage to the work that a state relies on is found on resume: an older state is taken, or training begins anew."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isoscope.errors import RunError
+from isoscope.sealing import seal
+from isoscope.training.loop import InterruptedRunError
+from isoscope.training.progress import points_fault
+from training_runs import make_loop
+
+SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}
+"""Twelve updates, six an epoch; states every three."""
+STOPPED = 8
+FLIPS = 20
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The work of a run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("whole")
+    make_loop(folder, **SETTINGS).fit()
+    return files(folder / "work")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run stopped in its second epoch."""
+    folder = tmp_path_factory.mktemp("stopped")
+    loop = make_loop(folder, stop=lambda: loop.progress.step == STOPPED - 1, **SETTINGS)
+    with pytest.raises(InterruptedRunError):
+        loop.fit()
+    assert [path.name for path in sorted((folder / "states").iterdir())] == ["step-000000006", "step-000000008"]
+    return folder
+
+
+@pytest.fixture
+def run(stopped: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(stopped, tmp_path / "run"))
+
+
+def flip(path: Path, seed: int = 0) -> None:
+    """Turn one bit over, drawn by a seed."""
+    data = bytearray(path.read_bytes())
+    bit = random.Random(f"{path.name} {seed}").randrange(8 * len(data))
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def other(path: Path) -> None:
+    """Another sealed folder in its place: whole by its own manifest."""
+    (path / "config.json").write_text("{}")
+    seal(path)
+
+
+CASES: list[tuple[str, Callable[[Path], None], int | None, str]] = [
+    ("checkpoints/epoch-1/model.safetensors", flip, None, "has changed since it was written"),
+    ("checkpoints/epoch-1/tokenizer.json", halve, None, "has changed since it was written"),
+    ("checkpoints/epoch-1", remove, None, "is missing"),
+    ("checkpoints/epoch-1", other, None, "is another than the state knows"),
+    ("snapshots/step-8/model.safetensors", flip, 6, "has changed since it was written"),
+    ("snapshots/step-8", remove, 6, "is missing"),
+    ("snapshots/step-2/model.safetensors", flip, None, "has changed since it was written"),
+    ("metrics.jsonl", flip, None, "metrics.jsonl"),
+    ("metrics.jsonl", halve, None, "metrics.jsonl holds"),
+    ("metrics.jsonl", remove, None, "metrics.jsonl is missing"),
+]
+
+
+@pytest.mark.parametrize("name, damage, resumed, said", CASES)
+def test_damaged_work_is_named_and_made_again(
+    run: Path,
+    whole: dict[str, bytes],
+    name: str,
+    damage: Callable[[Path], None],
+    resumed: int | None,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    damage(run / "work" / name)
+    loop = make_loop(run, **SETTINGS)
+    assert loop.resumed_at == resumed
+    err = capsys.readouterr().err
+    assert said in err
+    assert name.rpartition("/")[2] in err
+    assert ("falling back to an older state" in err, "training begins anew" in err) == (True, resumed is None)
+    if damage in (flip, remove):
+        loop.fit()
+        assert files(run / "work") == whole
+
+
+def test_a_point_after_the_last_state_may_be_damaged(run: Path, whole: dict[str, bytes]) -> None:
+    """It is dropped and made again, as in every run that was killed."""
+    with (run / "work/metrics.jsonl").open("ab") as file:
+        file.write(b'{"name": "step/loss", "val')
+    loop = make_loop(run, **SETTINGS)
+    assert loop.resumed_at == STOPPED
+    loop.fit()
+    assert files(run / "work") == whole
+
+
+@pytest.mark.parametrize("name", ["checkpoints/epoch-1/model.safetensors", "checkpoints/epoch-1/manifest.json"])
+def test_a_bit_turned_over_anywhere_in_what_is_kept_is_found(run: Path, name: str) -> None:
+    loop = make_loop(run, **SETTINGS)
+    held, path = loop.progress.held, run / "work" / name
+    assert loop.keeper.fault(held) is None
+    before = path.read_bytes()
+    for seed in range(FLIPS):
+        flip(path, seed)
+        assert "checkpoints/epoch-1: " in (loop.keeper.fault(held) or ""), f"flip {seed} of {name}"
+        path.write_bytes(before)
+
+
+def test_a_bit_turned_over_anywhere_in_the_points_is_found(run: Path) -> None:
+    path, state = run / "work/metrics.jsonl", json.loads((run / "states/step-000000008/progress.json").read_text())
+    before = path.read_bytes()
+    assert points_fault(path, state["points"], state["points_sha256"]) is None
+    for seed in range(10 * FLIPS):
+        flip(path, seed)
+        assert points_fault(path, state["points"], state["points_sha256"]) is not None, f"flip {seed}"
+        path.write_bytes(before)
+
+
+def test_nothing_is_lost_before_something_better_stands(run: Path) -> None:
+    """What was found damaged once may be read well the next time: a disk that comes back."""
+    remove(shutil.copytree(run / "work/snapshots", run / "away") and run / "work/snapshots")
+    before = files(run / "states")
+    assert make_loop(run, **SETTINGS).resumed_at is None
+    assert files(run / "states") == before
+
+
+def test_an_older_state_finds_the_best_epoch_that_a_later_one_replaced(tmp_path: Path) -> None:
+    """Epoch 2 was better than epoch 1. The state of epoch 1, to which the run falls back, still has its checkpoint."""
+    settings = {**SETTINGS, "epochs": 3, "checkpoint_every": 100}
+    make_loop(tmp_path / "whole", **settings).fit()
+
+    class Killed(BaseException):
+        pass
+
+    def kill() -> bool:
+        if loop.progress.step == 13:
+            raise Killed
+        return False
+
+    loop = make_loop(tmp_path / "run", stop=kill, **settings)
+    with pytest.raises(Killed):
+        loop.fit()
+    assert loop.progress.best_epoch == 2
+    assert {path.name for path in (tmp_path / "run/work/checkpoints").iterdir()} == {"epoch-1", "epoch-2"}
+    flip(tmp_path / "run/work/checkpoints/epoch-2/model.safetensors")
+    again = make_loop(tmp_path / "run", **settings)
+    assert again.resumed_at == 6
+    again.fit()
+    assert files(tmp_path / "run/work") == files(tmp_path / "whole/work")
+
+
+def test_damage_found_at_the_very_end_leaves_what_the_older_state_needs(tmp_path: Path) -> None:
+    """The message promises that the same command goes on from an older state, which has the epoch before."""
+    settings = {**SETTINGS, "epochs": 3, "checkpoint_every": 100, "keep": "last"}
+    make_loop(tmp_path / "whole", **settings).fit()
+    loop = make_loop(tmp_path / "run", **settings)
+    load = loop.keeper.load
+
+    def damaged(model: Any, epoch: int) -> None:
+        flip(tmp_path / f"run/work/checkpoints/epoch-{epoch}/model.safetensors")
+        load(model, epoch)
+
+    loop.keeper.load = damaged  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"epoch-3: model\.safetensors has changed since .* from an older state"):
+        loop.fit()
+    again = make_loop(tmp_path / "run", **settings)
+    assert again.resumed_at == 12
+    again.fit()
+    assert files(tmp_path / "run/work") == files(tmp_path / "whole/work")
+
+
+def test_damage_while_the_run_lives_is_never_sealed(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, **SETTINGS)
+    loop.fit()
+    work = tmp_path / "work"
+    assert loop.points is not None
+    assert len(loop.points.read()) == loop.points.count
+    flip(work / "checkpoints/epoch-2/model.safetensors")
+    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; give the same"):
+        loop.keeper.load(loop.raw_model, 2)
+    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; give the same"):
+        seal(work)
+    assert not (work / "manifest.json").exists()
+    flip(work / "metrics.jsonl")
+    with pytest.raises(RunError, match=r"metrics\.jsonl"):
+        loop.points.read()

@@ -1,0 +1,85 @@
+"""What params.yaml ships learns its task: no arm of a study and no default of the search ends at chance."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from isoscope.config.load import Configuration, Resolved
+from isoscope.paths import Project
+from isoscope.stages import train
+from isoscope.stages.prepare import prepare
+from isoscope.stages.training_job import Cell, job
+from isoscope.training.display import Mute
+from isoscope.training.loop import InterruptedRunError
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+
+
+class Shipped(NamedTuple):
+    """An arm as it is committed, with its first seed."""
+
+    name: str
+    study: str
+    arm: str
+    seed: int
+    cell: Resolved
+
+
+def shipped() -> Iterator[Shipped]:
+    """Every arm of the studies that run, and the default of the search."""
+    configuration = Configuration(ROOT)
+    for study, settings in configuration.root.studies.items():
+        for arm, cell in configuration.cells(study).items() if settings.seeds else ():
+            yield Shipped(f"{study}-{arm}", study, arm, settings.seeds[0], cell)
+    if search := configuration.root.search:
+        cell = configuration.laid(search.study, search.arm, {}, search.settings)
+        yield Shipped("search-default", search.study, search.arm, search.seeds[0], cell)
+
+
+class Accuracies(Mute):
+    """The log of a run, of which only the validation accuracy is kept."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
+        if name == "validation/accuracy":
+            self.values.append(value)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("shipped")
+    configuration = Configuration(ROOT)
+    for task in configuration.root.tasks:
+        prepare(configuration.data(task), task=task, project=Project(folder, folder))
+    return Project(folder, folder)
+
+
+@pytest.mark.parametrize("one", list(shipped()), ids=lambda one: one.name)
+def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) -> None:
+    """Its accuracy is above the upper 95 % binomial bound of the larger class.
+
+    Where the best epoch is kept, an epoch above the bound decides, and the rest is not trained.
+    """
+    configuration = Configuration(ROOT)
+    model, penalty, training = one.cell.cell.model, one.cell.cell.penalty, one.cell.cell.training
+    task = configuration.study(one.study).task
+    cell = Cell(one.study, one.arm, one.cell.axes, one.seed, task, one.cell.tree, {})
+    work = job(model, penalty, training, cell=cell, project=project)
+    log = Accuracies()
+    above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
+    best = training.keep == "best"
+    loop, splits = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
+    labels = splits["validation"].labels
+    bound = binom.ppf(0.975, len(labels), np.bincount(labels).max() / len(labels)) / len(labels)
+    try:
+        loop.fit()
+    except InterruptedRunError:
+        assert best
+    assert above() if best else log.values[-1] > bound, log.values
