@@ -15,19 +15,22 @@ from isoscope.tracking.record import read
 
 WORK = Path(__file__).with_name("search_work.py")
 STATES = optuna.trial.TrialState
+BEGUN: list[subprocess.Popen[str]] = []  # what a failed test leaves running is killed at its end (conftest.py)
 
 
 def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     """A search in a folder, with a process group of its own."""
     command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
     path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         env={**os.environ, "PYTHONPATH": path, **environment},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    BEGUN.append(process)
+    return process
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 120, *, code: int = 0) -> str:
@@ -55,6 +58,15 @@ def kill(*pids: int, number: int = signal.SIGKILL) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
+
+
+def kill_all() -> None:
+    """Kill the searches that still run, with all that they have started."""
+    while BEGUN:
+        process = BEGUN.pop()
+        if process.poll() is None:
+            kill(*tree(process.pid))
+            process.communicate()
 
 
 def trials_of(folder: Path, url: str | None = None) -> list[optuna.trial.FrozenTrial]:

@@ -162,11 +162,10 @@ def test_a_worker_that_is_stopped_from_outside_is_replaced(tmp_path: Path) -> No
 
 def test_nobody_is_forked_with_a_connection(tmp_path: Path) -> None:
     """SQLite's locks are its process's, and a child that inherits a connection believes it has them, too."""
-    process = begin(tmp_path, "--trials", "2", "--workers", "2", "--seconds", "1", "--steps", "4")
+    process = begin(tmp_path, "--trials", "2", "--workers", "2", "--seconds", "60", "--steps", "240")
     wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
     connected = lambda pid: any("studies.db" in str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir())  # noqa: E731
     workers = children(process.pid)
     assert len(workers) == 2
     assert all(connected(worker) for worker in workers)
     assert not connected(process.pid)
-    ended(process)
