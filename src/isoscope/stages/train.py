@@ -3,12 +3,10 @@
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
@@ -17,15 +15,13 @@ from isoscope import launched, paths
 from isoscope.config.base import Section
 from isoscope.config.model import Model
 from isoscope.config.training import Training
-from isoscope.corpora import tokens
-from isoscope.corpora.batches import draw_fraction
 from isoscope.corpora.corpus import SPLITS
-from isoscope.corpora.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models import build
 from isoscope.models.precision import warn_of_emulation
-from isoscope.stages.training_job import Cell, Inputs, Job, job
+from isoscope.objectives import Place, Task
+from isoscope.objectives.classification import classification
+from isoscope.stages.training_job import Cell, Job, job
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import METRICS, read_metrics
 from isoscope.tracking.run import Run, tracked
@@ -34,8 +30,11 @@ from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
+from isoscope.training.observers import Observer
+from isoscope.training.observers.fusion_moved import FusionMoved
+from isoscope.training.observers.posthoc import Posthoc
+from isoscope.training.observers.watch import Watch
 from isoscope.training.penalised import penalised
-from isoscope.training.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -69,7 +68,7 @@ def train(
                     _train(work, output, stop)
             if output is None:
                 return run.output
-            md5 = run.publish(output, labels=work.labels)
+            md5 = run.publish(output, labels=work.manifest.get("labels", []))
             run.finished_as(output, md5)
     return output
 
@@ -77,7 +76,7 @@ def train(
 def rehearse(work: Job, updates: int) -> trace.Trace:
     """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
     with tempfile.TemporaryDirectory() as folder, in_one_line():
-        loop, _ = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
+        loop = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
 
 
@@ -93,8 +92,8 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         precision=training.precision,
     )
     display = Progressbar(run.identity.title)
-    loop, splits = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
-    for name, encoded in splits.items():
+    loop = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
+    for name in SPLITS:
         file = f"{name}.parquet"
         run.record.dataset(
             f"{work.cell.task}/{name}",
@@ -103,8 +102,8 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
             path=(paths.processed(work.cell.task) / file).as_posix(),
             rows=pq.read_metadata(work.inputs.data / file).num_rows,
         )
-        if encoded.truncated:
-            display.note(f"{name}: {encoded.truncated} texts cut to {work.model.max_length} tokens")
+    for line in loop.objective.notes:
+        display.note(line)
     run.mend(read_metrics(run.work), source=METRICS)
     display.begin(loop.progress.step, loop.total)
     try:
@@ -116,9 +115,8 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         ) from None
     finally:
         display.close()
-    _score(loop, splits["test"], fitted.epoch, run.work)
+    loop.test(fitted.epoch)
     assert loop.points is not None
-    loop.points.flush()
     _list_checkpoints(run, loop, loop.points.read(), output)
     run.complete()
 
@@ -129,36 +127,41 @@ def _assist(work: Job, stop: StopSignal) -> None:
     if Ranks(accelerator).from_main(0):  # finished before
         return
     told = lambda: stop.received is not None  # noqa: E731
-    loop, splits = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
+    loop = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
     try:
-        loop.fit()
+        fitted = loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
-    loop.scorer.evaluate(splits["test"], loop.scorer.place)
+    loop.test(fitted.epoch)
 
 
 def _loop(
     work: Job, accelerator: Accelerator, log: Log, display: Display, stop: Callable[[], bool], *, folder: Path
-) -> tuple[Loop, dict[str, Encoded]]:
-    """The loop of one process, which works in `folder`, and the encoded splits."""
+) -> Loop:
+    """The loop of one process, which works in `folder`."""
     inputs, model, training, seed = work.inputs, work.model, work.training, work.cell.seed
-    tokenizer = tokens.load(inputs.tokenizer)
-    tables = {split: pq.read_table(inputs.data / f"{split}.parquet") for split in SPLITS}
-    splits = {name: tokens.encode(tokenizer, table, max_length=model.max_length) for name, table in tables.items()}
-    drawn = draw_fraction(splits["train"].labels, training.fraction, seed=seed)
-    splits["train"] = splits["train"].take(drawn)
     output = folder / "work"
-    built = _build(model, inputs, tokenizer, labels=work.labels, seed=seed)
-    _check_tables(built.config, splits)
-    loop = Loop(
-        built,
-        train=splits["train"],
-        validation=splits["validation"],
+    objective = classification(
+        Task(
+            folder=inputs.data,
+            manifest=work.manifest,
+            tokenizer=inputs.tokenizer,
+            max_length=model.max_length,
+            fraction=training.fraction,
+            batch_size=training.batch_size,
+            bucket=training.bucket,
+            seed=seed,
+        )
+    )
+    parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
+    return Loop(
+        objective.build(parts, inputs.checkpoint),
+        objective,
         settings=training,
         seed=seed,
-        pad_id=tokenizer.pad_id,
         accelerator=accelerator,
-        penalised=penalised(work.penalty, classes=len(work.labels), seed=seed),
+        penalised=penalised(work.penalty, classes=objective.classes, seed=seed),
+        observers=observers(training),
         work=output,
         states=folder / "states",
         keeper=Keeper(output, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
@@ -166,7 +169,15 @@ def _loop(
         display=display,
         stop=stop,
     )
-    return loop, splits
+
+
+def observers(training: Training) -> list[Observer]:
+    """The observers of a run, in the order of their metrics."""
+    found: list[Observer] = []
+    if (watch := training.watch) is not None:
+        place = Place(watch.layer, watch.vectors)
+        found += [Watch(place, sample=watch.sample, clusters=watch.clusters), Posthoc(place)]
+    return [*found, FusionMoved()]
 
 
 def _accelerator(work: Job) -> Accelerator:
@@ -193,45 +204,6 @@ def _may_leave_some(work: Job) -> bool:
     """Whether an update may use not every parameter: a fusion of one's own or without token type, a frozen start."""
     fusion, frozen = work.model.fusion, work.training.freeze.epochs > 0
     return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
-
-
-def _build(model: Model, inputs: Inputs, tokenizer: Any, *, labels: list[str], seed: int) -> Any:
-    fusion = model.fusion.model_dump(mode="json")
-    if inputs.checkpoint is not None:
-        return build.from_checkpoint(inputs.checkpoint, fusion=fusion, labels=labels, seed=seed)
-    scratch = model.encoder.model_dump(exclude={"kind", "tokenizer"})
-    return build.from_scratch(
-        fusion=fusion, vocab_size=tokenizer.vocab_size, labels=labels, pad_id=tokenizer.pad_id, seed=seed, **scratch
-    )
-
-
-def _check_tables(config: Any, splits: Mapping[str, Encoded]) -> None:
-    """That every token and every segment has its row."""
-    for what, field, rows in (("token", "ids", config.vocab_size), ("segment", "type_ids", config.type_vocab_size)):
-        most = max(int(array.max()) for split in splits.values() for array in getattr(split, field))
-        if most >= rows:
-            raise InputError(
-                f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; take the "
-                "tokenizer that it was trained with"
-            )
-
-
-def _score(loop: Loop, test: Encoded, epoch: int, work: Path) -> None:
-    """Touch the test split once: figures of the chosen epoch, a prediction per row, and maps after the fact."""
-    result = loop.scorer.evaluate(test, loop.scorer.place)
-    for name, value in result.sums.figures().items():
-        loop.point(f"test/{name}", value, epoch)
-    if result.points is not None:
-        for name, value in posthoc_figures(result.points, test.labels).items():
-            loop.point(f"posthoc/{name}", value, epoch)
-    loop.point("training/best_epoch", float(epoch), None)
-    columns: dict[str, Any] = {
-        "row": np.arange(len(test.labels), dtype=np.int64),
-        "label": test.labels.astype(np.int64),
-        "predicted": result.logits.argmax(-1).astype(np.int64),
-    }
-    columns |= {f"logit_{index}": result.logits[:, index] for index in range(result.logits.shape[1])}
-    pq.write_table(pa.table(columns), work / "predictions.parquet")
 
 
 def _list_checkpoints(run: Run, loop: Loop, points: list[dict[str, Any]], output: Path | None) -> None:

@@ -1,7 +1,7 @@
 """What training a cell takes: its run, its sections, and the folders it reads."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isoscope import paths
 from isoscope.config.base import Section
@@ -43,14 +43,14 @@ class Job(NamedTuple):
     training: Training
     inputs: Inputs
     cell: Cell
-    labels: list[str]
+    manifest: dict[str, Any]
 
 
 def job(model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project) -> Job:
     """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
-    labels = read_manifest(project, cell.task)["labels"]
+    manifest = read_manifest(project, cell.task)
     inputs = _inputs(model, project.folder / paths.processed(cell.task))
-    return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, labels)
+    return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, manifest)
 
 
 def _inputs(model: Model, data: Path) -> Inputs:

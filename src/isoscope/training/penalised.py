@@ -16,6 +16,7 @@ from isoscope.config.penalty import (
     Weighted,
 )
 from isoscope.errors import InputError, brief
+from isoscope.objectives.protocol import Place
 
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
@@ -39,6 +40,7 @@ class Penalised:
     def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
         self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
         self.seed, self.classes = seed, classes
+        self.place = Place(settings.points.layer, settings.points.vectors)
         self.plugin = plugins.PENALTIES.get(settings.kind)  # type: ignore[attr-defined]
         self.shuffled = isinstance(settings, PersistentEntropyPenalty) and settings.clouds == "shuffled"
         self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None

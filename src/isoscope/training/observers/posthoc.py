@@ -1,6 +1,6 @@
-"""Isotropy after the fact: what maps of a trained model's representations do, with nothing trained again."""
+"""Post-hoc whitening and all-but-the-top: what such maps do to the trained model's points of the test split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -8,12 +8,35 @@ import numpy.typing as npt
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.postprocessing import all_but_the_top, whiten
 from isoscope.metrics.classification import SCORES, confusion_matrix
+from isoscope.objectives import Place, Scored
 from isoscope.training.anisotropy import batch_figures
+from isoscope.training.observers import Context, Observer
 
 NEIGHBOURS = 10
 PER_DIRECTION = 4
 """Points that a whitened direction needs at least."""
-Halves = tuple[Floats, Ints, Floats, Ints]
+
+
+class Posthoc(Observer):
+    """Metrics `posthoc/…` of the test split, of an objective with classes."""
+
+    name = "posthoc"
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def begin(self, context: Context) -> None:
+        self.objective = context.objective
+
+    def places(self, step: int | None) -> Collection[Place]:
+        return [self.place] if step is None else []
+
+    def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
+        if scored.split != "test":
+            return {}
+        labels = self.objective.owners("test", np.arange(self.objective.size("test")), self.place)[1]
+        found = {} if labels is None else posthoc_figures(scored.points[self.place], labels)
+        return {f"posthoc/{name}": value for name, value in found.items()}
 
 
 def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
