@@ -53,7 +53,7 @@ def test_metrics_diff_shows_what_it_did(project: Project) -> None:
     (changes,) = json.loads(project.dvc("metrics", "diff", "--json", "main", "short").out).values()
     found = changes["accuracy.conv2d.mean"]
     revisions = ("main", stored(project, "short"))
-    trained = [json.loads(project.git("show", f"{one}:reports/fusion/metrics.json")) for one in revisions]
+    trained = [json.loads(project.git("show", f"{one}:reports/parts/fusion/metrics.json")) for one in revisions]
     assert [found["old"], found["new"]] == [one["accuracy"]["conv2d"]["mean"] for one in trained]
     assert found["diff"] < 0, "one epoch is too few"
 
