@@ -83,7 +83,6 @@ report:
   title: Order of two words
 """
 INSIDE = ("extract", "measure", "explore", "chart", "search")
-TRAIN = "train@fusion"
 
 
 def sentences() -> str:

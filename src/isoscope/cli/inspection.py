@@ -276,8 +276,9 @@ def _look(
     told = [{name: section, **one} for one in cells]
     if len(told) == 1:
         with StopSignal() as stop:
-            stage(**told[0], stop=stop)
+            folders = [stage(**told[0], stop=stop)]
     else:
         several = inside_cells(stage, [{**one, **more} for one in told])
-        carry_out_all(several, title=title, project=project, prepare=lambda: None, workers=workers)
-    say({"cells": [f"{one['arm']} seed {one['seed']}" for one in cells]}, as_json, f"{title}: {len(cells)} cells")
+        folders = carry_out_all(several, title=title, project=project, prepare=lambda: None, workers=workers)
+    shown = ", ".join(str(folder) for folder in folders) or "nothing asked for"
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"{title}: {shown}")

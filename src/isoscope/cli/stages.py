@@ -158,8 +158,10 @@ def train(
 
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     cells, at_once = training_cells(asked, project)
-    carry_out_all(cells, title=f"train {study}", project=project, prepare=_import_training, workers=workers or at_once)
-    say({"cells": [one.name for one in cells]}, as_json, f"trained {study}: {len(cells)} cells")
+    folders = carry_out_all(
+        cells, title=f"train {study}", project=project, prepare=_import_training, workers=workers or at_once
+    )
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
 
 
 def _import_training() -> None:

@@ -18,7 +18,9 @@ _TEXT = 30_000
 
 
 class Ending(NamedTuple):
-    """How a process ended: done; stopped, so that it can go on; failed; or killed by a signal. `text`: why."""
+    """How a process ended: done; stopped, so that it can go on; failed; or killed by a signal. `text`: what came of it,
+    or why.
+    """
 
     kind: str
     text: str
@@ -31,7 +33,7 @@ class Forked:
     that ends, it is told to stop.
     """
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], str]) -> None:
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe(duplex=False)
         self._said, writer = os.pipe()
@@ -94,7 +96,7 @@ class Forked:
         os.close(self._said)
 
 
-def _run(work: Callable[[], None], writer: int, pipe: Connection, parent: int) -> None:
+def _run(work: Callable[[], str], writer: int, pipe: Connection, parent: int) -> None:
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:
@@ -103,10 +105,10 @@ def _run(work: Callable[[], None], writer: int, pipe: Connection, parent: int) -
         signal.signal(number, signal.SIG_DFL)
     for stream in (1, 2):
         os.dup2(writer, stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w", 1, "utf-8", closefd=False) for stream in (1, 2))
     try:
         with plugins_named():
-            work()
-        ending = Ending(DONE, "")
+            ending = Ending(DONE, work())
     except StoppedError as error:
         ending = Ending(STOPPED, str(error))
     except (InputError, RunError) as error:

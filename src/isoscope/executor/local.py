@@ -24,7 +24,7 @@ class Piece(NamedTuple):
     """Work that can be killed at any moment, and goes on when it is done again."""
 
     name: str
-    do: Callable[[Progress], None]
+    do: Callable[[Progress], str]
 
 
 def room(threads: int | None, *, device: str) -> int:
@@ -33,15 +33,17 @@ def room(threads: int | None, *, device: str) -> int:
     return max(1, cores // threads) if threads and device == "cpu" else 1
 
 
-def side_by_side(pieces: Sequence[Piece], *, title: str, workers: int, stop: StopSignal, found: int = 0) -> None:
-    """Do all pieces, so many at once; `found` more were done before.
+def side_by_side(
+    pieces: Sequence[Piece], *, title: str, workers: int, stop: StopSignal, found: int = 0
+) -> dict[str, str]:
+    """Do all pieces, so many at once, and return what came of each by its name; `found` more were done before.
 
     A process that somebody else kills is replaced, and goes on with its piece. One that fails does not stop the others.
     Raises `RunError` that names those that failed, and `StoppedError` after a signal, when all have saved their state.
     """
     waiting, running = deque(pieces), dict[Forked, Piece]()
     kills: Counter[str] = Counter()
-    failures: dict[str, str] = {}
+    failures, results = dict[str, str](), dict[str, str]()
     deadline = float("inf")
     with Shown(title, total=len(pieces) + found, found=found) as shown:
         try:
@@ -67,6 +69,7 @@ def side_by_side(pieces: Sequence[Piece], *, title: str, workers: int, stop: Sto
                     process.close()
                     if ending.kind == forked.DONE:
                         shown.done += 1
+                        results[piece.name] = ending.text
                         shown.say(shown.in_words())
                     elif stop.received is not None and ending.kind != forked.FAILED:
                         continue
@@ -88,7 +91,8 @@ def side_by_side(pieces: Sequence[Piece], *, title: str, workers: int, stop: Sto
     if failures:
         why = "; ".join(f"{name}: {(text.strip() or '?').splitlines()[-1]}" for name, text in failures.items())
         raise RunError(f"{title}: {len(failures)} of {shown.total} failed: {why}")
+    return results
 
 
-def _bound(piece: Piece, progress: Progress) -> Callable[[], None]:
+def _bound(piece: Piece, progress: Progress) -> Callable[[], str]:
     return lambda: piece.do(progress)

@@ -99,7 +99,7 @@ class Shown:
         shares = sum(one.share for one in self.running.values())
         did = self.done + self.failed - self.found + shares
         rest = self.total - self.done - self.failed - shares
-        return (now - self._began) / did * rest if did else None
+        return (now - self._began) / did * rest if did and rest else None
 
     def _table(self, now: float) -> Table:
         left = self._left(now)

@@ -15,12 +15,12 @@ class CellWork(NamedTuple):
     """A cell of a study for the executor.
 
     `find`: publishes it where it is finished, and says where; None where it is not. `do`: does it, showing how far it
-    is; called in a process of its own.
+    is, in a process of its own, and says where.
     """
 
     name: str
     find: Callable[[StopSignal], Path | None]
-    do: Callable[[Progress], None]
+    do: Callable[[Progress], str]
 
 
 def carry_out_all(
@@ -30,20 +30,25 @@ def carry_out_all(
     project: paths.Project,
     prepare: Callable[[], None],
     workers: int,
-) -> None:
+) -> list[Path]:
     """Publish what is finished and do the rest, `workers` at once; `prepare` imports what that takes, once for all.
 
+    Returns the folder of each cell.
     Raises `RunError` that names the cells that failed, and `StoppedError` after a signal.
     """
     with following_here(project), StopSignal() as stop:
+        folders: dict[str, Path] = {}
         rest = []
         for number, cell in enumerate(cells):
             if stop.received is not None:
                 raise StoppedError(stop.received, f"{title}: stopped at cell {number + 1} of {len(cells)}")
-            if cell.find(stop) is None:
+            if (folder := cell.find(stop)) is None:
                 rest.append(cell)
-        if not rest:
-            return
-        prepare()
-        pieces = [Piece(cell.name, cell.do) for cell in rest]
-        side_by_side(pieces, title=title, workers=workers, stop=stop, found=len(cells) - len(rest))
+            else:
+                folders[cell.name] = folder
+        if rest:
+            prepare()
+            pieces = [Piece(cell.name, cell.do) for cell in rest]
+            done = side_by_side(pieces, title=title, workers=workers, stop=stop, found=len(folders))
+            folders |= {name: Path(folder) for name, folder in done.items()}
+        return [folders[cell.name] for cell in cells]

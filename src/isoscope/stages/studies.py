@@ -30,10 +30,10 @@ def _find(work: Job, output: Path | None, stop: StopSignal) -> Path | None:
     return carry(work, None, stop=stop, output=output)
 
 
-def _train(sections: Sequence[Any], cell: Cell, project: paths.Project, output: Path | None, shown: Progress) -> None:
+def _train(sections: Sequence[Any], cell: Cell, project: paths.Project, output: Path | None, shown: Progress) -> str:
     from isoscope.stages.train import train
 
-    train(*sections, cell=cell, project=project, output=output, display=shown)
+    return str(train(*sections, cell=cell, project=project, output=output, display=shown))
 
 
 def inside_cells(stage: Callable[..., Path | None], cells: Sequence[dict[str, Any]]) -> list[CellWork]:
@@ -48,6 +48,6 @@ def _look(stage: Callable[..., Path | None], told: dict[str, Any], stop: StopSig
     return stage(**told, stop=stop, find=True)
 
 
-def _alone(stage: Callable[..., Path | None], told: dict[str, Any], shown: Progress) -> None:
+def _alone(stage: Callable[..., Path | None], told: dict[str, Any], shown: Progress) -> str:
     with StopSignal() as stop:
-        stage(**told, stop=stop)
+        return str(stage(**told, stop=stop))

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from isoscope.links import dvc_cache
@@ -14,8 +15,9 @@ from isoscope.tracking.lines import FINISHED, End
 from isoscope.tracking.provenance import dvc_md5, file_md5, tree_md5
 from isoscope.tracking.publish import duplicate
 from isoscope.tracking.record import read
-from isoscope.tracking.restored import CONFIG, named_digest
+from isoscope.tracking.restored import CONFIG, named_digest, published_digest
 
+_PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
 _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
 
@@ -59,15 +61,25 @@ def _recorded(project: Project, end: End) -> dict[str, Path]:
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
-    """The files of an output that names the run and lies in one whose hash dvc.lock has."""
-    if not (project.folder / LOCK).is_file():
+    """The files of an output that names the run, where dvc.lock has its hash or that of what it lies in."""
+    known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
+    for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
+        if published_digest(folder) == digest and any(
+            dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
+        ):
+            return _files(folder)
+    if not known or not (project.state / ".dvc").is_dir():
         return {}
-    cache = dvc_cache(project)
-    for files in locked_runs(project.folder, cache).values():
-        config = files.get(CONFIG)
-        if config is not None and named_digest(config) == digest:
-            return files if all(map(_sound, files.values())) else {}
-    return {}
+    files = _named(project, (project.folder / LOCK).stat().st_mtime_ns).get(digest, {})
+    return files if all(map(_sound, files.values())) else {}
+
+
+@lru_cache(maxsize=1)
+def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
+    """Digest → the files in DVC's cache of each run that dvc.lock vouches for; read once for all cells of a study."""
+    runs = locked_runs(project.folder, dvc_cache(project)).values()
+    named = ((named_digest(files[CONFIG]), files) for files in runs if CONFIG in files)
+    return {digest: files for digest, files in named if digest is not None}
 
 
 def _files(folder: Path) -> dict[str, Path]:
