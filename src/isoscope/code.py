@@ -8,7 +8,20 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 
 # These act on a run's numbers only through its resolved parameters and inputs, or not at all.
-INERT = ("config", "paths", "tracking", "cli", "errors", "plugins", "code", "guard", "launched", "links", "sealing")
+INERT = (
+    "config",
+    "paths",
+    "tracking",
+    "executor",
+    "cli",
+    "errors",
+    "plugins",
+    "code",
+    "guard",
+    "launched",
+    "links",
+    "sealing",
+)
 
 
 def stripped(source: str) -> str:

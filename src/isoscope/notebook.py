@@ -82,16 +82,13 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
 def _missing(root: Path, study: str) -> str:
     """What it takes for a study to have tables of its inside. Raises `InputError` where there is no such study."""
     from isoscope.config.load import Configuration
-    from isoscope.config.tree import read_yaml
 
-    if not Configuration(root).study(study).seeds:
+    settings = Configuration(root).study(study)
+    if not settings.seeds:
         return f"it is not run: give it seeds in {paths.PARAMS} (studies.{study}.seeds), then run: isoscope repro"
-    if f"explore-{study}" in (read_yaml(root, Path("dvc.yaml")).get("stages") or {}):
+    if "inside" in settings.looks:
         return "run: isoscope repro"
-    return (
-        f"dvc.yaml has no stage explore-{study}: copy extract-, measure- and explore-fusion with the study's name and "
-        "axes (docs/studies.md), then run: isoscope repro"
-    )
+    return f"add inside to studies.{study}.looks in {paths.PARAMS}, then run: isoscope repro"
 
 
 def geometry(

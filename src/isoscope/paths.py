@@ -14,6 +14,7 @@ PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
 SEARCH = Path("reports/search")
+PARTS = Path("reports/parts")
 CHART, CHARTS = "chart", "charts"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -107,4 +108,4 @@ def charts(study: str) -> Path:
 
 def analysed(study: str) -> Path:
     """Tables, metrics and figures of one study."""
-    return Path("reports") / checked_name("study", study)
+    return PARTS / checked_name("study", study)

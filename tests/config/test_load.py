@@ -96,8 +96,7 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, path: tup
 OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
 FREE = {
     ("plugins",): [[]],
-    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
-    **{("studies", "sweep", "axes", axis): [[]] for axis in ("fusion", "penalty", "weight", "fraction")},
+    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings", "looks")},
     ("search", "settings"): [[]],
 }
 """What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing."""

@@ -13,7 +13,7 @@ import pytest
 from isoscope.config.tree import parse_yaml, read_yaml
 from pipeline_project import Finished, Project
 
-ADDITIVE, CONV2D, ANALYSE = "train-fusion@additive-0", "train-fusion@conv2d-0", "analyse-fusion"
+TRAIN, ANALYSE = "train@fusion", "analyse@fusion"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def stored(project: Project, name: str) -> str:
 
 def test_an_experiment_trains_with_its_number(project: Project) -> None:
     done = project.dvc("exp", "run", "-S", "training.epochs=1", "--name", "short", ANALYSE)
-    assert done.ran == [ADDITIVE, CONV2D, ANALYSE]
+    assert done.ran == [TRAIN, ANALYSE]
     project.isoscope("mirror")  # what a loaded machine may have left
     runs = project.tracked()
     for arm in ("additive", "conv2d"):
@@ -53,7 +53,7 @@ def test_metrics_diff_shows_what_it_did(project: Project) -> None:
     (changes,) = json.loads(project.dvc("metrics", "diff", "--json", "main", "short").out).values()
     found = changes["accuracy.conv2d.mean"]
     revisions = ("main", stored(project, "short"))
-    trained = [json.loads(project.git("show", f"{one}:reports/fusion/metrics.json")) for one in revisions]
+    trained = [json.loads(project.git("show", f"{one}:reports/parts/fusion/metrics.json")) for one in revisions]
     assert [found["old"], found["new"]] == [one["accuracy"]["conv2d"]["mean"] for one in trained]
     assert found["diff"] < 0, "one epoch is too few"
 
@@ -73,9 +73,9 @@ def test_a_bare_name_goes_to_the_overlay_in_use_that_has_it(project: Project) ->
     """`-S model.fusion.kernel_size=…`: conv2d.yaml is meant; conv2d_unit.yaml has one too, but no arm uses it."""
     project.git("checkout", "--", ".")
     project.dvc("checkout")
-    done = project.isoscope("repro", "-S", "model.fusion.kernel_size=[1,3]", "--name", "flat", CONV2D)
+    done = project.isoscope("repro", "-S", "model.fusion.kernel_size=[1,3]", "--name", "flat", TRAIN)
     assert "Reproducing experiment 'flat'" in done.out
-    assert done.ran == [CONV2D]
+    assert done.ran == [TRAIN]
     assert read_yaml(project.folder, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"]["kernel_size"] == [1, 3]
     assert project.git("diff", "--name-only", "HEAD").split() == ["dvc.lock", "variants/fusion/conv2d.yaml"]
     project.isoscope("mirror")  # what a loaded machine may have left
@@ -102,8 +102,8 @@ def test_a_copy_of_the_tree_runs_its_own_sources_and_records_at_home(project: Pr
     installed = Project(project.folder, sources=finished.project.sources)
     assert changed != code_version(installed)
     before, published = project.records(), project.digest("additive")
-    done = installed.dvc("exp", "run", "--temp", "-S", "training.epochs=2", "--name", "copy", ADDITIVE)
-    assert done.ran == [ADDITIVE]
+    done = installed.dvc("exp", "run", "--temp", "-S", "training.epochs=2", "--name", "copy", TRAIN)
+    assert done.ran == [TRAIN]
     (digest,) = project.records().keys() - before.keys()
     record = project.records()[digest]
     assert record.status == "FINISHED"

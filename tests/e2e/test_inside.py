@@ -80,10 +80,8 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
     # Without seeds, or anything to search: empty tables.
-    idle = [stage for stage in INSIDE if stage.startswith(("analyse-", "chart-", "search"))]
-    assert sorted(ran) == sorted(
-        [*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2], *idle]
-    )
+    idle = ["chart@fusion", "search"]
+    assert sorted(ran) == sorted([*(f"{verb}@fusion" for verb in ("extract", "measure", "explore")), *idle])
     run = Trajectory(states(explored.project, "additive"))
     names = [one.name for one in run.snapshots]
     assert {"step-0", "step-1", "step-2", "random"} <= set(names)
@@ -135,7 +133,10 @@ def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
     table = measured(project, "conv2d")
     norms = table[table["figure"] == "mean_norm"]
     assert len(norms) == len(table[table["figure"] == "avg_sim"])
-    assert "mean_norm" in pd.read_parquet(project.folder / "reports/fusion/inside/geometry.parquet")["figure"].unique()
+    assert (
+        "mean_norm"
+        in pd.read_parquet(project.folder / "reports/parts/fusion/inside/geometry.parquet")["figure"].unique()
+    )
 
 
 @pytest.mark.parametrize("harm", ["missing", "altered"])
@@ -222,7 +223,7 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [anisotropy]")
     project.isoscope("repro")
     assert len(Trajectory(states(project, "conv2d")).trained) == 1
-    assert json.loads((project.folder / "reports/fusion/inside/phases.json").read_text("utf-8")) == []
+    assert json.loads((project.folder / "reports/parts/fusion/inside/phases.json").read_text("utf-8")) == []
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
@@ -267,7 +268,7 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
 
 @pytest.mark.chromium
 def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
-    data = json.loads((explored.project.folder / "reports/fusion/inside/explorer.json").read_text("utf-8"))
+    data = json.loads((explored.project.folder / "reports/parts/fusion/inside/explorer.json").read_text("utf-8"))
     with opened(explored.project.folder / "reports/index.html") as seen:
         box = seen.page.locator(".explorer")
 

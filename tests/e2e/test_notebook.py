@@ -83,9 +83,8 @@ def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
     "study, said",
     [
         ("fusoin", "studies.fusoin: no such study; did you mean 'fusion'?"),
-        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy, sweep"),
-        ("sweep", "it is not run: give it seeds in params.yaml (studies.sweep.seeds)"),
-        ("isotropy", "dvc.yaml has no stage explore-isotropy: copy extract-, measure- and explore-fusion"),
+        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy"),
+        ("isotropy", "add inside to studies.isotropy.looks in params.yaml, then run: isoscope repro"),
         ("fusion", "is not there; run: isoscope repro"),
     ],
 )

@@ -101,7 +101,7 @@ def test_killed_before_dvc_has_written_its_lock_the_repeat_publishes_in_seconds(
     (project.folder / "dvc.lock").unlink()
     project.run("rm", "-rf", "models", ".dvc/tmp/rwlock", ".dvc/cache/runs")
     done = project.isoscope("repro")
-    assert {"train-fusion@additive-0", "train-fusion@conv2d-0"} <= set(done.ran)
+    assert "train@fusion" in done.ran
     assert {digest: len(record.metrics) for digest, record in project.records().items()} == before
     assert "epoch" not in done.err
 

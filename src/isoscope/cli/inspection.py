@@ -6,45 +6,63 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
+from isoscope import paths
+from isoscope.cli.options import (
+    AsJson,
+    Plugins,
+    Set,
+    Workers,
+    app,
+    as_stage,
+    check_data,
+    configure,
+    heal,
+    importing,
+    say,
+)
 from isoscope.cli.places import check_free
 from isoscope.errors import InputError
 from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
-Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
+Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
 
 @app.command()
 def extract(
     study: Study,
-    arm: Arm,
+    arm: Arm = None,
     seed: Seed = None,
+    workers: Workers = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Keep the hidden states of an arm's runs at every snapshot, over the probe set, or go on where that was stopped.
+    """Keep the hidden states of a study's runs at every snapshot, over the probe set, or go on where that was stopped.
 
     They go to data/hidden_states/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
 
     Example: isoscope extract fusion additive
     """
-    project, given = _given(study, arm, seed, overrides, plugin)
+    project, configuration, cells = _cells(study, arm, seed, overrides, plugin, paths.extracted)
     as_stage()
     heal(project)
     with importing():
+        from isoscope.executor.local import room
         from isoscope.stages.extract import extract as stage
 
-    _say(study, arm, stage(given.pop("root").extraction, **given, project=project), "extracted", as_json)
+    section = configuration.root.extraction
+    at_once = workers or room(section.threads, device=section.device)
+    _look(stage, "extraction", section, cells, f"extract {study}", project, at_once, as_json)
 
 
 @app.command()
 def measure(
     study: Study,
-    arm: Arm,
+    arm: Arm = None,
     seed: Seed = None,
+    workers: Workers = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
@@ -55,13 +73,16 @@ def measure(
 
     Example: isoscope measure fusion additive -S measures.alignment=procrustes
     """
-    project, given = _given(study, arm, seed, overrides, plugin)
+    project, configuration, cells = _cells(study, arm, seed, overrides, plugin, paths.measured)
     as_stage()
     heal(project)
     with importing():
+        from isoscope.executor.local import room
         from isoscope.stages.measure import measure as stage
 
-    _say(study, arm, stage(given.pop("root").measures, **given, project=project), "measured", as_json)
+    section = configuration.root.measures
+    at_once = workers or section.processes or room(section.threads, device="cpu")
+    _look(stage, "measures", section, cells, f"measure {study}", project, at_once, as_json, processes=1)
 
 
 @app.command()
@@ -76,7 +97,7 @@ def explore(
     Example: isoscope explore fusion
     """
     project, configuration = configure(overrides, plugin)
-    arms, settings = configuration.cells(study), configuration.study(study)
+    arms, settings = configuration.cells(study), configuration.study(study).looked_at("inside")
     check_data(project, configuration, *([settings.task] if settings.seeds else []))
     as_stage()
     heal(project)
@@ -203,20 +224,61 @@ def geometry(
     say(made, as_json, f"geometry: {shown}")
 
 
-def _given(
-    study: str, arm: str, seed: int | None, overrides: list[str], plugin: list[Path]
-) -> tuple[Any, dict[str, Any]]:
-    """The project, and what both stages are told: of the study's seeds all or one, in the pipeline's place or not."""
+def _cells(
+    study: str, arm: str | None, seed: int | None, overrides: list[str], plugin: list[Path], place: Any
+) -> tuple[Any, Any, list[dict[str, Any]]]:
+    """The project, its configuration, and what is asked for: of a study all arms or one, all seeds or one.
+
+    The pipeline, which names neither, gets none where the study does not look inside its models.
+    """
     project, configuration = configure(overrides, plugin)
-    configuration.cell(study, arm)
     settings = configuration.study(study)
-    check_data(project, configuration, settings.task)
-    seeds = settings.seeds if seed is None else (seed,)
-    publish = not (overrides or plugin) and set(seeds) <= set(settings.seeds)
-    given = {"study": settings, "name": study, "arm": arm, "seeds": seeds, "publish": publish}
-    return project, {"root": configuration.root, **given}
+    asked = settings.looked_at("inside") if arm is None and seed is None else settings
+    arms = list(configuration.cells(study)) if arm is None else [arm]
+    for one in arms:
+        configuration.cell(study, one)
+    seeds = asked.seeds if seed is None else (seed,)
+    if seeds:
+        check_data(project, configuration, settings.task)
+    project.folder.joinpath(place(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    publish = not (overrides or plugin)
+    cells = [
+        {
+            "study": settings,
+            "name": study,
+            "arm": one,
+            "seed": number,
+            "project": project,
+            "output": project.folder / place(study, one, number) if publish and number in settings.seeds else None,
+        }
+        for one in arms
+        for number in seeds
+    ]
+    return project, configuration, cells
 
 
-def _say(study: str, arm: str, folders: list[Path], done: str, as_json: bool) -> None:
-    shown = ", ".join(str(folder) for folder in folders) or "no seeds"
-    say({"folders": [str(folder) for folder in folders]}, as_json, f"{done} {study} {arm}: {shown}")
+def _look(
+    stage: Any,
+    name: str,
+    section: Any,
+    cells: list[dict[str, Any]],
+    title: str,
+    project: Any,
+    workers: int,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """Do the cells of a stage: one in this process, several side by side."""
+    from isoscope.guard import StopSignal
+    from isoscope.stages.cells import carry_out_all
+    from isoscope.stages.studies import inside_cells
+
+    told = [{name: section, **one} for one in cells]
+    if len(told) == 1:
+        with StopSignal() as stop:
+            folders = [stage(**told[0], stop=stop)]
+    else:
+        several = inside_cells(stage, [{**one, **more} for one in told])
+        folders = carry_out_all(several, title=title, project=project, prepare=lambda: None, workers=workers)
+    shown = ", ".join(str(folder) for folder in folders) or "nothing asked for"
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"{title}: {shown}")

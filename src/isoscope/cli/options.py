@@ -32,6 +32,9 @@ Set = Annotated[
 ]
 PLUGIN_HELP = "A Python file with fusions, penalties, data sets or measures of your own."
 Plugins = Annotated[list[Path], typer.Option("--plugin", metavar="FILE", help=PLUGIN_HELP)]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes side by side [default: the cores, shared out by threads].")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 
 

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from isoscope import launched
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
+from isoscope.cli.options import (
+    AsJson,
+    Plugins,
+    Set,
+    Workers,
+    app,
+    as_stage,
+    check_data,
+    configure,
+    heal,
+    importing,
+    say,
+)
 from isoscope.cli.places import check_free
 from isoscope.errors import InputError
 
@@ -92,47 +104,83 @@ def prepare(
 @app.command()
 def train(
     study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
-    arm: Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")],
-    seed: Annotated[int, typer.Option(help="Seed of weights, batches and dropout.", min=0, max=2**31 - 1)],
+    arm: Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of weights, batches and dropout [default: the study's].", min=0, max=2**31 - 1),
+    ] = None,
+    workers: Workers = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Publish the one result here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train one arm of a study with one seed, or go on where it was stopped.
+    """Train every cell of a study that is not finished, side by side; or one arm, or one arm with one seed.
 
-    The result goes to the pipeline's place, models/STUDY/ARM/seed-N. With -S, --plugin or a seed that is not the
-    study's it is another experiment: it stays in .isoscope/runs/ and goes nowhere else unless --out says so.
+    A stopped or killed command goes on where it was. The results go to the pipeline's place, models/STUDY/ARM/seed-N.
+    With -S, --plugin or a seed that is not the study's it is another experiment: it stays in .isoscope/runs/ and goes
+    nowhere else unless --out says so.
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
     project, configuration = configure(overrides, plugin)
-    resolved = configuration.cell(study, arm)
+    settings = configuration.study(study)
+    single = arm is not None and seed is not None
+    if not single and out:
+        raise InputError("--out takes one result; name the arm and its --seed")
+    if not single and launched.size() > 1:
+        raise InputError("several processes share the work of one run; name the arm and its --seed")
+    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     output = _replaceable(out, project.folder, configuration.root.studies, _TRAINED) if out else None
-    check_data(project, configuration, configuration.study(study).task)
+    if single or settings.seeds:
+        check_data(project, configuration, settings.task)
     as_stage()
     if not launched.rank():
         heal(project)
+    from isoscope import paths
+    from isoscope.stages.training_job import Cell
+
+    by_hand = bool(configuration.overrides or plugin)
+    seeds = settings.seeds if seed is None else (seed,)
+    asked = []
+    for name, resolved in arms.items():
+        digests = configuration.plugin_digests(resolved.cell)
+        for one in seeds:
+            cell = Cell(study, name, resolved.axes, one, settings.task, resolved.tree, digests)
+            own = not by_hand and one in settings.seeds
+            place = project.folder / paths.trained(study, name, one) if own else None
+            asked.append(((resolved.cell.model, resolved.cell.penalty, resolved.cell.training), cell, output or place))
+    if single:
+        _train_one(*asked[0], project, as_json)
+        return
+    from isoscope.stages.cells import carry_out_all
+    from isoscope.stages.studies import training_cells
+
+    (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    cells, at_once = training_cells(asked, project)
+    folders = carry_out_all(
+        cells, title=f"train {study}", project=project, prepare=_import_training, workers=workers or at_once
+    )
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
+
+
+def _import_training() -> None:
     with importing():
-        from isoscope import paths
+        import isoscope.stages.train  # noqa: F401
+
+
+def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_json: bool) -> None:
+    with importing():
         from isoscope.stages.train import train as stage
-        from isoscope.stages.training_job import Cell
         from isoscope.tracking.restored import METRICS, read_points
 
-    settings = configuration.study(study)
-    if output is None and not (configuration.overrides or plugin) and seed in settings.seeds:
-        output = project.folder / paths.trained(study, arm, seed)
-    cell = Cell(
-        study, arm, resolved.axes, seed, settings.task, resolved.tree, configuration.plugin_digests(resolved.cell)
-    )
-    sections = resolved.cell.model, resolved.cell.penalty, resolved.cell.training
     folder = stage(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not launched.rank():
         test = [one for one in read_points(folder / METRICS) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        text = f"trained {study} {arm} seed {seed}: {shown} (epoch {epoch}: {scores})"
+        text = f"trained {cell.study} {cell.arm} seed {cell.seed}: {shown} (epoch {epoch}: {scores})"
         say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
 
 
@@ -207,7 +255,7 @@ def chart(
     Example: isoscope chart isotropy -S reproduction.last=0.5
     """
     project, configuration = configure(overrides)
-    settings, cells = configuration.study(study), configuration.cells(study)
+    settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
     as_stage()
     heal(project)
     with importing():
@@ -272,7 +320,7 @@ def repro(
 
     With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone.
 
-    Example: isoscope repro train-fusion@additive-0
+    Example: isoscope repro train@fusion
     """
     from isoscope.stages.repro import located
     from isoscope.stages.repro import repro as run

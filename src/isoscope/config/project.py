@@ -1,6 +1,6 @@
 """The whole of params.yaml, and one cell of a study."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ from isoscope.config.model import Model
 from isoscope.config.penalty import Built
 from isoscope.config.search import Search
 from isoscope.config.training import Training
+
+Look = Literal["inside", "chart"]
 
 
 class Study(Section):
@@ -26,6 +28,10 @@ class Study(Section):
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Seeds of every arm, each once; none means the study is not run."""
+    looks: Annotated[tuple[Look, ...], Field(strict=False)]
+    """What is shown beside the comparison of its arms: `inside` (hidden states, and what is measured in them), `chart`
+    (arms over training, beside published figures).
+    """
 
     @model_validator(mode="after")
     def _once(self) -> Self:
@@ -35,6 +41,10 @@ class Study(Section):
             if self.seeds and not values:
                 raise ValueError(f"axes.{axis} has no values, but the study has seeds")
         return self
+
+    def looked_at(self, look: Look) -> Self:
+        """The study as a stage for one of its looks has it: without seeds, where it is not asked for."""
+        return self if look in self.looks else self.model_copy(update={"seeds": ()})
 
 
 class Phases(Section):

@@ -25,7 +25,7 @@ READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
 
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
-    """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg), `config.yaml`.
+    """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, figures (svg), `config.yaml`.
 
     Of a study without seeds, which is not run here, they are empty. Raises `InputError` where a run is missing.
     """

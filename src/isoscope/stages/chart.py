@@ -76,7 +76,7 @@ def chart(
     arms: Iterable[str],
     project: paths.Project,
 ) -> Path:
-    """Write `reports/<study>/chart/`: averages, differences, those at equal effect (parquet),
+    """Write `reports/parts/<study>/chart/`: averages, differences, those at equal effect (parquet),
     `reproduction.json`; and figures (svg).
 
     Without seeds the study is not run here, and the tables are empty. Raises `InputError` where a run is missing.

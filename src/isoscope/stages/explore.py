@@ -44,7 +44,7 @@ BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 def explore(
     measures: Measures, analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project
 ) -> Path:
-    """Write `reports/<study>/inside/`: tables (parquet), phases, the explorer's data, and `figures/` (SVG and PNG).
+    """Write `reports/parts/<study>/inside/`: tables (parquet), phases, the explorer's data; and `figures/`.
 
     Of a study without seeds, which is not run here, there is nothing. Raises `InputError` where a run was not measured.
     """
@@ -116,7 +116,7 @@ def _nothing(name: str, project: paths.Project) -> Path:
         replacing(project.folder / paths.inside(name), "table"),
         replacing(project.folder / paths.figures(name), "table") as drawn,
     ):
-        write_text(drawn / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
+        write_text(drawn / "nothing.svg", to_svg(notice("No runs to look into")), "table")
     write_text(project.folder / paths.analysed(name) / "layers.csv", ",".join(LAYERS) + "\n", "table")
     return project.folder / paths.inside(name)
 

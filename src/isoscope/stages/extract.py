@@ -1,8 +1,7 @@
-"""Stage `extract-<study>@<arm>`: hidden states of every snapshot of an arm's runs over the probe set."""
+"""A cell of stage `extract@<study>`: hidden states of every snapshot of a run over the probe set."""
 
 import json
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,9 +32,10 @@ from isoscope.errors import InputError
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
+from isoscope.tracking.carried import carry_out
 from isoscope.tracking.prepared import check_trained_on, content_md5
 from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.tracking.run import Identity, Run
 
 OWN = "task"
 """In the place of a treebank's name: the task's own."""
@@ -54,44 +54,43 @@ def extract(
     *,
     name: str,
     arm: str,
-    seeds: Collection[int],
+    seed: int,
     project: paths.Project,
-    publish: bool,
-) -> list[Path]:
-    """Keep the hidden states of an arm's finished runs, or go on with that, or find it done; returns a folder for each.
+    output: Path | None,
+    stop: StopSignal,
+    find: bool = False,
+) -> Path | None:
+    """Keep the hidden states of a finished run, or go on with that, or find it done; returns the folder with them.
 
-    Raises `InputError` where a run or its task is missing, `StoppedError` after a signal.
+    `find`: only the last of these; None where it is not done. `output`: where to publish it, None publishes nothing.
+    Raises `InputError` where the run or its task is missing, `StoppedError` after a signal.
     """
-    return [_of_run(extraction, name, arm, seed, study.task, project, publish) for seed in seeds]
-
-
-def _of_run(
-    extraction: Extraction, study: str, arm: str, seed: int, task: str, project: paths.Project, publish: bool
-) -> Path:
-    trained = project.folder / paths.trained(study, arm, seed)
-    data = project.folder / paths.processed(task)
-    again = f"isoscope train {study} {arm} --seed {seed}"
+    trained = project.folder / paths.trained(name, arm, seed)
+    data = project.folder / paths.processed(study.task)
+    again = f"isoscope train {name} {arm} --seed {seed}"
     for folder, file, command in (
         (trained, "config.yaml", again),
-        (data, "manifest.json", f"isoscope prepare {task}"),
+        (data, "manifest.json", f"isoscope prepare {study.task}"),
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
-    check_trained_on(read_output(trained).run.inputs, project, task, paths.trained(study, arm, seed), again)
-    bank = trees_of(extraction, task, data, project)
-    run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
-    with StopSignal() as stop, tracked(run, stop):
-        if not run.finished:
+    check_trained_on(read_output(trained).run.inputs, project, study.task, paths.trained(name, arm, seed), again)
+    bank = trees_of(extraction, study.task, data, project)
+    run = Run(project, _identity(extraction, name, arm, seed, study.task, trained, data, bank))
+
+    def do(finished: bool) -> None:
+        if not finished:
             _extract(run, extraction, trained, data, bank, stop)
-        else:
-            run.found([], source="snapshots.json")
-        if not publish:
-            return run.output
-        output = project.folder / paths.extracted(study, arm, seed)
-        run.finished_as(
-            output, run.publish(output, probe=json.loads((run.output / "snapshots.json").read_text())["facts"])
-        )
-    return output
+
+    return carry_out(
+        run,
+        None if find else do,
+        stop=stop,
+        output=output,
+        points=lambda _: [],
+        source="snapshots.json",
+        facts=lambda done: {"probe": json.loads((done / "snapshots.json").read_text())["facts"]},
+    )
 
 
 def _identity(

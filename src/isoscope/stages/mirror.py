@@ -14,7 +14,7 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
-from isoscope.paths import Project
+from isoscope.paths import PARTS, Project
 from isoscope.sealing import write_text
 from isoscope.tracking import follower
 from isoscope.tracking.addresses import LOCAL, address, read_notes
@@ -106,6 +106,18 @@ def following(project: Project) -> Iterator[dict[str, str]]:
         follower.finish(process, patience=follower.PATIENCE)
 
 
+@contextmanager
+def following_here(project: Project) -> Iterator[None]:
+    """The same around runs of this process and of those it forks: one process mirrors them all."""
+    with following(project) as followed:
+        os.environ.update(followed)
+        try:
+            yield
+        finally:
+            for name in followed:
+                del os.environ[name]
+
+
 def serve(project: Project, port: int) -> int:
     """Serve MLflow's pages for this project on 127.0.0.1 until stopped; returns the server's exit code."""
     from isoscope.tracking.mlflow import connect, default_uri
@@ -132,7 +144,7 @@ def serve(project: Project, port: int) -> int:
 
 def _outputs(folder: Path) -> dict[str, Path]:
     """Digest → published output in the tree: of training, and of analysing a study."""
-    places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted(folder.glob("reports/*")))
+    places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted((folder / PARTS).glob("*")))
     named = ((published_digest(path), path) for path in places)
     return {digest: path for digest, path in named if digest}
 

@@ -1,4 +1,4 @@
-"""Stage `train-<study>@<arm>-<seed>`: one model, trained, kept, and scored once on the test split."""
+"""A cell of stage `train@<study>`: one model, trained, kept, and scored once on the test split."""
 
 import signal
 import sys
@@ -17,14 +17,15 @@ from isoscope.config.model import Model
 from isoscope.config.training import Training
 from isoscope.corpora.corpus import SPLITS
 from isoscope.errors import InputError
+from isoscope.executor.progress import Progress
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.precision import warn_of_emulation
 from isoscope.objectives import Place, Task
 from isoscope.objectives.classification import classification
-from isoscope.stages.training_job import Cell, Job, job
+from isoscope.stages.training_job import Cell, Job, carry, job
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import METRICS, read_metrics
-from isoscope.tracking.run import Run, tracked
+from isoscope.tracking.run import Run
 from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -41,36 +42,42 @@ _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
 def train(
-    model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project, output: Path | None
+    model: Model,
+    penalty: Section,
+    training: Training,
+    *,
+    cell: Cell,
+    project: paths.Project,
+    output: Path | None,
+    display: Progress | None = None,
 ) -> Path:
     """Train one cell, or go on with it, or find it finished; returns the folder that holds the result.
 
     The result is published to `output` (the pipeline's own place unless a path is given; None publishes nothing).
-    Of several processes the first one owns the run and the others only compute.
-    Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that is no number.
+    Of several processes the first one owns the run and the others only compute. `display`: who is shown how far it is,
+    in place of a bar. Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that
+    is no number.
     """
     work = job(model, penalty, training, cell=cell, project=project)
-    run = work.run
     with StopSignal() as stop:
         if launched.rank() > 0:
             with in_one_line():
                 _assist(work, stop)
-            return output or run.output
-        with tracked(run, stop):
-            finished = run.finished
+            return output or work.run.output
+
+        def do(finished: bool) -> None:
             with in_one_line():
                 if launched.size() > 1:
                     Ranks(_accelerator(work)).from_main(finished)
-                if finished:
-                    run.found(read_metrics(run.output), source=METRICS)
-                    print(f"{run.identity.title} ({run.digest[:12]}): found finished, nothing trained", file=sys.stderr)
-                else:
-                    _train(work, output, stop)
-            if output is None:
-                return run.output
-            md5 = run.publish(output, labels=work.manifest.get("labels", []))
-            run.finished_as(output, md5)
-    return output
+                if not finished:
+                    _train(work, output, stop, display or Progressbar(work.run.identity.title))
+                elif display is None:
+                    one = work.run
+                    print(f"{one.identity.title} ({one.digest[:12]}): found finished, nothing trained", file=sys.stderr)
+
+        folder = carry(work, do, stop=stop, output=output)
+    assert folder is not None
+    return folder
 
 
 def rehearse(work: Job, updates: int) -> trace.Trace:
@@ -80,7 +87,7 @@ def rehearse(work: Job, updates: int) -> trace.Trace:
         return loop.rehearse(updates)
 
 
-def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
+def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressbar | Progress) -> None:
     """Train, score and complete a run, as its one process or as the first of several."""
     run, training = work.run, work.training
     accelerator = _accelerator(work)
@@ -91,7 +98,6 @@ def _train(work: Job, output: Path | None, stop: StopSignal) -> None:
         processes=accelerator.num_processes,
         precision=training.precision,
     )
-    display = Progressbar(run.identity.title)
     loop = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
     for name in SPLITS:
         file = f"{name}.parquet"

@@ -1,5 +1,6 @@
 """What training a cell takes: its run, its sections, and the folders it reads."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +10,11 @@ from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratc
 from isoscope.config.training import Training
 from isoscope.config.tree import Tree
 from isoscope.corpora.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.guard import StopSignal
+from isoscope.tracking.carried import carry_out
 from isoscope.tracking.prepared import content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
+from isoscope.tracking.restored import METRICS, read_metrics
 from isoscope.tracking.run import Identity, Run
 
 
@@ -51,6 +55,12 @@ def job(model: Model, penalty: Section, training: Training, *, cell: Cell, proje
     manifest = read_manifest(project, cell.task)
     inputs = _inputs(model, project.folder / paths.processed(cell.task))
     return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, manifest)
+
+
+def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
+    """Own a cell's run, `do` it unless it was finished before, and publish it (see `carry_out`)."""
+    facts = {"labels": work.manifest.get("labels", [])}
+    return carry_out(work.run, do, stop=stop, output=output, points=read_metrics, source=METRICS, facts=lambda _: facts)
 
 
 def _inputs(model: Model, data: Path) -> Inputs:

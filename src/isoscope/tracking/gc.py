@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +11,10 @@ from typing import NamedTuple
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.tracking import accepted
-from isoscope.tracking.dvc_lock import locked
 from isoscope.tracking.lease import Lease
 from isoscope.tracking.lines import FINISHED
 from isoscope.tracking.record import read
-from isoscope.tracking.stored import cached
+from isoscope.tracking.stored import locked_runs
 
 YOUNG = 3600.0
 """Seconds for which a stored diff waits to be named."""
@@ -43,13 +42,13 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     version of the code. Unfinished work goes where nobody has touched it for `idle_days`. What a living process owns
     stays.
     """
-    held = set(locked(project.folder).values())
+    held = locked_runs(project.folder, cache).keys()
     standing = accepted.standing(project)
     pieces: list[Piece] = []
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         try:
             with Lease(folder, note=False):
-                found = list(_of_run(folder, project, held, cache, idle_days, folder.name in standing))
+                found = list(_of_run(folder, project, held, idle_days, folder.name in standing))
                 pieces += _remove(found, dry_run)
         except InputError:  # a living process owns it
             continue
@@ -58,9 +57,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     return Cleared(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
 
 
-def _of_run(
-    folder: Path, project: Project, held: set[str], cache: Path, idle_days: float, stands: bool
-) -> Iterator[Piece]:
+def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
             yield Piece(path, _size(path), "left by a writer that died")
@@ -70,7 +67,7 @@ def _of_run(
     end = record.end if record else None
     if output.is_dir() and end is not None and end.status == FINISHED and not stands:
         md5 = end.output_md5
-        if md5 in held and cached(cache, md5):
+        if md5 in held:
             yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
     if unfinished:
         idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400

@@ -77,8 +77,13 @@ def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> lis
 
 def published_digest(output: Path) -> str | None:
     """The digest of the run that a published folder names; None where it names none."""
+    return named_digest(output / CONFIG)
+
+
+def named_digest(config: Path) -> str | None:
+    """The digest in an output's config.yaml, whatever that is called here."""
     try:
-        match = _DIGEST.search((output / CONFIG).read_text("utf-8"))
+        match = _DIGEST.search(config.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return match and match[1]
