@@ -27,7 +27,7 @@ PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 @pytest.fixture(autouse=True)
 def _forget():
     """Registries as they were: a plugin of one test is none of the next."""
-    registries = plugins.FUSIONS, plugins.DATASETS, plugins.PENALTIES, plugins.MEASURES
+    registries = plugins.REGISTRIES
     before = [dict(one) for one in registries]
     yield
     for registry, kept in zip(registries, before, strict=True):

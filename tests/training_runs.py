@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from accelerate import Accelerator
 from pydantic import TypeAdapter
 
 from isoscope.config.load import cell_type
 from isoscope.config.training import Training
 from isoscope.corpora import tokens
-from isoscope.objectives import Task
-from isoscope.objectives.classification import Classification
-from isoscope.stages.train import observers
+from isoscope.objectives import Task, classification
+from isoscope.stages.train import observers_of
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.penalised import penalised
@@ -86,20 +86,20 @@ def make_loop(
     dropout: float = 0.1,
     stop: Any = lambda: False,
     penalty: dict[str, Any] | None = None,
+    observers: Any = None,
+    make: Any = None,
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
     asked = TypeAdapter(cell_type().model_fields["penalty"].annotation).validate_python(penalty or {"kind": "none"})
-    tokenizer = tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
+    tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
     tables = {"train": texts(rows, 1), "validation": texts(30, 2), "test": texts(20, 3)}
     typed = Training.model_validate(SETTINGS | settings)
-    objective = Classification(
-        {name: tokens.encode(tokenizer, table, max_length=12) for name, table in tables.items()},
-        labels=["negative", "positive"],
-        pad_id=tokenizer.pad_id,
-        vocab_size=tokenizer.vocab_size,
-        task=Task(folder, {}, folder / "tokenizer", 12, 1.0, typed.batch_size, typed.bucket, seed),
-    )
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    manifest = {"labels": ["negative", "positive"]}
+    task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, typed.batch_size, typed.bucket, seed)
+    objective = (make or classification.objective)(task)
     encoder = {
         "family": family,
         "hidden_size": 16,
@@ -120,8 +120,8 @@ def make_loop(
         settings=typed,
         seed=seed,
         accelerator=Accelerator(cpu=True),
-        penalised=penalised(asked, classes=2, seed=seed),
-        observers=observers(typed),
+        penalised=penalised(asked, classes=objective.classes, seed=seed),
+        observers=[*observers_of(typed, {}), *(observers or ())],
         work=work,
         states=folder / "states",
         keeper=Keeper(work, keep=typed.keep, tokenizer=folder / "tokenizer", max_length=12),

@@ -15,8 +15,7 @@ from accelerate import Accelerator
 from isoscope.analysis.statistics import paired_t
 from isoscope.config.tree import read_yaml
 from isoscope.models.encoder import load_classifier
-from isoscope.objectives import Place, Task
-from isoscope.objectives.classification import classification
+from isoscope.objectives import Place, Task, classification
 from isoscope.training.evaluation import evaluate
 from isoscope.training.observers.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks
@@ -31,7 +30,7 @@ def figures(run: Path) -> dict[str, float]:
     data = Path("data/processed") / config["task"]
     manifest = json.loads((data / "manifest.json").read_text("utf-8"))
     longest = config["params"]["model"]["max_length"]
-    objective = classification(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
+    objective = classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
     watch = config["params"]["training"]["watch"]
     place = Place(watch["layer"], watch["vectors"])
     scored = evaluate(

@@ -138,7 +138,7 @@ def train(
     if not launched.rank():
         heal(project)
     from isoscope import paths
-    from isoscope.stages.training_job import Cell
+    from isoscope.stages.training_job import Cell, sections
 
     by_hand = bool(configuration.overrides or plugin)
     seeds = settings.seeds if seed is None else (seed,)
@@ -149,7 +149,7 @@ def train(
             cell = Cell(study, name, resolved.axes, one, settings.task, resolved.tree, digests)
             own = not by_hand and one in settings.seeds
             place = project.folder / paths.trained(study, name, one) if own else None
-            asked.append(((resolved.cell.model, resolved.cell.penalty, resolved.cell.training), cell, output or place))
+            asked.append((sections(resolved.cell), cell, output or place))
     if single:
         _train_one(*asked[0], project, as_json)
         return
@@ -208,13 +208,13 @@ def accept(
     heal(project)
     with importing():
         from isoscope.stages.accept import accept as stage
-        from isoscope.stages.training_job import Cell, job
+        from isoscope.stages.training_job import Cell, job, sections
 
     jobs = []
     for name, arm, seed, one in cells:
         digests = configuration.plugin_digests(one.cell)
         cell = Cell(name, arm, one.axes, seed, configuration.study(name).task, one.tree, digests)
-        jobs.append(job(one.cell.model, one.cell.penalty, one.cell.training, cell=cell, project=project))
+        jobs.append(job(*sections(one.cell), cell=cell, project=project))
     found = stage(jobs, project=project)
     lines = [
         f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found

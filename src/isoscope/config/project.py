@@ -8,6 +8,7 @@ from isoscope.config.base import Below, Count, Fraction, Level, Name, Section, S
 from isoscope.config.data import Data
 from isoscope.config.inspection import Extraction, Measures
 from isoscope.config.model import Model
+from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import Built
 from isoscope.config.search import Search
 from isoscope.config.training import Training
@@ -105,10 +106,20 @@ class Root(Section):
     report: Report
 
 
+class Kind(Section):
+    """A choice that plugins add."""
+
+    kind: str
+
+
 class Cell(Section):
     """One arm with one seed, fully resolved."""
 
     data: Data
     model: Model
+    objective: ClassificationObjective
+    """What the model is trained for."""
     penalty: Annotated[Built, Field(discriminator="kind")]
+    observers: Annotated[dict[Name, Kind], Field(max_length=0)]
+    """Your own observers (docs/plugins.md), by names of your choice: what looks at a run and changes nothing in it."""
     training: Training

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -139,11 +139,19 @@ class Classification:
                 )
 
 
-def classification(task: Task) -> Classification:
-    """The objective of a prepared task whose splits have a column `label`."""
+Kind = TypeVar("Kind", bound=Classification)
+
+
+def read(kind: type[Kind], task: Task) -> Kind:
+    """An objective of this kind on a prepared task: its splits as token ids, with their column `label`."""
     tokenizer = tokens.load(task.tokenizer)
     tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
     splits = {name: tokens.encode(tokenizer, table, max_length=task.max_length) for name, table in tables.items()}
     splits["train"] = splits["train"].take(draw_fraction(splits["train"].labels, task.fraction, seed=task.seed))
     pad_id, vocab_size = tokenizer.pad_id, tokenizer.vocab_size
-    return Classification(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
+    return kind(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
+
+
+def objective(task: Task) -> Classification:
+    """The objective of a prepared task."""
+    return read(Classification, task)

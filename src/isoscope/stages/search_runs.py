@@ -12,7 +12,7 @@ from isoscope.config.search import Search, corners
 from isoscope.config.tree import flatten
 from isoscope.search.identity import identity
 from isoscope.stages.train import train
-from isoscope.stages.training_job import Cell, Job, job
+from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
 from isoscope.tracking import lease
 from isoscope.tracking.follower import FOLLOWED
 from isoscope.tracking.lines import Point
@@ -40,7 +40,7 @@ class TrainingRun:
         work = self.work
         while True:
             try:
-                train(work.model, work.penalty, work.training, cell=work.cell, project=work.run.project, output=None)
+                train(*work.sections, cell=work.cell, project=work.run.project, output=None)
             except lease.HeldError:
                 time.sleep(_WAIT)
             else:
@@ -77,9 +77,12 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
         found = configuration.laid(search.study, search.arm, chosen, search.settings)
         digests = configuration.plugin_digests(found.cell)
         arm = "-".join(found.axes.values())
-        sections = found.cell.model, found.cell.penalty, found.cell.training
         works = [
-            job(*sections, cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests), project=project)
+            job(
+                *sections(found.cell),
+                cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests),
+                project=project,
+            )
             for seed in seeds
         ]
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
@@ -92,8 +95,8 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
     found = configuration.laid(search.study, search.arm, {}, search.settings)
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
-    default = plan(configuration, search, project)({})[0]
-    sections = ("model", "penalty", "training")
+    runs = plan(configuration, search, project)
+    default = runs({})[0]
     plugins: dict[str, str] = {}
     for chosen in corners(search):
         plugins |= configuration.plugin_digests(
@@ -101,9 +104,9 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
         )
     return identity(
         search,
-        fixed={section: found.tree[section] for section in sections},
+        fixed={section: found.tree[section] for section in SECTIONS},
         overlays={file.as_posix(): flatten(configuration.overlay(file)) for file in files},
         inputs=default.work.run.identity.inputs,
-        code=default.work.run.code,
+        code=" ".join(sorted({runs(chosen)[0].work.run.code for chosen in corners(search)})),
         plugins=plugins,
     )

@@ -3,7 +3,7 @@
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,16 @@ import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 
-from isoscope import launched, paths
+from isoscope import launched, paths, plugins, used
 from isoscope.config.base import Section
 from isoscope.config.model import Model
 from isoscope.config.training import Training
 from isoscope.corpora.corpus import SPLITS
-from isoscope.errors import InputError
+from isoscope.errors import InputError, plugins_named
 from isoscope.executor.progress import Progress
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.precision import warn_of_emulation
-from isoscope.objectives import Place, Task
-from isoscope.objectives.classification import classification
+from isoscope.objectives import Objective, Task
 from isoscope.stages.training_job import Cell, Job, carry, job
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import METRICS, read_metrics
@@ -32,9 +31,6 @@ from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import InterruptedRunError, Loop
 from isoscope.training.observers import Observer
-from isoscope.training.observers.fusion_moved import FusionMoved
-from isoscope.training.observers.posthoc import Posthoc
-from isoscope.training.observers.watch import Watch
 from isoscope.training.penalised import penalised
 from isoscope.training.ranks import Ranks, in_one_line
 
@@ -43,7 +39,9 @@ _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 def train(
     model: Model,
+    objective: Section,
     penalty: Section,
+    observers: Mapping[str, Section],
     training: Training,
     *,
     cell: Cell,
@@ -58,7 +56,7 @@ def train(
     in place of a bar. Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that
     is no number.
     """
-    work = job(model, penalty, training, cell=cell, project=project)
+    work = job(model, objective, penalty, observers, training, cell=cell, project=project)
     with StopSignal() as stop:
         if launched.rank() > 0:
             with in_one_line():
@@ -147,7 +145,8 @@ def _loop(
     """The loop of one process, which works in `folder`."""
     inputs, model, training, seed = work.inputs, work.model, work.training, work.cell.seed
     output = folder / "work"
-    objective = classification(
+    objective = _objective(
+        work.objective,
         Task(
             folder=inputs.data,
             manifest=work.manifest,
@@ -157,8 +156,12 @@ def _loop(
             batch_size=training.batch_size,
             bucket=training.bucket,
             seed=seed,
-        )
+        ),
     )
+    if training.select not in objective.metrics:
+        raise InputError(
+            f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
+        )
     parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
     return Loop(
         objective.build(parts, inputs.checkpoint),
@@ -167,7 +170,7 @@ def _loop(
         seed=seed,
         accelerator=accelerator,
         penalised=penalised(work.penalty, classes=objective.classes, seed=seed),
-        observers=observers(training),
+        observers=observers_of(training, work.observers),
         work=output,
         states=folder / "states",
         keeper=Keeper(output, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
@@ -177,13 +180,27 @@ def _loop(
     )
 
 
-def observers(training: Training) -> list[Observer]:
-    """The observers of a run, in the order of their metrics."""
+def _objective(settings: Any, task: Task) -> Objective:
+    found: Objective
+    if settings.kind in used.OBJECTIVES:
+        found = used.load(used.OBJECTIVES, settings.kind).objective(task)
+    else:
+        with plugins_named():
+            found = plugins.OBJECTIVES[settings.kind].factory(task=task, **settings.model_dump(exclude={"kind"}))
+    return found
+
+
+def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
+    """The observers of a run, in the order of their metrics: the built-in ones, then those of plugins by name."""
     found: list[Observer] = []
-    if (watch := training.watch) is not None:
-        place = Place(watch.layer, watch.vectors)
-        found += [Watch(place, sample=watch.sample, clusters=watch.clusters), Posthoc(place)]
-    return [*found, FusionMoved()]
+    for name in used.observers(watched=training.watch is not None):
+        found.append(used.load(used.OBSERVERS, name).observer(training.watch))
+    for name, settings in own.items():
+        with plugins_named():
+            one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
+        one.name = name
+        found.append(one)
+    return found
 
 
 def _accelerator(work: Job) -> Accelerator:

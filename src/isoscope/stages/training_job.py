@@ -1,10 +1,11 @@
 """What training a cell takes: its run, its sections, and the folders it reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths
+from isoscope import paths, used
+from isoscope.config import project as config
 from isoscope.config.base import Section
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.training import Training
@@ -16,6 +17,8 @@ from isoscope.tracking.prepared import content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import METRICS, read_metrics
 from isoscope.tracking.run import Identity, Run
+
+SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
 
 class Cell(NamedTuple):
@@ -43,18 +46,40 @@ class Job(NamedTuple):
 
     run: Run
     model: Model
+    objective: Section
     penalty: Section
+    observers: Mapping[str, Section]
     training: Training
     inputs: Inputs
     cell: Cell
     manifest: dict[str, Any]
 
+    @property
+    def sections(self) -> tuple[Any, ...]:
+        """Its sections, in the order of `job`."""
+        return tuple(getattr(self, name) for name in SECTIONS)
 
-def job(model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project) -> Job:
+
+def sections(cell: config.Cell) -> tuple[Any, ...]:
+    """The sections of a cell that training it takes, in the order of `job`."""
+    return tuple(getattr(cell, name) for name in SECTIONS)
+
+
+def job(
+    model: Model,
+    objective: Section,
+    penalty: Section,
+    observers: Mapping[str, Section],
+    training: Training,
+    *,
+    cell: Cell,
+    project: paths.Project,
+) -> Job:
     """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
     manifest = read_manifest(project, cell.task)
     inputs = _inputs(model, project.folder / paths.processed(cell.task))
-    return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, manifest)
+    run = Run(project, _identity(cell, inputs, watched=training.watch is not None))
+    return Job(run, model, objective, penalty, observers, training, inputs, cell, manifest)
 
 
 def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
@@ -75,7 +100,7 @@ def _inputs(model: Model, data: Path) -> Inputs:
             return Inputs(data, data / "tokenizer", None)
 
 
-def _identity(cell: Cell, inputs: Inputs) -> Identity:
+def _identity(cell: Cell, inputs: Inputs, *, watched: bool) -> Identity:
     hashes = {"data": content_md5(inputs.data)}
     by_path = {paths.processed(cell.task).as_posix(): dvc_md5(inputs.data)}
     if inputs.tokenizer.parent != inputs.data:
@@ -88,8 +113,13 @@ def _identity(cell: Cell, inputs: Inputs) -> Identity:
         seed=cell.seed,
         task=cell.task,
         axes=cell.axes,
-        params={section: cell.tree[section] for section in ("model", "penalty", "training")},
+        params={section: cell.tree[section] for section in SECTIONS},
         inputs=hashes,
         input_paths=by_path,
         plugins=cell.plugins,
+        used=used.modules(
+            objective=cell.tree["objective"]["kind"],
+            penalty=cell.tree["penalty"]["kind"],
+            observers=used.observers(watched=watched),
+        ),
     )

@@ -44,10 +44,12 @@ class Identity(NamedTuple):
     """Path → hash, for people."""
     plugins: dict[str, str]
     """File name → sha256 of its code."""
+    used: tuple[str, ...] = ()
+    """Modules beside the stage's own that its choices bring in."""
 
     @property
     def code(self) -> str:
-        return code_version(self.stage)
+        return code_version(self.stage, self.used)
 
     @property
     def digest(self) -> str:

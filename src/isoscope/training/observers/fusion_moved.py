@@ -19,3 +19,8 @@ class FusionMoved(Observer):
             return {}
         moved = build.fusion_distance(self.model, self.start)
         return {} if moved is None else {"fusion/moved": moved}
+
+
+def observer(settings: None = None) -> FusionMoved:
+    """The observer of every run."""
+    return FusionMoved()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.config.training import Watch as Settings
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.postprocessing import all_but_the_top, whiten
 from isoscope.metrics.classification import SCORES, confusion_matrix
@@ -37,6 +38,11 @@ class Posthoc(Observer):
         labels = self.objective.owners("test", np.arange(self.objective.size("test")), self.place)[1]
         found = {} if labels is None else posthoc_figures(scored.points[self.place], labels)
         return {f"posthoc/{name}": value for name, value in found.items()}
+
+
+def observer(settings: Settings) -> Posthoc:
+    """The observer that the section `training.watch` asks for."""
+    return Posthoc(Place(settings.layer, settings.vectors))
 
 
 def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
@@ -92,7 +98,7 @@ def _both(
 
 
 def _probed(taught: Floats, known: Ints, asked: Floats, labels: Ints) -> dict[str, float]:
-    # A second, which runs that watch nothing need not wait
+    # A second, which runs that are stopped before their end need not wait
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.neighbors import KNeighborsClassifier
 

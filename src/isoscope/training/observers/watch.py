@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from torch import Tensor
 
+from isoscope.config.training import Watch as Settings
 from isoscope.corpora.batches import drawn_rows
 from isoscope.objectives import Place, Scored
 from isoscope.training.anisotropy import batch_figures, sample_figures
@@ -39,3 +40,8 @@ class Watch(Observer):
             return {}
         found = sample_figures(scored.points[self.place][self.rows], self.labels, clusters=self.clusters)
         return {f"validation/{name}": value for name, value in found.items()}
+
+
+def observer(settings: Settings) -> Watch:
+    """The observer that the section `training.watch` asks for."""
+    return Watch(Place(settings.layer, settings.vectors), sample=settings.sample, clusters=settings.clusters)
