@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope import launched
+from isoscope import launched, paths
 from isoscope.cli.options import (
     AsJson,
     Plugins,
@@ -99,7 +99,6 @@ def train(
     as_stage()
     if not launched.rank():
         heal(project)
-    from isoscope import paths
     from isoscope.stages.training_job import Cell
 
     by_hand = bool(configuration.overrides or plugin)
@@ -219,6 +218,12 @@ def chart(
     project, configuration = configure(overrides)
     settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
     as_stage()
+    if not settings.seeds:
+        from isoscope.stages.nothing import look_at_nothing
+
+        look_at_nothing(project, paths.charted(study), paths.charts(study))
+        say({"folder": None}, as_json, f"charted {study}: nothing asked for")
+        return
     heal(project)
     with importing():
         from isoscope.stages.chart import chart as stage
@@ -243,7 +248,6 @@ def reproduce(
     project, configuration = configure([])
     configuration.study(study)
     with importing():
-        from isoscope import paths
         from isoscope.analysis.reproduction import FAIL, as_text, read
 
     cells = read(project.folder / paths.charted(study))
