@@ -175,3 +175,22 @@ def test_a_comment_in_the_training_code_trains_nothing(project: Project) -> None
     assert project.isoscope("repro").ran == [TRAIN]
     assert attempts(project) == before
     assert [project.lock()[stage]["outs"] for stage in STAGES] == [lock[stage]["outs"] for stage in STAGES]
+
+
+def test_another_study_on_another_task_is_an_entry_of_params_yaml(project: Project) -> None:
+    pipeline, before = project.text("dvc.yaml"), attempts(project)
+    task = project.text("variants/task/tiny.yaml").replace("held_out: 0.2", "held_out: 0.3")
+    (project.folder / "variants/task/other.yaml").write_text(task, "utf-8")
+    project.edit("params.yaml", "tasks: [tiny]", "tasks: [tiny, other]")
+    study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], looks: []"
+    project.edit("params.yaml", "search: null", f"  mine: {{{study}}}\nsearch: null")
+    done = project.isoscope("repro")
+    # An overlay is another, so the first study looks for its cells, and finds them.
+    assert set(done.ran) == {"prepare@other", TRAIN, "train@mine", "analyse@mine", REPORT}
+    assert project.text("dvc.yaml") == pipeline
+    after = attempts(project)
+    assert {digest: after[digest] for digest in before} == before
+    trained = [one.run for digest, one in project.records().items() if digest not in before and one.run]
+    assert sorted((one.arm, one.seed) for one in trained if one.stage == "train") == [("fft", 3), ("fft", 4)]
+    page = (project.folder / "reports/index.html").read_text("utf-8")
+    assert all(digest[:12] in page for digest in after.keys() - before.keys())

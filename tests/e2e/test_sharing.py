@@ -83,6 +83,12 @@ def test_what_was_pulled_is_not_trained_again_if_dvc_vouches_for_it(clone: Proje
     text = path.read_text("utf-8")
     path.unlink()  # it may be a link into DVC's cache
     path.write_text(text + text.splitlines()[-1].replace("1", "2") + "\n", "utf-8")
+    altered = path.read_text("utf-8")
+    assert "found finished" in other.isoscope("train", "fusion", "additive", "--seed", "0").err, "DVC's cache has it"
+    assert path.read_text("utf-8") == text
+    other.run("rm", "-rf", ".dvc/cache", ".isoscope")
+    path.unlink()
+    path.write_text(altered, "utf-8")
     assert "epoch 1" in other.isoscope("train", "fusion", "additive", "--seed", "0").err
     assert path.read_text("utf-8") == text
 

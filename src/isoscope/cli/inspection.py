@@ -47,6 +47,9 @@ def extract(
     """
     project, configuration, cells = _cells(study, arm, seed, overrides, plugin, paths.extracted)
     as_stage()
+    if not cells:
+        say({"folders": []}, as_json, f"extract {study}: nothing asked for")
+        return
     heal(project)
     with importing():
         from isoscope.executor.local import room
@@ -75,6 +78,9 @@ def measure(
     """
     project, configuration, cells = _cells(study, arm, seed, overrides, plugin, paths.measured)
     as_stage()
+    if not cells:
+        say({"folders": []}, as_json, f"measure {study}: nothing asked for")
+        return
     heal(project)
     with importing():
         from isoscope.executor.local import room
@@ -98,8 +104,15 @@ def explore(
     """
     project, configuration = configure(overrides, plugin)
     arms, settings = configuration.cells(study), configuration.study(study).looked_at("inside")
-    check_data(project, configuration, *([settings.task] if settings.seeds else []))
     as_stage()
+    if not settings.seeds:
+        from isoscope.stages.nothing import look_at_nothing
+
+        layers = paths.analysed(study) / "layers.csv"
+        look_at_nothing(project, paths.inside(study), paths.figures(study), layers)
+        say({"folder": None}, as_json, f"explored {study}: nothing asked for")
+        return
+    check_data(project, configuration, settings.task)
     heal(project)
     with importing():
         from isoscope.stages.explore import explore as stage
@@ -234,9 +247,7 @@ def _cells(
     project, configuration = configure(overrides, plugin)
     settings = configuration.study(study)
     asked = settings.looked_at("inside") if arm is None and seed is None else settings
-    arms = list(configuration.cells(study)) if arm is None else [arm]
-    for one in arms:
-        configuration.cell(study, one)
+    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     seeds = asked.seeds if seed is None else (seed,)
     if seeds:
         check_data(project, configuration, settings.task)
@@ -280,5 +291,5 @@ def _look(
     else:
         several = inside_cells(stage, [{**one, **more} for one in told])
         folders = carry_out_all(several, title=title, project=project, prepare=lambda: None, workers=workers)
-    shown = ", ".join(str(folder) for folder in folders) or "nothing asked for"
+    shown = ", ".join(str(folder) for folder in folders)
     say({"folders": [str(folder) for folder in folders]}, as_json, f"{title}: {shown}")

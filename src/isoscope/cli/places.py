@@ -1,7 +1,7 @@
 """Folders that `--out` may name: none that git, DVC or isoscope itself writes or reads."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +13,21 @@ _DVC = Path("dvc.yaml")
 _SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
 MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
 _TEMPLATE = re.compile(r"\$\{[^}]*\}")
+# What a result holds at most, and at least.
+TRAINED = (
+    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
+    {"config.yaml", "metrics.jsonl"},
+)
+PREPARED = (
+    {
+        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
+        "tokenizer",
+        "manifest.json",
+        "settings.json",
+    },
+    {"manifest.json", "settings.json"},
+)
+_OWN_DATA = ("processed", "hidden_states", "measures")
 
 
 def check_free(out: Path, *, such_as: str) -> None:
@@ -52,3 +67,24 @@ def _overlap(parts: tuple[str, ...], output: str) -> bool:
     """Whether a place is an output, inside one, or around one."""
     patterns = PurePosixPath(_TEMPLATE.sub("*", output)).parts
     return all(fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))
+
+
+def replaceable(
+    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
+) -> Path:
+    """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
+    place = out.resolve()
+    if not place.is_relative_to(project.resolve()):
+        raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
+    parts = place.relative_to(project.resolve()).parts
+    for top, own in (("models", studies), ("data", _OWN_DATA)):
+        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
+            raise InputError(
+                f"--out {out}: is the pipeline's own place; give another folder, such as {top}/by-hand/name"
+            )
+    check_free(out, such_as=f"{'data' if result is PREPARED else 'models'}/by-hand/name")
+    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
+    most, least = map(set, result)
+    if held and not least <= held <= most:
+        raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
+    return place

@@ -1,13 +1,12 @@
 """The stages of the pipeline, and all of them at once."""
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope import launched
+from isoscope import launched, paths
 from isoscope.cli.options import (
     AsJson,
     Plugins,
@@ -21,45 +20,8 @@ from isoscope.cli.options import (
     importing,
     say,
 )
-from isoscope.cli.places import check_free
+from isoscope.cli.places import PREPARED, TRAINED, replaceable
 from isoscope.errors import InputError
-
-# What a result holds at most, and at least.
-_TRAINED = (
-    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
-    {"config.yaml", "metrics.jsonl"},
-)
-_PREPARED = (
-    {
-        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
-        "tokenizer",
-        "manifest.json",
-        "settings.json",
-    },
-    {"manifest.json", "settings.json"},
-)
-_OWN_DATA = ("processed", "hidden_states", "measures")
-
-
-def _replaceable(
-    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
-) -> Path:
-    """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
-    place = out.resolve()
-    if not place.is_relative_to(project.resolve()):
-        raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
-    parts = place.relative_to(project.resolve()).parts
-    for top, own in (("models", studies), ("data", _OWN_DATA)):
-        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
-            raise InputError(
-                f"--out {out}: is the pipeline's own place; give another folder, such as {top}/by-hand/name"
-            )
-    check_free(out, such_as=f"{'data' if result is _PREPARED else 'models'}/by-hand/name")
-    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
-    most, least = map(set, result)
-    if held and not least <= held <= most:
-        raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
-    return place
 
 
 def _refuse_override(configuration: Any, task: str) -> None:
@@ -90,7 +52,7 @@ def prepare(
     """
     project, configuration = configure(overrides, plugin)
     data = configuration.data(task)
-    output = _replaceable(out, project.folder, configuration.root.studies, _PREPARED) if out else None
+    output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
     if output is None:
         _refuse_override(configuration, task)
     as_stage()
@@ -131,13 +93,12 @@ def train(
     if not single and launched.size() > 1:
         raise InputError("several processes share the work of one run; name the arm and its --seed")
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
-    output = _replaceable(out, project.folder, configuration.root.studies, _TRAINED) if out else None
+    output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
     if single or settings.seeds:
         check_data(project, configuration, settings.task)
     as_stage()
     if not launched.rank():
         heal(project)
-    from isoscope import paths
     from isoscope.stages.training_job import Cell, sections
 
     by_hand = bool(configuration.overrides or plugin)
@@ -257,6 +218,12 @@ def chart(
     project, configuration = configure(overrides)
     settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
     as_stage()
+    if not settings.seeds:
+        from isoscope.stages.nothing import look_at_nothing
+
+        look_at_nothing(project, paths.charted(study), paths.charts(study))
+        say({"folder": None}, as_json, f"charted {study}: nothing asked for")
+        return
     heal(project)
     with importing():
         from isoscope.stages.chart import chart as stage
@@ -281,7 +248,6 @@ def reproduce(
     project, configuration = configure([])
     configuration.study(study)
     with importing():
-        from isoscope import paths
         from isoscope.analysis.reproduction import FAIL, as_text, read
 
     cells = read(project.folder / paths.charted(study))

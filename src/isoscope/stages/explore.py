@@ -25,7 +25,7 @@ from isoscope.config.inspection import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.figures.style import notice, to_png, to_svg
+from isoscope.figures.style import to_png, to_svg
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.pictures import Draw, Key, first_seeds, pictures
@@ -37,7 +37,6 @@ from isoscope.workers import workers
 Labels = npt.NDArray[np.int64]
 TOGETHER = 1200
 """Tokens of all arms in a map, so that a study of many arms takes no longer than one of five."""
-LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
@@ -46,7 +45,7 @@ def explore(
 ) -> Path:
     """Write `reports/parts/<study>/inside/`: tables (parquet), phases, the explorer's data; and `figures/`.
 
-    Of a study without seeds, which is not run here, there is nothing. Raises `InputError` where a run was not measured.
+    Raises `InputError` where a run was not measured.
     """
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
@@ -60,8 +59,6 @@ def explore(
     if missing:
         commands = f"isoscope train {name} ARM --seed N, isoscope extract {name} ARM, isoscope measure {name} ARM"
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; for each arm run: {commands}")
-    if not cells:
-        return _nothing(name, project)
     run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with (
@@ -108,17 +105,6 @@ def explore(
             run.record.artifact(path)
         run.finished_as(target, dvc_md5(target))
     return target
-
-
-def _nothing(name: str, project: paths.Project) -> Path:
-    """The empty places of a study that is not run."""
-    with (
-        replacing(project.folder / paths.inside(name), "table"),
-        replacing(project.folder / paths.figures(name), "table") as drawn,
-    ):
-        write_text(drawn / "nothing.svg", to_svg(notice("No runs to look into")), "table")
-    write_text(project.folder / paths.analysed(name) / "layers.csv", ",".join(LAYERS) + "\n", "table")
-    return project.folder / paths.inside(name)
 
 
 def _go_on(stop: StopSignal, title: str) -> None:
