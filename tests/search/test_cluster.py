@@ -51,7 +51,7 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
     def stopped_in_a_trial() -> bool:
         kill(*tree(small), number=signal.SIGSTOP)  # so that what is seen is so when it is killed
         running = in_state(STATES.RUNNING, tmp_path, postgres.url)
-        if any(trial.user_attrs["provenance"]["node"] == str(small) for trial in running):
+        if any(trial.user_attrs.get("provenance", {}).get("node") == str(small) for trial in running):
             return True
         kill(*tree(small), number=signal.SIGCONT)
         return False

@@ -11,11 +11,10 @@ from isoscope.config.grid import combinations, point, wanted
 from isoscope.config.search import corners
 from isoscope.errors import InputError
 from isoscope.search import space
-from isoscope.search.ask_and_tell import ask, tell
 from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
 from isoscope.search.status import status
-from isoscope.search.storage import let_go, place
+from isoscope.search.storage import place
 from isoscope.search.study import Opened, create, differences, forget, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
@@ -31,11 +30,11 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
         where = place(None, folder)
         one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
         worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
-        while (trial := worker._next()[0]) is not None:
-            tell(one.study, trial, STATES.COMPLETE, [trial.params["penalty.weight"]])
-            one.leases.release(trial.number)
+        while (claim := worker.claim()[0]) is not None:
+            one.study.tell(claim.trial, claim.trial.params["penalty.weight"])
+            one.leases.release(claim.trial.number)
         one.leases.close()
-        one.study._storage._backend.engine.dispose()
+        one.storage.engine.dispose()
     return [trial.params for trial in trials_of(folder)]
 
 
@@ -65,18 +64,18 @@ def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
         return Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
 
     workers = [worker() for _ in range(31)]
-    trials = [one._next()[0] for one in workers[:30]]
+    trials = [one.claim()[0].trial for one in workers[:30]]
     assert [trial.number for trial in trials] == list(range(30))
     assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
-    assert workers[30]._next() == (None, True)
+    assert workers[30].claim() == (None, True)
     for trial in trials:
-        tell(workers[30].study, trial, STATES.FAIL, None)
-    assert workers[30]._next() == (None, False)
+        workers[30].study.tell(trial, state=STATES.FAIL)
+    assert workers[30].claim() == (None, False)
     assert status(workers[30].study, search).done
     assert not status(workers[30].study, a_search(budget={"trials": 100, "hours": None})).done
     for one in workers:
         one.leases.close()
-        let_go(one.study)
+        one.opened.storage.engine.dispose()
 
 
 def test_of_a_grid_those_are_tried_that_stand_on_it(tmp_path: Path) -> None:
@@ -201,10 +200,10 @@ def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
         return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
 
     one, other = again(), again()
-    failed = ask(one.study, search, 0, [], {})
+    failed = one.study.ask()
     forget(one)
     assert [trial.state for trial in latest(search, where).trials] == [STATES.RUNNING]
-    tell(one.study, failed, STATES.FAIL, None)
+    one.study.tell(failed, state=STATES.FAIL)
     other.leases.take(BASELINE)  # somebody measures the default
     forget(one)
     assert len(latest(search, where).trials) == 1
@@ -213,11 +212,11 @@ def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such study"):
         latest(search, where)
     whole = again()
-    tell(whole.study, ask(whole.study, search, 0, [], {}), STATES.COMPLETE, [1.0])
+    whole.study.tell(whole.study.ask(), 1.0)
     forget(whole)
     assert len(latest(search, where).trials) == 1
     for each in (one, other, whole):
-        let_go(each.study)
+        each.storage.engine.dispose()
 
 
 def test_a_long_difference_is_cut() -> None:

@@ -10,7 +10,6 @@ import optuna
 import pandas as pd
 from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
-from optuna.study._multi_objective import _get_pareto_front_trials_by_trials
 from optuna.trial import FrozenTrial, TrialState
 
 LEAST = 50
@@ -68,8 +67,14 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
     somewhere. Equal trials stand together. With one objective: those of the best value. Of the study's, or of those
     given.
     """
-    found = _get_pareto_front_trials_by_trials(_standing(study, trials), study.directions)
-    return sorted(found, key=lambda trial: trial.number)
+    among = sorted(_standing(study, trials), key=lambda trial: trial.number)
+    values = np.array([trial.values for trial in among], dtype=float).reshape(-1, len(study.directions))
+    losses = values * _signs(study.directions)
+    unbeaten = np.ones(len(among), dtype=bool)
+    for number, loss in enumerate(losses):
+        if unbeaten[number]:
+            unbeaten &= ~((losses >= loss).all(axis=1) & (losses > loss).any(axis=1))
+    return [trial for trial, stands in zip(among, unbeaten, strict=True) if stands]
 
 
 def _standing(study: Study, trials: Sequence[FrozenTrial] | None) -> list[FrozenTrial]:

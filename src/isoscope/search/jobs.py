@@ -1,7 +1,7 @@
 """A trial's runs as its worker sees them: what they report on the way, and what the trial comes to."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from optuna.trial import Trial, TrialState
@@ -60,14 +60,14 @@ class Wishes(Protocol):
 class Reported:
     """Intermediate values of a trial, of one job after the other; over seeds, or over steps."""
 
-    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job]) -> None:
+    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job], known: Collection[int] = ()) -> None:
         kind = search.pruner.kind
         self.wanted = trial is not None and len(search.objectives) == 1
         self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
         self._trial, self._search = trial, search
         self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
         self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
-        self._known = set() if trial is None else set(trial._cached_frozen_trial.intermediate_values)
+        self._known = set(known)
         self._undecided = bool(self._known)  # whoever reported the last of them may not have lived to ask
 
     def look(self, index: int, job: Job, *, ended: bool) -> bool:

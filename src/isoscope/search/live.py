@@ -5,15 +5,14 @@ import time
 from collections.abc import Iterable
 from types import TracebackType
 
-import optuna
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from isoscope.config.search import Search
 from isoscope.search.status import Status, clock, in_words, row, status
-from isoscope.search.storage import away, let_go
+from isoscope.search.storage import away
+from isoscope.search.study import Opened
 
 EVERY, LINE_EVERY = 1.0, 30.0
 """Seconds between two looks at the study, and between two lines in a log."""
@@ -22,8 +21,8 @@ EVERY, LINE_EVERY = 1.0, 30.0
 class Watching:
     """Looks at a study now and then, and shows what it sees on stderr."""
 
-    def __init__(self, study: optuna.Study, search: Search, *, workers: int) -> None:
-        self.study, self.search, self.workers = study, search, workers
+    def __init__(self, opened: Opened, *, workers: int) -> None:
+        self.opened, self.workers = opened, workers
         self._looked = self._said = float("-inf")
         self._before: tuple[int, ...] | None = None
         console = Console(stderr=True)
@@ -52,13 +51,12 @@ class Watching:
             return
         self._looked = now
         try:
-            self.study._thread_local.cached_all_trials = None
-            trials = self.study.get_trials(deepcopy=False)  # those that ended are read once
-            seen = status(self.study, self.search, workers=self.workers, trials=trials)
+            trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
+            seen = status(self.opened.study, self.opened.search, workers=self.workers, trials=trials)
         except away():  # the workers wait for it, and say so
             return
         finally:
-            let_go(self.study)  # whoever is forked next finds no connection
+            self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection
         if self._live is not None:
             self._live.update(Group(_summary(seen), _running(trials)), refresh=True)
             return

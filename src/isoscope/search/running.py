@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,15 @@ class EndedError(Exception):
 class Effort:
     """Seconds of work on a trial, those of earlier workers among them; a machine's sleep is none."""
 
-    def __init__(self, trial: Trial | None, provenance: Mapping[str, Any] | None = None) -> None:
-        """`provenance`: what else is noted of the trial with them."""
-        self.trial, self._others = trial, provenance or {}
+    def __init__(
+        self,
+        trial: Trial | None,
+        provenance: Mapping[str, Any] | None = None,
+        *,
+        reported: Collection[int] = (),
+    ) -> None:
+        """`provenance`: what else is noted of the trial; `reported`: steps that earlier workers reported."""
+        self.trial, self.reported, self._others = trial, reported, provenance or {}
         self._before = 0.0 if trial is None else worked(trial) or 0.0
         self._began = self._noted = time.monotonic()
 
@@ -67,7 +73,7 @@ class Running:
     """Runs jobs for one worker."""
 
     def __init__(self, opened: Opened, wishes: Wishes, say: Callable[[str], None]) -> None:
-        self.study, self.leases, self.search, self.where = opened
+        self.opened, self.leases, self.search, self.where = opened, opened.leases, opened.search, opened.where
         self.wishes, self.say = wishes, say
 
     def persist(self, call: Callable[[], Any]) -> Any:
@@ -83,10 +89,10 @@ class Running:
         """The figures of each job, all run. Raises `EndedError`, `LostError`, `AskedError`."""
         trial = effort.trial
         title = "default arm" if trial is None else f"trial {trial.number}"
-        logs = self.where.folder / self.study.study_name
+        logs = self.where.folder / self.opened.study.study_name
         logs.mkdir(parents=True, exist_ok=True)
         log = logs / f"{'default' if trial is None else trial.number}.log"
-        reported = Reported(self.search, trial, jobs)
+        reported = Reported(self.search, trial, jobs, effort.reported)
         for index, job in enumerate(jobs):
             tries = self.search.retries
             whole = job.done()

@@ -2,15 +2,13 @@
 
 import hashlib
 import warnings
-from typing import Any
 
 from optuna import pruners, samplers
-from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.study import Study
 
 from isoscope.config import search as config
 from isoscope.config.search import Search
+from isoscope.search.sobol import SobolSampler
 
 
 def sampler(search: Search, number: int) -> samplers.BaseSampler:
@@ -34,13 +32,7 @@ def sampler(search: Search, number: int) -> samplers.BaseSampler:
             case config.Grid():
                 return samplers.BruteForceSampler(seed=seed)
             case config.QMC():
-                return _Numbered(
-                    number,
-                    scramble=True,
-                    seed=search.sampler.seed,
-                    independent_sampler=samplers.RandomSampler(seed),
-                    warn_independent_sampling=False,
-                )
+                return SobolSampler(list(search.space), number, search.sampler.seed)
             case config.Random():
                 return samplers.RandomSampler(seed)
 
@@ -58,17 +50,6 @@ def pruner(search: Search, steps: int) -> pruners.BasePruner:
                 return pruners.WilcoxonPruner(p_threshold=options.p, n_startup_steps=options.startup)
         case config.NoPruner():
             return pruners.NopPruner()
-
-
-class _Numbered(samplers.QMCSampler):
-    """One sequence, a trial's number its place in it; Optuna counts in the storage, from 0 again in a new one."""
-
-    def __init__(self, number: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.number = number
-
-    def _find_sample_id(self, study: Study, search_space: dict[str, BaseDistribution]) -> int:
-        return max(self.number - 1, 0)  # the first trial is drawn at random: it shows what the space is
 
 
 def _seed(seed: int, number: int) -> int:

@@ -11,7 +11,6 @@ from isoscope.analysis.provenance import worked
 from isoscope.analysis.searches import best, front, knee, objectives
 from isoscope.config.grid import wanted
 from isoscope.config.search import Search
-from isoscope.search.outline import outline
 from isoscope.search.study import spent
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -44,7 +43,7 @@ def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
 ) -> Status:
     """How far a study is; `workers`: how many share what is left; `trials`: its own, if they are at hand."""
-    trials = outline(study, choices=search.sampler.kind == "grid") if trials is None else trials
+    trials = study.get_trials(deepcopy=False) if trials is None else trials
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
     seconds = sum(worked(trial) or 0.0 for trial in trials)

@@ -103,7 +103,7 @@ class _Ahead(sqlite3.Connection):
     """SQLite with a write-ahead log: who reads waits for nobody, and a change costs an append, not two waits for disks.
 
     Nothing committed is lost with a process; with the power, the last changes may be, and none is half there. A process
-    that is forked must find no connection (`let_go`): it would believe it held the locks of its parent's.
+    that is forked must find no connection (`engine.dispose`): it would believe it held the locks of its parent's.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -120,11 +120,6 @@ def visited(where: Place) -> Iterator[RDBStorage]:
         yield storage
     finally:
         storage.engine.dispose()
-
-
-def let_go(study: optuna.Study) -> None:
-    """Close a study's connections until it is asked again."""
-    study._storage._backend.engine.dispose()  # type: ignore[attr-defined]
 
 
 def away() -> tuple[type[Exception], ...]:

@@ -10,7 +10,7 @@ import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.analysis.provenance import worked
 from isoscope.config.grid import combinations, point
@@ -26,16 +26,21 @@ IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
 BASE = "default"
 """Of a study: what the default arm came to."""
 _SHOWN = 3
-_FIXED = "fixed_params"  # where Optuna keeps what a waiting trial is to choose
 
 
 class Opened(NamedTuple):
     """A study to work on."""
 
     study: optuna.Study
+    storage: RDBStorage
     leases: Leases
     search: Search
     where: Place
+
+    def trial_id(self, number: int) -> int:
+        """Identity of a trial in the storage."""
+        study = self.storage.get_study_id_from_name(self.study.study_name)
+        return self.storage.get_trial_id_from_study_id_trial_number(study, number)
 
 
 class Kept(NamedTuple):
@@ -90,7 +95,7 @@ def create(
                 study.set_metric_names(list(search.objectives))
             study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
             if kept is not None and kept.identity == identity:
-                study.add_trials([begun_again(trial) for trial in kept.trials])
+                _add(study, kept.trials)
                 if kept.default:
                     study.set_user_attr(BASE, dict(kept.default))
             study.set_user_attr(IDENTITY, identity)  # the last: a study without it is not finished being made
@@ -101,18 +106,13 @@ def create(
         leases.close()
 
 
-def begun_again(trial: FrozenTrial) -> FrozenTrial:
-    """A trial that had not ended when it was kept, to be begun with its number and its choices; others as they are."""
-    if trial.state.is_finished():
-        return trial
-    return create_trial(
-        state=TrialState.WAITING, system_attrs={_FIXED: _choices(trial)}, user_attrs=dict(trial.user_attrs)
-    )
-
-
-def _choices(trial: FrozenTrial) -> dict[str, Any]:
-    """What a trial chose, or is to choose."""
-    return {**trial.system_attrs.get(_FIXED, {}), **trial.params}
+def _add(study: optuna.Study, trials: Sequence[FrozenTrial]) -> None:
+    """Add trials under the next numbers; a trial that was running is queued, with its choices."""
+    for trial in trials:
+        if trial.state == TrialState.RUNNING:
+            study.enqueue_trial(trial.params, user_attrs=trial.user_attrs)
+        else:
+            study.add_trial(trial)
 
 
 def _catch_up(study: optuna.Study, kept: Kept) -> None:
@@ -129,22 +129,21 @@ def _catch_up(study: optuna.Study, kept: Kept) -> None:
                 f"search {study.study_name!r}: trial {ours.number} is one thing in the storage and another in the "
                 "table of trials that was kept, which is longer; delete one of them"
             )
-    study.add_trials([begun_again(trial) for trial in kept.trials[len(trials) :]])
+    _add(study, kept.trials[len(trials) :])
 
 
 def _parted(ours: FrozenTrial, theirs: FrozenTrial) -> bool:
     """Whether a trial became two things; one that has not ended, or not chosen all, may still become the other."""
-    one, other = _choices(ours), _choices(theirs)
     ended = ours.state.is_finished() and theirs.state.is_finished()
-    return any(one[name] != other[name] for name in one.keys() & other.keys()) or (
-        ended and ours.values != theirs.values
-    )
+    common = ours.params.keys() & theirs.params.keys()
+    return any(ours.params[name] != theirs.params[name] for name in common) or (ended and ours.values != theirs.values)
 
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> Opened:
     """The study `name`, for a process that works on it. Sampler and pruner are set before each trial."""
-    study = optuna.load_study(study_name=name, storage=connect(where, known=True), pruner=pruner(search, steps))
-    return Opened(study, where.leases(name), search, where)
+    storage = connect(where, known=True)
+    study = optuna.load_study(study_name=name, storage=storage, pruner=pruner(search, steps))
+    return Opened(study, storage, where.leases(name), search, where)
 
 
 def forget(one: Opened) -> None:
@@ -153,7 +152,7 @@ def forget(one: Opened) -> None:
         trials = one.study.get_trials(deepcopy=False)
         free = BASE not in one.study.user_attrs and one.leases.take(BASELINE)  # nobody else is at it
         if free and all(trial.state == TrialState.FAIL for trial in trials):
-            optuna.delete_study(study_name=one.study.study_name, storage=one.study._storage)
+            optuna.delete_study(study_name=one.study.study_name, storage=one.storage)
     one.leases.close()
 
 
@@ -189,7 +188,7 @@ def _namesakes(storage: RDBStorage, name: str) -> dict[str, Any]:
     for study in storage.get_all_studies():
         stem, dash, number = study.study_name.rpartition("-")
         if study.study_name == name or (dash and stem == name and number.isdecimal()):
-            found[study.study_name] = storage.get_study_user_attrs(study._study_id)
+            found[study.study_name] = study.user_attrs
     return found
 
 

@@ -1,25 +1,33 @@
 """One worker of a search: asks for a trial or takes over one whose worker died, runs it, and tells what came of it."""
 
 import contextlib
+import copy
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from isoscope.analysis.provenance import PROVENANCE
 from isoscope.errors import InputError
-from isoscope.search import ask_and_tell, samplers, space
+from isoscope.search import samplers, space
 from isoscope.search.jobs import Outcome, Plan, Wishes, mean
 from isoscope.search.leases import BASELINE, turn
 from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
 from isoscope.search.storage import away
 from isoscope.search.study import BASE, Opened, spent
+
+
+class Claim(NamedTuple):
+    """A trial leased by this worker, and the steps that an earlier worker reported of it."""
+
+    trial: Trial
+    reported: frozenset[int] = frozenset()
 
 
 class Worker:
@@ -36,7 +44,7 @@ class Worker:
         provenance: Mapping[str, Any],
     ) -> None:
         """`note`: called before a trial's end is told, and again if that was not told; `provenance`: of every trial."""
-        self.study, self.leases, self.search, self.where = opened
+        self.opened, self.study, self.leases, self.search = opened, opened.study, opened.leases, opened.search
         self.plan, self.wishes, self.note, self.say = plan, wishes, note, say
         self.provenance = {**provenance, "seeds": list(self.search.seeds), **_whereabouts()}
         self.running = Running(opened, wishes, say)
@@ -49,9 +57,9 @@ class Worker:
                 self._measure_default()
             pause = LOOK
             while not (self.wishes.finish() or self.wishes.stop()):
-                trial, left = self._persist(self._next)
-                if trial is not None:
-                    self._work(trial)
+                claim, left = self._persist(self.claim)
+                if claim is not None:
+                    self._work(claim)
                     pause = LOOK
                 elif left:
                     time.sleep(pause)  # of those, some may lose their worker
@@ -63,65 +71,64 @@ class Worker:
         finally:
             self.leases.close()
 
-    def _next(self) -> tuple[Trial | None, bool]:
-        """A trial that is ours now; without one, whether some still run."""
+    def claim(self) -> tuple[Claim | None, bool]:
+        """Lease a trial to work on; without one, whether other workers still run trials."""
         with turn(self.leases):
-            study = self.study
-            study._thread_local.cached_all_trials = None
+            study = copy.copy(self.study)  # a sampler keeps the trials that it has read in the study
             trials = study.get_trials(deepcopy=False)
-            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            for known in running:
-                if not self.leases.take(known.number):
-                    continue
-                with self._unless_broken_off(known.number):
-                    if study._storage.get_trial(known._trial_id).state == TrialState.RUNNING:
-                        self.say(f"trial {known.number}: taken over, its worker is gone")
-                        return self._suggested(Trial(self._of(known.number), known._trial_id)), True
-                self.leases.release(known.number)  # it ended while we looked
+            running = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
+            for number in filter(self.leases.take, running):
+                with self._released_on_error(number):
+                    taken = self._taken_over(study, number)
+                if taken is not None:
+                    return taken, True
+                self.leases.release(number)
             if spent(trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
-            number = min(waiting, default=len(trials))
-            if not self.leases.take(number):  # by one who was broken off in its beginning, and goes on with it
-                return None, True
-            with self._unless_broken_off(number):
-                return self._asked(number, trials, waiting=bool(waiting)), True
+            return self._asked(study, min(waiting, default=len(trials))), True
+
+    def _taken_over(self, study: Study, number: int) -> Claim | None:
+        """A running trial whose worker is gone, with its missing names drawn; None if it has ended by now."""
+        trial_id = self.opened.trial_id(number)
+        known = self.opened.storage.get_trial(trial_id)
+        if known.state != TrialState.RUNNING:
+            return None
+        self.say(f"trial {number}: taken over, its worker is gone")
+        study.sampler = samplers.sampler(self.search, number)
+        trial = Trial(study, trial_id)
+        space.suggest(self.search, trial)
+        return Claim(trial, frozenset(known.intermediate_values))
+
+    def _asked(self, study: Study, number: int) -> Claim | None:
+        """The next trial, or one that waits with its choices. A death before it is leased leaves it to be taken over.
+
+        None where another worker still holds the lease of its number.
+        """
+        study.sampler = samplers.sampler(self.search, number)
+        trial = study.ask()
+        if not self.leases.take(trial.number):
+            return None
+        with self._released_on_error(trial.number):
+            space.suggest(self.search, trial)
+        return Claim(trial)
 
     @contextlib.contextmanager
-    def _unless_broken_off(self, number: int) -> Iterator[None]:
-        """Leave a trial to whoever is next, if its storage goes away while it is begun."""
+    def _released_on_error(self, number: int) -> Iterator[None]:
+        """Leave a trial to the next worker, if the storage goes away while it is begun."""
         try:
             yield
         except BaseException:
             self.leases.release(number)
             raise
 
-    def _asked(self, number: int, trials: Sequence[FrozenTrial], *, waiting: bool) -> Trial:
-        """A new trial, or one that was left `waiting` with its choices."""
-        study = self._of(number)
-        if waiting:
-            trial = self._suggested(study.ask())
-        else:
-            trial = ask_and_tell.ask(study, self.search, number, trials, {PROVENANCE: self.provenance})
-        if trial.number != number:  # another program, which knows nothing of turns, has added a trial or taken this one
-            self.leases.release(number)
-            self.leases.take(trial.number)
-        return trial
-
-    def _of(self, number: int) -> Study:
-        """The study with the sampler of a trial."""
-        self.study.sampler = samplers.sampler(self.search, number)
-        return self.study
-
-    def _suggested(self, trial: Trial) -> Trial:
-        space.suggest(self.search, trial)
-        return trial
-
-    def _work(self, trial: Trial) -> None:
-        began = time.time()
+    def _work(self, claim: Claim) -> None:
+        trial, began = claim.trial, time.time()
         jobs = self.plan(space.chosen(self.search, trial.params))
-        effort = Effort(trial, {**self.provenance, "digests": [job.digest for job in jobs]})
+        provenance = {**self.provenance, "digests": [job.digest for job in jobs]}
+        effort = Effort(trial, provenance, reported=claim.reported)
         try:
+            self._persist(lambda: effort.note(at_once=True))
             figures = self.running.run(jobs, effort)
         except AskedError:
             with contextlib.suppress(UpdateFinishedTrialError, *away()):
@@ -171,7 +178,7 @@ class Worker:
             for name in self.search.constraints:
                 if f"constraint {name}" in outcome.facts and name not in known:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
-            ask_and_tell.tell(self.study, trial, outcome.state, outcome.values)
+            self.study.tell(trial, outcome.values, outcome.state, skip_if_finished=True)
 
         if not self._persist(lambda: self.leases.held(trial.number)):
             self._leave(trial)
@@ -188,7 +195,6 @@ class Worker:
     def _measure_default(self) -> None:
         """Run the default arm, once for all workers, for constraints to be held against."""
         while not self.wishes.stop():
-            self.study._thread_local.cached_all_trials = None
             if BASE in self._persist(lambda: self.study.user_attrs):
                 return
             if not self._persist(lambda: self.leases.take(BASELINE)):

@@ -23,7 +23,7 @@ from isoscope.search.live import Watching
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.pool import Interrupts, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.storage import Place, away, let_go, persist, place
+from isoscope.search.storage import Place, away, persist, place
 from isoscope.search.study import Opened, create, forget, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
@@ -71,10 +71,10 @@ def search(
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
     before = seen_now()
     done = before.done
-    let_go(one.study)  # workers are forked from here
+    one.storage.engine.dispose()  # workers are forked from here
     with ExitStack() as stack:
         nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
-        watching = stack.enter_context(Watching(one.study, search, workers=workers))
+        watching = stack.enter_context(Watching(one, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
         if not done:
             stack.enter_context(following(project))  # first: it sends the end of the study's record, too

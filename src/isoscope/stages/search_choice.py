@@ -22,7 +22,7 @@ from isoscope.guard import StoppedError, StopSignal
 from isoscope.search import children, space
 from isoscope.search.children import Child
 from isoscope.search.storage import Place, connect
-from isoscope.search.study import Opened, create
+from isoscope.search.study import create
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan
@@ -161,7 +161,7 @@ def _trial(
     name = create(search, identified(configuration, search, project), where, steps=0, join=True)
     study = optuna.load_study(study_name=name, storage=connect(where, known=True))
     if number is None:
-        number = chosen_trial(Opened(study, where.leases(study.study_name), search, where))
+        number = chosen_trial(study)
         if number is None:
             raise InputError(f"search {study.study_name}: no complete trial breaks no constraint; name one by --trial")
     known = {str(trial.number): trial for trial in study.get_trials(states=(TrialState.COMPLETE,))}

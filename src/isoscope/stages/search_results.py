@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pandas as pd
 import pyarrow as pa
 
@@ -47,9 +48,8 @@ def kept(folder: Path) -> Kept | None:
     return Kept(identity, trials, default)
 
 
-def chosen_trial(one: Opened) -> int | None:
+def chosen_trial(study: optuna.Study) -> int | None:
     """Number of the best trial of a study, or of the one suggested from its Pareto front."""
-    study = one.study
     found = best(study) if len(study.directions) == 1 else knee(front(study), study.directions)
     return None if found is None else found.number
 
@@ -66,8 +66,7 @@ def write_results(
 ) -> Path:
     """Write a study's table of trials, importances, best trial and figures to a folder, in place of what was there."""
     study, search = one.study, one.search
-    study._thread_local.cached_all_trials = None
-    table, number = trials_table(study), chosen_trial(one)
+    table, number = trials_table(study), chosen_trial(study)
     found = importances(study)
     params = None if number is None else study.trials[number].params
     facts = {
