@@ -21,7 +21,7 @@ from isoscope.config.search import Search
 from isoscope.paths import Project
 from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import note_trial
-from isoscope.search.pool import Interrupts, Told, work
+from isoscope.search.pool import Interrupts, SignalRequests, work
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import status
@@ -82,7 +82,7 @@ class Job:
         """Nothing on the way."""
         return []
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """One value."""
         return {"value": float(self.chosen["penalty.weight"])}
 
@@ -93,10 +93,10 @@ def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, b
     began = time.perf_counter()
     name = create(search, {"of": trials}, where, steps=1)
 
-    def start(told: Told) -> None:
+    def start(told: SignalRequests) -> None:
         one = opened(search, name, where, steps=1)
         plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
-        Worker(one, plan, wishes=told, note=_unnoted, say=print, provenance={}).run()
+        Worker(one, plan, requests=told, note=_unnoted, say=print, provenance={}).run()
 
     with Interrupts(print) as asked:
         work(start, workers, asked=asked, look=lambda: None)

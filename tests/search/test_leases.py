@@ -10,7 +10,7 @@ from optuna.trial import Trial, TrialState
 from isoscope.search.storage import place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, Unasked, a_search
+from search_work import IDENTITY, NoRequests, a_search
 
 
 def workers(folder: Path, count: int) -> list[Worker]:
@@ -21,7 +21,7 @@ def workers(folder: Path, count: int) -> list[Worker]:
         Worker(
             opened(search, name, where, steps=1),
             lambda chosen: [],
-            wishes=Unasked(),
+            requests=NoRequests(),
             note=None,
             say=print,
             provenance={},

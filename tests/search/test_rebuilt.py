@@ -12,23 +12,25 @@ from isoscope.errors import InputError
 from isoscope.search.identity import identity
 from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import Kept, create, latest, opened
+from isoscope.search.study import StoredTrials, create, latest, opened
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, Unasked, a_search
+from search_work import IDENTITY, NoRequests, a_search
 
 STATES = optuna.trial.TrialState
 QMC = {"sampler": {"kind": "qmc", "seed": 3}}
 
 
-def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0, **changed: Any) -> optuna.Study:
+def go_on(
+    where: Place, trials: int, *, kept: StoredTrials | None = None, left: int = 0, **changed: Any
+) -> optuna.Study:
     """A study worked on up to so many trials, of which the last `left` are begun and not ended."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
     name = create(search, IDENTITY, where, steps=1, kept=kept)
     one = opened(search, name, where, steps=1)
-    workers = [Worker(one, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={})]
+    workers = [Worker(one, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={})]
     for _ in range(left):  # each with leases of its own
         other = opened(search, name, where, steps=1)
-        workers.append(Worker(other, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={}))
+        workers.append(Worker(other, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={}))
     while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
         trial = workers[0].claim()[0].trial
         one.study.tell(trial, trial.params["penalty.weight"])
@@ -39,8 +41,8 @@ def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0,
     return one.study
 
 
-def kept_of(study: optuna.Study) -> Kept:
-    return Kept(IDENTITY, rebuilt(trials_table(study)), None)
+def kept_of(study: optuna.Study) -> StoredTrials:
+    return StoredTrials(IDENTITY, rebuilt(trials_table(study)), None)
 
 
 def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_two_that_have_parted_are_refused(tmp_path: Path) -> None:
     there = go_on(place(None, tmp_path / "there"), 8, sampler={"kind": "random", "seed": 1})
     here = place(None, tmp_path / "here")
     go_on(here, 3)
-    with pytest.raises(InputError, match=r"^search 'sleep': trial 0 is one thing in the storage and another"):
+    with pytest.raises(InputError, match=r"^search 'sleep': trial 0 differs between the storage and the longer"):
         go_on(here, 8, kept=kept_of(there))
     assert len(go_on(here, 3).trials) == 3
 

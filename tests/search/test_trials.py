@@ -15,7 +15,7 @@ from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
 from isoscope.search.status import status
 from isoscope.search.storage import place
-from isoscope.search.study import Opened, create, differences, forget, latest, opened
+from isoscope.search.study import OpenStudy, create, differences, forget, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
 from search_work import FINITE, IDENTITY, SAMPLERS, a_search
@@ -29,7 +29,7 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
         search = a_search(**changed, budget={"trials": budget, "hours": None})
         where = place(None, folder)
         one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
-        worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
+        worker = Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
         while (claim := worker.claim()[0]) is not None:
             one.study.tell(claim.trial, claim.trial.params["penalty.weight"])
             one.leases.release(claim.trial.number)
@@ -61,7 +61,7 @@ def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
 
     def worker() -> Worker:
         one = opened(search, name, where, steps=1)
-        return Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
+        return Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
 
     workers = [worker() for _ in range(31)]
     trials = [one.claim()[0].trial for one in workers[:30]]
@@ -146,7 +146,7 @@ def test_a_crash_is_tried_again_so_often(tmp_path: Path) -> None:
     said = ended(begin(tmp_path, "--trials", "6", "--seconds", "0", "--broken", "run", "--changed", '{"retries": 2}'))
     heavy = sum(trial.params["penalty.weight"] > 10 for trial in trials_of(tmp_path))
     assert heavy
-    assert said.count("tried again") == 2 * heavy
+    assert said.count("retrying") == 2 * heavy
 
 
 def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_p
     search, where = a_search(), place(None, tmp_path)
     other = IDENTITY | {"space": {"fusion": 1}}
     assert create(search, IDENTITY, where, steps=1) == "sleep"
-    with pytest.raises(InputError, match=r"was another one: space\.fusion absent → 1; put that back"):
+    with pytest.raises(InputError, match=r"has other settings: space\.fusion absent → 1; restore them"):
         create(search, other, where, steps=1)
     assert create(search, other, where, steps=1, fork=True) == "sleep-2"
     assert create(search, IDENTITY, where, steps=1) == "sleep"
@@ -196,7 +196,7 @@ def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_p
 def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
     search, where = a_search(), place(None, tmp_path)
 
-    def again() -> Opened:
+    def again() -> OpenStudy:
         return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
 
     one, other = again(), again()
@@ -227,12 +227,12 @@ def test_a_long_difference_is_cut() -> None:
 @pytest.mark.parametrize(
     "url, said",
     [
-        (f"sqlite:///{Path(__file__)}", "is no SQLite database"),
-        (f"sqlite:///{Path(__file__).parent}", "is no SQLite database"),
+        (f"sqlite:///{Path(__file__)}", "not a SQLite database"),
+        (f"sqlite:///{Path(__file__).parent}", "not a SQLite database"),
         ("nonsense", "expected sqlite:///FILE or postgresql://"),
         ("mysql://u@h/d", "expected sqlite:///FILE or postgresql://"),
-        ("sqlite:////no/such/folder/a.db", "/no/such/folder is no folder"),
-        ("postgresql://u:secret@127.0.0.1:1/d", "does not open"),
+        ("sqlite:////no/such/folder/a.db", "no folder /no/such/folder"),
+        ("postgresql://u:secret@127.0.0.1:1/d", "cannot be opened"),
     ],
 )
 def test_a_wrong_storage_is_named_without_its_password(url: str, said: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of a search under way: a table on a terminal, sparse lines in a log."""
+"""Progress of a running search: a table on a terminal, a line every half minute in a log."""
 
 import sys
 import time
@@ -12,23 +12,23 @@ from rich.table import Table
 
 from isoscope.search.status import Status, clock, in_words, row, status
 from isoscope.search.storage import away
-from isoscope.search.study import Opened
+from isoscope.search.study import OpenStudy
 
 EVERY, LINE_EVERY = 1.0, 30.0
-"""Seconds between two looks at the study, and between two lines in a log."""
+"""Seconds between polls of the study, and between lines in a log."""
 
 
-class Watching:
-    """Looks at a study now and then, and shows what it sees on stderr."""
+class LiveStatus:
+    """Poll a study and show its progress on stderr."""
 
-    def __init__(self, opened: Opened, *, workers: int) -> None:
+    def __init__(self, opened: OpenStudy, *, workers: int) -> None:
         self.opened, self.workers = opened, workers
         self._looked = self._said = float("-inf")
         self._before: tuple[int, ...] | None = None
         console = Console(stderr=True)
         self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
 
-    def __enter__(self) -> "Watching":
+    def __enter__(self) -> "LiveStatus":
         if self._live is not None:
             self._live.start()
         return self
@@ -38,14 +38,14 @@ class Watching:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        """A line beside the table."""
+        """Print a line above the table."""
         if self._live is not None:
             self._live.console.print(line, markup=False, highlight=False)
         else:
             print(f"isoscope: {line}", file=sys.stderr, flush=True)
 
     def look(self) -> None:
-        """Show how far the study is, if it is time."""
+        """Show the progress, if it is time."""
         now = time.monotonic()
         if now - self._looked < EVERY:
             return
@@ -53,7 +53,7 @@ class Watching:
         try:
             trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
             seen = status(self.opened.study, self.opened.search, workers=self.workers, trials=trials)
-        except away():  # the workers wait for it, and say so
+        except away():  # the workers report it
             return
         finally:
             self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection

@@ -1,4 +1,4 @@
-"""Who proposes trials and who ends them early, by name, with every option that a later Optuna might change."""
+"""Optuna's samplers and pruners by name, with every option set that a later Optuna might change."""
 
 import hashlib
 import warnings
@@ -12,14 +12,14 @@ from isoscope.search.sobol import SobolSampler
 
 
 def sampler(search: Search, number: int) -> samplers.BaseSampler:
-    """The sampler of trial `number`, as if no other trial had ever asked it.
+    """A fresh sampler for trial `number`.
 
-    A sampler that lives on carries its generator's state, and a search that is stopped and continued would propose
-    other trials than one that is not. This one's draws depend on the seed, the number and the study's history alone.
+    A sampler kept between trials carries the state of its generator, so an interrupted search would propose different
+    trials. A fresh sampler depends only on the seed, the number and the history of the study.
     """
     seed = _seed(search.sampler.seed, number)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)  # they are asked for by name
+        warnings.simplefilter("ignore", ExperimentalWarning)  # the user names them
         match search.sampler:
             case config.TPE() as options:
                 return samplers.TPESampler(
@@ -38,7 +38,7 @@ def sampler(search: Search, number: int) -> samplers.BaseSampler:
 
 
 def pruner(search: Search, steps: int) -> pruners.BasePruner:
-    """The pruner of trials that take `steps` steps."""
+    """The pruner for trials of `steps` steps."""
     match search.pruner:
         case config.Median() as options:
             return pruners.MedianPruner(n_startup_trials=options.startup, n_warmup_steps=options.warmup)
