@@ -101,7 +101,7 @@ def create(
             study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
             return name
     except away() as error:
-        raise InputError(f"storage {where.shown}: does not open ({in_line(error)})") from None
+        raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
     finally:
         leases.close()
 
