@@ -14,7 +14,7 @@ from isoscope.config.search import Search
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.search.cluster import Cluster, check, connected
-from isoscope.search.jobs import Outcome, Wishes
+from isoscope.search.jobs import Outcome, StopRequests
 from isoscope.search.mirrored import note_trial
 from isoscope.search.pool import Interrupts, work
 from isoscope.search.storage import place
@@ -66,8 +66,8 @@ def a_search(**changed: Any) -> Search:
     return Search.model_validate(tree | changed)
 
 
-class Unasked:
-    """Wishes of a worker that nobody asks for anything."""
+class NoRequests:
+    """StopRequests of a worker that nobody asks for anything."""
 
     def finish(self) -> bool:
         return False
@@ -111,7 +111,7 @@ class Sleeping:
     def reports(self) -> list[tuple[int, float]]:
         return [(step, self.value() * step / self.steps) for step in range(1, self.steps_done() + 1)]
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         if "unlogged" in self.broken:
             return {"validation/accuracies": 1.0}
         if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "nan" in self.broken:
@@ -119,7 +119,7 @@ class Sleeping:
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
-def start(given: Mapping[str, Any], wishes: Wishes, say: Callable[[str], None]) -> None:
+def start(given: Mapping[str, Any], requests: StopRequests, say: Callable[[str], None]) -> None:
     """Be one worker, here or on another node."""
     folder, name, steps = Path(given["folder"]), given["name"], given["steps"]
     search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
@@ -131,7 +131,7 @@ def start(given: Mapping[str, Any], wishes: Wishes, say: Callable[[str], None]) 
     Worker(
         opened(search, name, place(given["url"], folder), steps=steps),
         lambda chosen: [Sleeping(folder, chosen, given["seconds"], steps, given["broken"])],
-        wishes=wishes,
+        requests=requests,
         note=note,
         say=say,
         provenance={"node": os.environ.get("RAY_RAYLET_PID")},

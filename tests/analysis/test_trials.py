@@ -139,7 +139,7 @@ def test_times_are_universal_and_without_a_note_the_clock_counts() -> None:
     study, _ = points([[1.0], [2.0]], ["minimize"])
     local = datetime(2026, 1, 2, 3, 4, 5, 678901)
     known = study.trials[0]
-    known.number, known._datetime_start, known.datetime_complete = 0, local, local + timedelta(seconds=2.5)
+    known.number, known.datetime_start, known.datetime_complete = 0, local, local + timedelta(seconds=2.5)
     other = optuna.create_study()
     other.add_trial(known)
     row = trials_table(other).iloc[0]

@@ -10,7 +10,6 @@ import optuna
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
@@ -23,13 +22,13 @@ from isoscope.figures.search import pictures
 from isoscope.figures.search_captions import CAPTIONS, caption
 from isoscope.figures.search_course import history, intermediate, pruning
 from isoscope.figures.search_outcome import fronts, importance_bars
-from isoscope.figures.search_space import contours, parallel, slices
+from isoscope.figures.search_space import slices
 from isoscope.figures.searched import Searched
 from isoscope.figures.searched import searched as view_of
 from search_material import FUSIONS, NAMES, STEPS, new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
-ONE = ["history", "importances", "slice", "contour", "parallel", "intermediate", "pruning"]
+ONE = ["history", "importances", "slice", "intermediate", "pruning"]
 
 
 def lines(axes: Axes, gid: str) -> list[Line2D]:
@@ -71,7 +70,7 @@ def two() -> Study:
 def test_every_picture_has_a_title_and_a_caption_and_can_be_read(one: Study, two: Study) -> None:
     table = importances(two, least=15, resamples=2)
     found = pictures(two, table, chosen=3, least=15, metadata={"Source": "isoscope digest 8406d364"})
-    names = ["history", "front", "importances", "slice", "slice-2", "contour", "contour-2", "parallel", "parallel-2"]
+    names = ["history", "front", "importances", "slice", "slice-2"]
     assert [name for name, *_ in found] == names
     assert [name for name, *_ in pictures(one, NONE, chosen=None, least=50)] == ONE
     for name, title, words, svg in found:
@@ -105,19 +104,16 @@ def failed(count: int) -> Study:
         (failed(3), set()),
         (searched(1), {"history", "importances", "intermediate"}),
         (searched(1, 2), {"history", "front", "importances"}),
-        (searched(2, 3), {"history", "front", "importances", "slice", "slice-2", "slice-3", "parallel", "parallel-2"}),
-        (searched(2, axis=None), {"history", "importances", "slice", "parallel", "intermediate"}),
+        (searched(2, 3), {"history", "front", "importances", "slice", "slice-2", "slice-3"}),
+        (searched(2, axis=None), {"history", "importances", "slice", "intermediate"}),
         (points([[1.0]], ["minimize"], infeasible=[0])[0], {"history", "importances"}),
         (points([[1.0], [1.0]], ["minimize"])[0], {"history", "importances", "slice"}),
-        (
-            points([[math.inf], [1.0], [-math.inf], [2.0]], ["minimize"])[0],
-            {"history", "importances", "slice", "parallel"},
-        ),
+        (points([[math.inf], [1.0], [-math.inf], [2.0]], ["minimize"])[0], {"history", "importances", "slice"}),
     ],
     ids=["none", "none of two", "failed", "1", "1 of two", "2 of three", "2, no axis", "infeasible", "equal", "inf"],
 )
 def test_few_trials_give_few_pictures_and_no_failure(study: Study, names: set[str]) -> None:
-    assert {name for name, *_ in pictures(study, NONE, chosen=view(study).chosen, least=50)} - {"parallel-3"} == names
+    assert {name for name, *_ in pictures(study, NONE, chosen=view(study).chosen, least=50)} == names
 
 
 def test_the_history_is_every_complete_trial_and_the_best_so_far(two: Study) -> None:
@@ -168,62 +164,6 @@ def test_a_slice_holds_only_trials_that_have_the_parameter(one: Study) -> None:
     name, having = "model.fusion.kernel_size", [t for t in complete(one) if t.params["fusion"] == "conv2d"]
     want = Counter((float(t.params[name] == "[3, 5]"), t.values[0]) for t in having)
     assert xy(lines(choices, "feasible") + lines(choices, "infeasible")) == want
-
-
-def test_a_parallel_line_has_a_gap_where_a_trial_lacks_the_parameter(one: Study) -> None:
-    axes = drawn(parallel(view(one), 0)).axes[0]
-    labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert labels[-1] == "validation/accuracy"
-    places = {name: labels.index(name) for name in labels}
-    parts = [one for one in axes.collections if isinstance(one, LineCollection) and one.get_gid() != "chosen"]
-    segments = [np.asarray(segment) for part in parts for segment in part.get_segments()]
-    ends = [segment[-1] for segment in segments if segment[-1][0] == places["validation/accuracy"]]
-    values = np.array([t.values[0] for t in complete(one)])
-    scaled = (values - values.min()) / np.ptp(values)
-    assert sorted(end[1] for end in ends) == pytest.approx(sorted(scaled)), "every trial ends in its objective"
-    for name in ("model.fusion.modes", "penalty.weight", "model.fusion.kernel_size"):
-        having = sum(name in t.params for t in complete(one))
-        across = [s for s in segments if s[0][0] - 0.1 < places[name] < s[-1][0] + 0.1]
-        assert len(across) == having < len(values)
-    logs = np.log([t.params["training.learning_rate"] for t in complete(one)])
-    at = [point[1] for s in segments for point in s if point[0] == places["training.learning_rate"]]
-    assert sorted(at) == pytest.approx(sorted((logs - logs.min()) / np.ptp(logs)))
-
-
-def plane(count: int, *, line: bool = False) -> Study:
-    """x + 2 y, on a plane or on a line, both with numbers only."""
-    rng = np.random.default_rng(0)
-    study = optuna.create_study()
-    for _ in range(count):
-        x, y = rng.uniform(0, 1, 2).tolist()
-        params = {"x": x, "y": x if line else y, "other": 0.5 * x}
-        wide = dict.fromkeys(params, FloatDistribution(0, 1))
-        study.add_trial(create_trial(value=x + 2 * params["y"], params=params, distributions=wide))
-    return study
-
-
-def test_contours_of_a_plane_are_the_plane() -> None:
-    axes = drawn(contours(view_of(plane(30), chosen=None), 0, NONE)).axes[0]
-    (areas,) = [one for one in axes.collections if hasattr(one, "levels")]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x", "y")
-    for level, low, path in zip(areas.levels[1:-1], areas.levels[:-1], areas.get_paths(), strict=False):
-        values = path.vertices @ [1.0, 2.0]
-        if len(values):
-            assert values.max() <= level + 1e-9
-            assert values.min() >= low - 1e-9
-
-
-def test_contours_show_what_matters_most_and_nothing_where_trials_lie_on_a_line(one: Study) -> None:
-    rows = [("all", "objective", name, value, 0.0, 1.0, 30) for name, value in (("x", 0.1), ("y", 0.6), ("other", 0.3))]
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    axes = drawn(contours(view_of(plane(30), chosen=None), 0, table)).axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("y", "other")
-    flat = drawn(contours(view_of(plane(30, line=True), chosen=None), 0, NONE)).axes[0]
-    assert [one for one in flat.collections if hasattr(one, "levels")] == []
-    assert sum(xy(lines(flat, "feasible")).values()) == 30
-    assert contours(view_of(plane(5), chosen=None), 0, NONE) is None, "too few to draw between"
-    figure = drawn(contours(view(one), 0, NONE))
-    assert [axes.get_title(loc="left") for axes in figure.axes[:3]] == list(FUSIONS)
 
 
 def test_importances_stand_with_their_interval_or_a_line_that_says_what_is_lacking(two: Study) -> None:

@@ -1,4 +1,4 @@
-"""What is left of a trial with fresh seeds, on sentences that did not choose it: the test split."""
+"""Compare a trial with the default over fresh seeds, on the test split."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,12 +34,12 @@ def confirmation(
     power: float,
     margin: float,
 ) -> Iterator[dict[str, Any]]:
-    """A line for each figure that the search looked at: the same on the test split, chosen − default, paired by seed.
+    """A row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
 
-    Keys: figure, judged (the metric that was compared), by (what is a sample: seeds and sentences, or seeds alone where
-    sentences have no value of their own), n, mean_reference, mean, difference, low, high (two-way, or over seeds), p,
-    tests (of the metric's family: one), p_holm, detectable, verdict, reason. A figure that is not measured on test is
-    judged on validation, and says so. The verdict *holds* takes sentences, too; see `verdicts.judge`.
+    Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
+    seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
+    seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
+    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences; see `verdicts.judge`.
     """
     for figure in figures:
         judged = _on_test(figure, default[0].metrics)
@@ -76,7 +76,7 @@ def confirmation(
 
 
 def _on_test(figure: str, metrics: Mapping[str, float]) -> str:
-    """The metric of the test split that a figure of the validation split stands for, or the figure itself."""
+    """The metric of the test split for a metric of the validation split, or the metric itself."""
     name = figure.removeprefix(VALIDATION)
     return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), figure)
 

@@ -1,4 +1,4 @@
-"""What a search found: its best trials, what a parameter matters, what pruning saved."""
+"""Results of a search: best trials, Pareto front, parameter importances, steps saved by pruning."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +10,14 @@ import optuna
 import pandas as pd
 from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
-from optuna.study._multi_objective import _get_pareto_front_trials_by_trials
 from optuna.trial import FrozenTrial, TrialState
 
 LEAST = 50
-"""Complete trials of an architecture below which nothing is said of what its parameters matter."""
+"""Fewest complete trials of an architecture for importances of its parameters."""
 RESAMPLES = 20
-"""Forests grown for an interval."""
+"""Forests per interval."""
 ALL = "all"
-"""What stands for the architecture where a search has no axis."""
+"""Name of the one architecture of a search without an axis."""
 INSIDE = (2.5, 97.5)
 """Percentiles of an interval."""
 COLUMNS = ["architecture", "objective", "parameter", "importance", "low", "high", "trials"]
@@ -26,32 +25,32 @@ Floats = npt.NDArray[np.float64]
 
 
 class Saved(NamedTuple):
-    """Steps (an epoch of a seed) that trials ran, those that the same trials would have taken in full, and the rest."""
+    """Steps (an epoch of a seed) that trials ran, steps of as many full trials, and the share saved."""
 
     run: int
     full: int
     share: float
-    """1 − run / full; 0 where no trial ended."""
+    """1 − run / full; 0 if no trial has ended."""
     pruned: int
-    """Trials that were stopped early."""
+    """Pruned trials."""
 
 
 def objectives(study: Study) -> list[str]:
-    """Names of the objectives in order; `objective`, or `objective_1` …, where the study has not named them."""
+    """Names of the objectives in order; `objective`, or `objective_1` …, if the study has no names."""
     several = len(study.directions) > 1
     unnamed = [f"objective_{one}" for one in range(1, len(study.directions) + 1)] if several else ["objective"]
     return study.metric_names or unnamed
 
 
 def feasible(trial: FrozenTrial) -> bool:
-    """Whether all constraints of a trial are at most 0; one that has none is."""
+    """Whether all constraints of a trial are at most 0; true without constraints."""
     return all(value <= 0 for value in trial.constraints.values())
 
 
 def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTrial | None:
-    """The feasible complete trial with the best value of the one objective, the first of equals; None if there is none.
+    """The feasible complete trial with the best objective, the first of equal trials; None if there is none.
 
-    Of the study's trials, or of those given. Raises `ValueError` for several objectives, which have a `front`.
+    `trials`: default all of the study. Raises `ValueError` for several objectives; see `front`.
     """
     if len(study.directions) > 1:
         raise ValueError(f"{len(study.directions)} objectives have no best trial but a front")
@@ -64,16 +63,22 @@ def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTri
 
 
 def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[FrozenTrial]:
-    """Feasible complete trials that no other such trial beats, by number: none is as good everywhere and better
-    somewhere. Equal trials stand together. With one objective: those of the best value. Of the study's, or of those
-    given.
+    """The Pareto front: feasible complete trials that no other such trial dominates, by number.
+
+    Equal trials are all kept. With one objective: all trials with the best value. `trials`: default all of the study.
     """
-    found = _get_pareto_front_trials_by_trials(_standing(study, trials), study.directions)
-    return sorted(found, key=lambda trial: trial.number)
+    among = sorted(_standing(study, trials), key=lambda trial: trial.number)
+    values = np.array([trial.values for trial in among], dtype=float).reshape(-1, len(study.directions))
+    losses = values * _signs(study.directions)
+    unbeaten = np.ones(len(among), dtype=bool)
+    for number, loss in enumerate(losses):
+        if unbeaten[number]:
+            unbeaten &= ~((losses >= loss).all(axis=1) & (losses > loss).any(axis=1))
+    return [trial for trial, stands in zip(among, unbeaten, strict=True) if stands]
 
 
 def _standing(study: Study, trials: Sequence[FrozenTrial] | None) -> list[FrozenTrial]:
-    """What may be best."""
+    """Feasible complete trials."""
     among = study.get_trials(deepcopy=False) if trials is None else trials
     return [trial for trial in among if trial.state == TrialState.COMPLETE and feasible(trial)]
 
@@ -99,7 +104,7 @@ def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> 
 
 
 def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
-    """What each parameter alone explains of each objective over the space searched, by architecture: columns `COLUMNS`.
+    """Importance of each parameter for each objective over the search space, by architecture: columns `COLUMNS`.
 
     `importance` is the share of a random forest's variance that is the parameter's main effect (fANOVA), so shares and
     those of interactions add up to 1; `low` and `high` are the 2.5th and 97.5th percentile over `resamples` forests,
@@ -127,7 +132,7 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
 
 
 def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
-    """Value of the axis → its complete trials, in the order of the axis' choices; all of them where there is none."""
+    """Value of the axis → its complete trials, in the order of the choices; all trials without an axis."""
     axis = study.user_attrs.get("axis")
     if axis is None:
         return {ALL: complete(study)}
@@ -161,12 +166,12 @@ def complete(study: Study) -> list[FrozenTrial]:
 
 
 def _signs(directions: Sequence[StudyDirection]) -> Floats:
-    """What turns values into losses: −1 where more is better."""
+    """Factors that turn values into losses: −1 for objectives to maximise."""
     return np.array([-1.0 if one == StudyDirection.MAXIMIZE else 1.0 for one in directions])
 
 
 def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, float]:
-    """Parameter → importance, by name; nothing where the objective or all parameters are constant."""
+    """Parameter → importance, by name; empty if the objective or all parameters are constant."""
     values = {name: {str(trial.params.get(name)) for trial in trials} for name in trials[0].params}
     varied = sorted(
         name
@@ -188,7 +193,7 @@ def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, f
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's word on a study that is nobody's business."""
+    """Without Optuna's log lines about a temporary study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

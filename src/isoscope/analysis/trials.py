@@ -1,4 +1,4 @@
-"""The trials of a search as a table that can be read, and from which they can be made again."""
+"""The trials of a search as a table, and back."""
 
 import json
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from isoscope.analysis.provenance import PROVENANCE, worked
 from isoscope.analysis.searches import feasible, front, objectives
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
-"""Kinds that stay what they are where a column is empty."""
+"""Types that an empty column keeps."""
 
 
 def trials_table(study: Study) -> pd.DataFrame:
-    """One row per trial, by number: what a reader asks for, and `trial`, from which `rebuilt` makes it again.
+    """One row per trial, by number, with readable columns and the column `trial` for `rebuilt`.
 
     Columns: number; state; started and ended (UTC); seconds (of work where the trial noted them, else from start to
     end); feasible and on_front; `objective/<name>`; `constraint/<name>`; `param/<name>` (numbers as numbers, choices as
@@ -54,15 +54,15 @@ def trials_table(study: Study) -> pd.DataFrame:
 
 
 def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
-    """The trials that `trials_table` was made from, by number; a new study that they are added to has equal ones.
+    """The trials of a `trials_table`, by number, to be added to a new study.
 
-    Tuples among attributes come back as lists, as from any of Optuna's databases.
+    Tuples in attributes come back as lists, as from Optuna's databases.
     """
     return sorted((_read(text) for text in table["trial"]), key=lambda trial: trial.number)
 
 
 def shown(value: Any) -> str:
-    """A choice as text: itself, or JSON of what is no text."""
+    """A choice as text: itself, or JSON if it is not a string."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -112,7 +112,7 @@ def _parameter(name: str, trials: Sequence[FrozenTrial]) -> Any:
 
 
 def _names(parts: Any) -> list[str]:
-    """Every key, in order of first sight."""
+    """Every key, in order of first appearance."""
     return list(dict.fromkeys(name for part in parts for name in part))
 
 
@@ -125,7 +125,7 @@ def _text(values: Any) -> Any:
 
 
 def _times(values: Sequence[datetime | None]) -> Any:
-    """Optuna notes local times without their zone."""
+    """Optuna stores local times without a zone."""
     return pd.array([value and value.astimezone(UTC) for value in values], dtype=TIME)
 
 

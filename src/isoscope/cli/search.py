@@ -21,17 +21,17 @@ Storage = Annotated[
     typer.Option(
         envvar="ISOSCOPE_SEARCH",
         metavar="URL",
-        help="postgresql://HOST/DATABASE for several machines; a SQLite file of the project's own, if not given.",
+        help="postgresql://HOST/DATABASE for several machines; default: a SQLite file in the project.",
     ),
 ]
-Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in a process of its own.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in its own process.")]
 
 OnCluster = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="auto|ray://HOST:PORT|local", help="Place the workers on a Ray cluster's nodes."),
+    typer.Option("--cluster", metavar="auto|ray://HOST:PORT|local", help="Run the workers on a Ray cluster."),
 ]
-Cpus = Annotated[float, typer.Option(min=0, help="On a cluster, CPUs that each worker is given.")]
-Gpus = Annotated[float, typer.Option(min=0, help="On a cluster, GPUs that each worker is given; 0.5 shares one.")]
+Cpus = Annotated[float, typer.Option(min=0, help="CPUs per worker on a cluster.")]
+Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker on a cluster; 0.5: two workers share a GPU.")]
 
 
 def _place(project: Any, storage: str | None) -> Any:
@@ -47,16 +47,16 @@ def run(
     cluster: OnCluster = None,
     cpus_per_trial: Cpus = 1,
     gpus_per_trial: Gpus = 0,
-    fork: Annotated[bool, typer.Option(help="Where the search has changed, make a new study beside the old.")] = False,
-    if_any: Annotated[bool, typer.Option(help="Where nothing is searched, do nothing.")] = False,
+    fork: Annotated[bool, typer.Option(help="If the search has changed, create a new study.")] = False,
+    if_any: Annotated[bool, typer.Option(help="Do nothing if params.yaml has no search.")] = False,
     overrides: Set = [],  # noqa: B006 - typer copies it
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Run trials until the budget is spent, or go on with them.
+    """Run or resume a search until its budget is spent.
 
-    Ctrl-C lets begun trials finish; twice, it stops now, and the same command goes on. Tables and figures go to
-    reports/search; with -S of more than search.budget it is another search, and they go to .isoscope/search/.
+    Ctrl-C finishes running trials; a second Ctrl-C stops now. Run the same command to resume. Tables and figures go to
+    reports/search, or to .isoscope/search/ if -S changes more than search.budget.
 
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
@@ -72,9 +72,9 @@ def worker(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Help with a search that was begun elsewhere, until its budget is spent.
+    """Join a search that runs on another machine, until its budget is spent.
 
-    The project must be as it is there, its task prepared.
+    Needs the same commit, the same params.yaml and the prepared task.
 
     Example: isoscope search worker --storage postgresql://db.example.org/isoscope
     """
@@ -88,7 +88,7 @@ def status(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Say how far the search is: the newest study of its name.
+    """Show the progress of the search (its newest study).
 
     Example: isoscope search status --json
     """
@@ -103,7 +103,7 @@ def status(
     say(seen._asdict(), as_json, in_words(seen))
 
 
-Trial = Annotated[int | None, typer.Option(min=0, help="Its number; if not given, the best, or the one suggested.")]
+Trial = Annotated[int | None, typer.Option(min=0, help="Number of the trial; default: the best or suggested trial.")]
 
 
 @search.command()
@@ -115,7 +115,7 @@ def adopt(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Write a trial's choices as an overlay, so that a study can have it as an arm.
+    """Write a trial as an overlay, to use it as an arm of a study.
 
     Example: isoscope search adopt fusion/found --trial 7
     """
@@ -132,14 +132,14 @@ def adopt(
 @search.command()
 def confirm(
     trial: Trial = None,
-    seeds: Annotated[int, typer.Option(min=2, help="Fresh seeds, of the trial and of the default alike.")] = 5,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of fresh seeds, for the trial and the default.")] = 5,
     workers: Workers = 1,
     storage: Storage = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Train a trial and the default anew with fresh seeds, and say how they differ: the best trial is an optimist.
+    """Train a trial and the default with fresh seeds and compare them: the best of many trials is optimistic.
 
     Example: isoscope search confirm --seeds 5 --workers 2
     """
@@ -156,7 +156,7 @@ def confirm(
 
 def _searched(configuration: Any) -> Any:
     if configuration.root.search is None:
-        raise InputError("params.yaml: search: nothing is searched (null); describe a space there")
+        raise InputError("params.yaml: search: null; define a search there")
     configuration.check_search()
     return configuration.root.search
 
@@ -180,7 +180,7 @@ def _work(
         from isoscope.sealing import replacing, write_text
 
         (project.folder / SEARCH).parent.mkdir(exist_ok=True)
-        with replacing(project.folder / SEARCH, "table") as fresh:  # what an earlier search left is none of this one
+        with replacing(project.folder / SEARCH, "table") as fresh:  # drops the results of an earlier search
             write_text(fresh / "study.json", '{"counts": {}}\n', "table")
         say({"study": None}, as_json, "nothing is searched")
         return
@@ -209,7 +209,7 @@ def _nodes(given: tuple[str, float, float], where: Any) -> Any:
 
 
 def _folder(project: Any, configuration: Any, plugin: list[Path], where: Any) -> Path:
-    """Where a search's results go: the pipeline's place, unless it is another search than the pipeline's."""
+    """Folder of the results: reports/search for the search of params.yaml, another folder for other searches."""
     from isoscope.paths import SEARCH
 
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]

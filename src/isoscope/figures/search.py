@@ -13,7 +13,7 @@ from optuna.study import Study
 from isoscope.figures.search_captions import caption
 from isoscope.figures.search_course import history, intermediate, pruning
 from isoscope.figures.search_outcome import fronts, importance_bars
-from isoscope.figures.search_space import contours, parallel, slices
+from isoscope.figures.search_space import slices
 from isoscope.figures.searched import Searched, searched
 from isoscope.figures.style import to_svg
 
@@ -38,16 +38,11 @@ def pictures(
 
 
 def _figures(view: Searched, importances: pd.DataFrame, least: int) -> Iterator[tuple[str, Figure | None]]:
-    numbers = range(len(view.objectives))
     yield "history", history(view)
     yield "front", fronts(view)
     yield "importances", importance_bars(view, importances, least=least)
-    for one in numbers:
+    for one in range(len(view.objectives)):
         yield _name("slice", one), slices(view, one)
-    for one in numbers:
-        yield _name("contour", one), contours(view, one, importances)
-    for one in numbers:
-        yield _name("parallel", one), parallel(view, one)
     yield "intermediate", intermediate(view)
     yield "pruning", pruning(view)
 

@@ -1,1 +1,1 @@
-"""Hyperparameter search: which trials are run, by whom, and what became of them, in an Optuna study."""
+"""Hyperparameter search with Optuna: workers claim trials, run them, and store the results."""

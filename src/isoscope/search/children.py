@@ -1,4 +1,4 @@
-"""A process forked for one piece of work: all that is imported is there, and whatever it does ends with it."""
+"""Run one piece of work in a forked process: imports are done already, and a crash ends only this process."""
 
 import multiprocessing
 import os
@@ -21,8 +21,8 @@ _TEXT = 30_000
 class Ending(NamedTuple):
     """How a process ended.
 
-    `kind`: done; stopped, so that it can go on; wrong: its input is, and no repetition helps; failed at its own work;
-    killed by a signal; or crashed by an error that nobody foresaw. `text`: one line or a traceback.
+    `kind`: done; stopped (can resume); wrong (bad input: a retry does not help); failed (a reported error); killed by
+    a signal; crashed (an unexpected error). `text`: one line or a traceback.
     """
 
     kind: str
@@ -30,10 +30,10 @@ class Ending(NamedTuple):
 
 
 class Child:
-    """A forked process that does `work` and writes what it says to `log`.
+    """A forked process that runs `work` and writes its output to `log`.
 
-    It is no part of the terminal's group, so Ctrl-C does not reach it; when the process that started it ends, however
-    that ends, it is told to stop.
+    It has its own process group, so Ctrl-C does not reach it. It receives SIGTERM when its parent ends, however the
+    parent ends.
     """
 
     def __init__(self, work: Callable[[], None], log: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class Child:
             os.kill(self.pid, number)
 
     def ending(self, seconds: float) -> Ending | None:
-        """How it ended, waiting so long; None while it lives."""
+        """How it ended, after a wait of at most `seconds`; None while it runs."""
         if self._ended is not None:
             return self._ended
         self._process.join(seconds)
@@ -68,7 +68,7 @@ class Child:
         if told is not None:
             return Ending(*told)
         if code == -signal.SIGTERM:
-            return Ending(STOPPED, "told to stop before it could begin")
+            return Ending(STOPPED, "stopped before it started")
         if code < 0:
             name = signal.Signals(-code).name
             return Ending(KILLED, f"its process ended by signal {-code} ({name}), probably out of memory")
@@ -81,7 +81,7 @@ def _run(
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:
-        os._exit(1)  # it ended before it could be watched
+        os._exit(1)  # the parent ended before it could be watched
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_DFL)
     if log is not None:
@@ -103,6 +103,6 @@ def _run(
         ending = Ending(CRASHED, traceback.format_exc())
     if ending.text:
         print(ending.text, file=sys.stderr, flush=True)
-    pipe.send((ending.kind, ending.text[-_TEXT:]))  # no more than a pipe holds: nobody reads before the end
+    pipe.send((ending.kind, ending.text[-_TEXT:]))  # at most what a pipe buffers: the parent reads after the end
     sys.stdout.flush()
-    os._exit(0)  # nothing of the parent's is to be closed here
+    os._exit(0)  # skips the parent's exit handlers

@@ -1,6 +1,6 @@
-"""Workers of a search on the nodes of a Ray cluster: placed, replaced where a node is lost, told to finish or to stop.
+"""Run the workers of a search on the nodes of a Ray cluster; replace the workers of a lost node.
 
-Ray only places them. Who works on which trial is settled by the leases, as among the processes of one machine.
+Ray only places workers. Leases decide who works on which trial, as they do on one machine.
 """
 
 import collections
@@ -19,23 +19,23 @@ from typing import Any, NamedTuple
 from isoscope.errors import InputError, RunError
 from isoscope.search import children
 from isoscope.search.children import Ending
-from isoscope.search.jobs import Wishes
+from isoscope.search.jobs import StopRequests
 from isoscope.search.pool import GRACE, Interrupts
 from isoscope.search.storage import Place
 
 TICK, NEWS, PATIENCE = 0.2, 1.0, 30.0
-"""Seconds between two looks at the workers, between two questions to one, and until those not begun are counted."""
+"""Seconds between polls of the workers, between messages to a worker, and until a warning about workers not started."""
 TRIES = 3
-"""Workers in a row that may die before they have answered once."""
-_ANSWERS = 10.0  # seconds that the head of a cluster has to accept a connection
-_STORE = 80 * 2**20  # bytes; Ray's least: nothing large goes through it here
+"""Workers in a row that may die before their first answer."""
+_ANSWERS = 10.0  # connection timeout, seconds
+_STORE = 80 * 2**20  # bytes; Ray's minimum: only small values go through it
 
-Start = Callable[[Any, Wishes, Callable[[str], None]], None]
-"""A function of a module that works on a study: from plain values, what was asked of it, and where its words go."""
+Start = Callable[[Any, StopRequests, Callable[[str], None]], None]
+"""A module-level function that runs a worker. Arguments: plain values, the stop requests, a log function."""
 
 
 class Cluster(NamedTuple):
-    """Where workers go: `address` (auto, ray://HOST:PORT, or local), and the CPUs and GPUs that each is given there."""
+    """A Ray cluster: `address` (auto, ray://HOST:PORT or local) and the CPUs and GPUs of each worker."""
 
     address: str
     cpus: float
@@ -43,7 +43,7 @@ class Cluster(NamedTuple):
 
 
 def check(cluster: Cluster, where: Place) -> None:
-    """Raises `InputError` for a cluster that is no address, lacks Ray, or could not share the storage."""
+    """Raises `InputError` for an invalid address, a missing Ray, or a storage that the nodes cannot share."""
     if not re.fullmatch(r"auto|local|ray://\S+:\d+", cluster.address):
         raise InputError(f"--cluster {cluster.address!r}: expected auto, local or ray://HOST:PORT")
     needs = ["ray", *(["grpc"] if "://" in cluster.address else [])]
@@ -51,25 +51,24 @@ def check(cluster: Cluster, where: Place) -> None:
         raise InputError(f"--cluster {cluster.address}: Ray is missing; pip install 'isoscope[cluster]'")
     if cluster.address != "local" and where.url.get_backend_name() != "postgresql":
         raise InputError(
-            f"--cluster {cluster.address}: storage {where.shown} is of one machine; "
-            "give --storage postgresql://HOST/DATABASE (only --cluster local can share a file)"
+            f"--cluster {cluster.address}: storage {where.shown} is a file on one machine; "
+            "use --storage postgresql://HOST/DATABASE (only --cluster local can use a file)"
         )
 
 
 class Nodes:
-    """A cluster that is connected to."""
+    """A connected cluster."""
 
     def __init__(self, cluster: Cluster, ray: Any) -> None:
         self.cluster, self._ray = cluster, ray
         options = {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus, "max_restarts": 0, "max_concurrency": 2}
-        # Spread, so that a lost node takes few with it.
+        # Spread, so that a lost node costs few workers.
         self._seat = ray.remote(**options, scheduling_strategy="SPREAD")(_Seat)
 
     def work(self, start: Start, plain: Any, count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
-        """Keep `count` workers at `start(plain, …)` until all have ended by themselves; `look` is called in between.
+        """Keep `count` workers running `start(plain, …)` until all have finished; call `look` in between.
 
-        One that is lost is replaced, wherever there is room. Raises what a worker raises, after the others have
-        stopped.
+        A lost worker is replaced where there is room. Raises a worker's error after the others have stopped.
         """
         crew = _Crew(self._ray, lambda: _Worker(self._ray, self._seat, start, plain), count, asked)
         uncounted: float | None = time.monotonic()
@@ -79,7 +78,7 @@ class Nodes:
                 crew.tell()
                 if uncounted is not None and time.monotonic() - uncounted > PATIENCE:
                     uncounted = None
-                    self._count_the_waiting(crew, asked.say)
+                    self._warn_of_waiting(crew, asked.say)
                 look()
         finally:
             for worker in crew.workers:
@@ -87,21 +86,20 @@ class Nodes:
         if crew.wrong is not None:
             raise crew.wrong
 
-    def _count_the_waiting(self, crew: "_Crew", say: Callable[[str], None]) -> None:
+    def _warn_of_waiting(self, crew: "_Crew", say: Callable[[str], None]) -> None:
         waiting = sum(not worker.began for worker in crew.workers)
         if waiting:
             say(
-                f"{waiting} of {len(crew.workers)} workers have not begun: each is given {self._wanted()}, "
-                f"and all nodes together have {_amount(self._ray.cluster_resources())}"
+                f"{waiting} of {len(crew.workers)} workers have not started: each needs {self._wanted()}; "
+                f"the cluster has {_amount(self._ray.cluster_resources())}"
             )
 
     def check_fit(self) -> None:
-        """Raises `InputError` where no node could ever have room for a worker."""
+        """Raises `InputError` if this machine is too small for a worker."""
         has = self._ray.cluster_resources()
         if has.get("CPU", 0) < self.cluster.cpus or has.get("GPU", 0) < self.cluster.gpus:
             raise InputError(
-                f"--cluster {self.cluster.address}: a worker is to be given {self._wanted()}, "
-                f"and this machine has {_amount(has)}"
+                f"--cluster {self.cluster.address}: each worker needs {self._wanted()}; this machine has {_amount(has)}"
             )
 
     def _wanted(self) -> str:
@@ -110,18 +108,18 @@ class Nodes:
 
 @contextlib.contextmanager
 def connected(cluster: Cluster) -> Iterator[Nodes]:
-    """A cluster, connected to, or made on the loopback here for as long. Raises `InputError` where none answers."""
+    """Connect to a cluster, or start one on the loopback (local). Raises `InputError` if no cluster answers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
-    # Of 40 s each, twenty if not told, where a cluster is gone and only its note is left.
+    # Ray's default: twenty tries of 40 s each, if a cluster has died and left its address behind.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address == "local":
-        # What Ray has for systems with firewalls: without it, its servers listen on every interface.
+        # Otherwise Ray's servers listen on every interface.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         options |= {"include_dashboard": False, "object_store_memory": _STORE}
     elif "://" in cluster.address:
         _reach(f"--cluster {cluster.address}", cluster.address)
-    elif "RAY_ADDRESS" in os.environ:  # by which auto goes
+    elif "RAY_ADDRESS" in os.environ:  # auto reads it
         _reach(f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}", os.environ["RAY_ADDRESS"])
     import ray
 
@@ -130,9 +128,9 @@ def connected(cluster: Cluster) -> Iterator[Nodes]:
         ray.init(address=cluster.address, **options)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         text = " ".join(str(error).split())[:200]
-        raise InputError(f"--cluster {cluster.address}: does not connect ({text})") from None
+        raise InputError(f"--cluster {cluster.address}: cannot connect ({text})") from None
     finally:
-        signal.signal(signal.SIGTERM, before)  # Ray takes it
+        signal.signal(signal.SIGTERM, before)  # Ray replaces the handler
     try:
         nodes = Nodes(cluster, ray)
         if cluster.address == "local":
@@ -143,7 +141,7 @@ def connected(cluster: Cluster) -> Iterator[Nodes]:
 
 
 def _reach(shown: str, address: str) -> None:
-    """Raises `InputError` where nobody listens; Ray itself would try for minutes."""
+    """Raises `InputError` if nothing listens at the address; Ray itself would retry for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWERS).close()
@@ -152,14 +150,14 @@ def _reach(shown: str, address: str) -> None:
 
 
 class _Seat:
-    """On a node: a worker, and beside it, in another thread, whom it hears and tells. (A thread has no signals.)"""
+    """A worker on a node, and the messages that it exchanges in a second thread (threads receive no signals)."""
 
     def __init__(self) -> None:
         self._finish = self._stop = False
         self._said: collections.deque[str] = collections.deque()
 
     def run(self, start: Start, plain: Any) -> tuple[Ending, list[str]]:
-        """Work; how that ended, and the last words."""
+        """Run the worker; return how it ended and its last log lines."""
         try:
             start(plain, self, self._said.append)
             ending = Ending(children.DONE, "")
@@ -172,7 +170,7 @@ class _Seat:
         return ending, self._words()
 
     def exchange(self, finish: bool, stop: bool) -> list[str]:
-        """Hear what is wished, and tell what was said since."""
+        """Receive the stop requests; return the new log lines."""
         self._finish, self._stop = finish, stop
         return self._words()
 
@@ -187,7 +185,7 @@ class _Seat:
 
 
 class _Worker:
-    """One worker, seen from here: placed when `began`."""
+    """A worker on a node, seen from the driver; `began` once it has answered."""
 
     def __init__(self, ray: Any, seat: Any, start: Start, plain: Any) -> None:
         self._ray = ray
@@ -199,39 +197,39 @@ class _Worker:
         self.ask(finish=False, stop=False)
 
     def ask(self, *, finish: bool, stop: bool) -> None:
-        """Tell it, and ask for its words, if there is anything new to tell or it is time."""
+        """Send the stop requests and ask for log lines, if a request is new or it is time."""
         due = time.monotonic() - self._asked > NEWS or self._known != (finish, stop)
         if self.answer is None and due:
             self._asked, self._known = time.monotonic(), (finish, stop)
             self.answer = self._actor.exchange.remote(finish, stop)
 
     def heard(self) -> list[str]:
-        """Its words, now that it has answered."""
+        """Log lines of its answer."""
         answer, self.answer = self.answer, None
-        with contextlib.suppress(self._ray.exceptions.RayError):  # `ended` says what became of it
+        with contextlib.suppress(self._ray.exceptions.RayError):  # `ended` reports the loss
             words = self._ray.get(answer)
             self.began = True
             return words
         return []
 
     def ended(self) -> tuple[Ending | None, list[str]]:
-        """How it ended, and its last words; no ending where it is lost."""
+        """How it ended and its last log lines; None for a lost worker."""
         try:
             ending, words = self._ray.get(self.done)
             return ending, words
-        except self._ray.exceptions.RayTaskError as error:  # it could not so much as begin: no isoscope there, say
+        except self._ray.exceptions.RayTaskError as error:  # it could not start: isoscope is missing there, say
             return Ending(children.CRASHED, str(error)), []
         except self._ray.exceptions.RayError:
             return None, []
 
     def kill(self) -> None:
-        """Free its place, and be sure that it is gone."""
+        """Kill it and free its resources."""
         with contextlib.suppress(self._ray.exceptions.RayError, ConnectionError):
             self._ray.kill(self._actor)
 
 
 class _Crew:
-    """The workers that are to be there."""
+    """All workers of a search, as the driver keeps them."""
 
     def __init__(self, ray: Any, place: Callable[[], _Worker], count: int, asked: Interrupts) -> None:
         self._ray, self._place, self._asked = ray, place, asked
@@ -242,7 +240,7 @@ class _Crew:
         self._deadline: float | None = None
 
     def listen(self) -> None:
-        """Hear what workers say, and see who has ended."""
+        """Print log lines of the workers; handle those that have ended."""
         known = [ref for worker in self.workers for ref in (worker.done, worker.answer) if ref is not None]
         ready = set(self._ray.wait(known, num_returns=len(known), timeout=TICK)[0])
         for worker in list(self.workers):
@@ -263,9 +261,9 @@ class _Crew:
         if ending is None:
             self._stillborn = 0 if worker.began else self._stillborn + 1
             if self._stillborn >= TRIES:
-                self.wrong = self.wrong or RunError(f"{TRIES} workers in a row were lost before they could begin")
+                self.wrong = self.wrong or RunError(f"{TRIES} workers in a row were lost before they started")
             elif not (self._asked.finish or self._over or self.wrong):
-                self._asked.say("a worker was lost with its process or its node: another takes its place")
+                self._asked.say("a worker was lost with its process or node: replaced")
                 self.workers.append(self._place())
         elif ending.kind == children.DONE:
             self._over = True
@@ -274,7 +272,7 @@ class _Crew:
             self.wrong = self.wrong or kind(ending.text.rstrip())
 
     def tell(self) -> None:
-        """Pass on what is wished; who has no place yet does not wait for one when no trial is left for it."""
+        """Pass on the stop requests; drop workers that wait for room when no trial is left."""
         stop = self._asked.stop or self.wrong is not None
         finish = stop or self._asked.finish
         for worker in list(self.workers):

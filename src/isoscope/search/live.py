@@ -1,35 +1,34 @@
-"""What a person sees of a search under way: a table on a terminal, sparse lines in a log."""
+"""Progress of a running search: a table on a terminal, a line every half minute in a log."""
 
 import sys
 import time
 from collections.abc import Iterable
 from types import TracebackType
 
-import optuna
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from isoscope.config.search import Search
 from isoscope.search.status import Status, clock, in_words, row, status
-from isoscope.search.storage import away, let_go
+from isoscope.search.storage import away
+from isoscope.search.study import OpenStudy
 
 EVERY, LINE_EVERY = 1.0, 30.0
-"""Seconds between two looks at the study, and between two lines in a log."""
+"""Seconds between polls of the study, and between lines in a log."""
 
 
-class Watching:
-    """Looks at a study now and then, and shows what it sees on stderr."""
+class LiveStatus:
+    """Poll a study and show its progress on stderr."""
 
-    def __init__(self, study: optuna.Study, search: Search, *, workers: int) -> None:
-        self.study, self.search, self.workers = study, search, workers
+    def __init__(self, opened: OpenStudy, *, workers: int) -> None:
+        self.opened, self.workers = opened, workers
         self._looked = self._said = float("-inf")
         self._before: tuple[int, ...] | None = None
         console = Console(stderr=True)
         self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
 
-    def __enter__(self) -> "Watching":
+    def __enter__(self) -> "LiveStatus":
         if self._live is not None:
             self._live.start()
         return self
@@ -39,26 +38,25 @@ class Watching:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        """A line beside the table."""
+        """Print a line above the table."""
         if self._live is not None:
             self._live.console.print(line, markup=False, highlight=False)
         else:
             print(f"isoscope: {line}", file=sys.stderr, flush=True)
 
     def look(self) -> None:
-        """Show how far the study is, if it is time."""
+        """Show the progress, if it is time."""
         now = time.monotonic()
         if now - self._looked < EVERY:
             return
         self._looked = now
         try:
-            self.study._thread_local.cached_all_trials = None
-            trials = self.study.get_trials(deepcopy=False)  # those that ended are read once
-            seen = status(self.study, self.search, workers=self.workers, trials=trials)
-        except away():  # the workers wait for it, and say so
+            trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
+            seen = status(self.opened.study, self.opened.search, workers=self.workers, trials=trials)
+        except away():  # the workers report it
             return
         finally:
-            let_go(self.study)  # whoever is forked next finds no connection
+            self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection
         if self._live is not None:
             self._live.update(Group(_summary(seen), _running(trials)), refresh=True)
             return

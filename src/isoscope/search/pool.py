@@ -1,4 +1,4 @@
-"""Several workers on one machine: started, replaced where one is killed, and told to finish or to stop."""
+"""Run several workers on one machine: start them, replace killed workers, pass on Ctrl-C."""
 
 import signal
 import time
@@ -13,13 +13,13 @@ from isoscope.search.children import Child
 FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
 TICK = 0.05
 GRACE = 60.0
-"""Seconds that workers have to stop: a run of theirs saves its state."""
+"""Seconds for workers to stop: a run saves its state first."""
 BRIEF, TRIES = 1.0, 20
-"""Seconds, and so many workers in a row that may be killed before they have lived so long."""
+"""`TRIES` workers in a row may die younger than `BRIEF` seconds; then the search ends."""
 
 
-class Told:
-    """What a worker was told by signals: to begin nothing more (SIGUSR1), or to stop at once (SIGTERM)."""
+class SignalRequests:
+    """Stop requests that a worker received by signal: start no trial (SIGUSR1), or stop now (SIGTERM)."""
 
     def __init__(self) -> None:
         self._finish = self._stop = False
@@ -31,16 +31,16 @@ class Told:
         self._stop = self._stop or number == STOP
 
     def finish(self) -> bool:
-        """Whether to begin no further trial."""
+        """Whether to start no further trial."""
         return self._finish
 
     def stop(self) -> bool:
-        """Whether to stop at once."""
+        """Whether to stop now."""
         return self._stop
 
 
 class Interrupts:
-    """Ctrl-C and its kin, counted: once to finish, twice to stop; SIGTERM and a hang-up stop at once."""
+    """Count Ctrl-C: the first finishes running trials, the second stops now. SIGTERM and SIGHUP stop now."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -63,24 +63,24 @@ class Interrupts:
         self.stop = self.stop or self.finish or number != signal.SIGINT
         self.finish = True
         self.say(
-            "stopping; the same command goes on"
+            "stopping; run the same command to resume"
             if self.stop
-            else "begun trials are finished, no other is begun; Ctrl-C again stops now"
+            else "finishing running trials, starting no other; press Ctrl-C again to stop now"
         )
 
 
-def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
-    """Keep `count` processes at `start` until all have ended by themselves; `look` is called in between.
+def work(start: Callable[[SignalRequests], None], count: int, *, asked: Interrupts, look: Callable[[], None]) -> None:
+    """Keep `count` processes running `start` until all have finished; call `look` in between.
 
-    One that somebody else kills or stops is replaced, unless many end young. Raises what a worker raises, after the
-    others have stopped.
+    A worker killed or stopped by another process is replaced, unless many die young. Raises a worker's error after
+    the others have stopped.
     """
 
     def worker_of_its_own() -> None:
-        told = Told()
+        told = SignalRequests()
         start(told)
         if told.stop():
-            raise StoppedError(STOP, "")  # the parent has the words
+            raise StoppedError(STOP, "")  # the parent prints the message
 
     workers = [Child(worker_of_its_own) for _ in range(count)]
     begun, stillborn = dict.fromkeys(workers, time.monotonic()), 0
@@ -96,12 +96,12 @@ def work(start: Callable[[Told], None], count: int, *, asked: Interrupts, look: 
                 workers.remove(worker)
                 broken_off = ending.kind in (children.KILLED, children.STOPPED)
                 if broken_off and (asked.finish or wrong is not None):
-                    continue  # by us, or with a trial that whoever goes on takes over
+                    continue  # stopped by us; the next worker takes over its trial
                 if broken_off:
                     stillborn = stillborn + 1 if time.monotonic() - begun.pop(worker) < BRIEF else 0
                 if broken_off and stillborn < TRIES:
                     how = f" ({ending.text})" if ending.text else ""
-                    asked.say(f"a worker was {ending.kind} from outside{how}: another takes its place")
+                    asked.say(f"a worker was {ending.kind} by another process{how}: replaced")
                     replacement = Child(worker_of_its_own)
                     begun[replacement] = time.monotonic()
                     workers.append(replacement)

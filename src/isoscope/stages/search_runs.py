@@ -1,4 +1,4 @@
-"""The training runs of a search's trials: the ones that the same choices, given by hand, would make."""
+"""The training runs of a trial: plain runs, with the digest of the same choices given by hand."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from isoscope.tracking.follower import FOLLOWED
 from isoscope.tracking.lines import Point
 from isoscope.tracking.record import Tail
 
-_WAIT = 1.0  # seconds between two looks at a run that somebody else does
+_WAIT = 1.0  # seconds between polls of a run that another process holds
 
 
 class TrainingRun:
-    """One training run as a trial's job."""
+    """A training run as a job of a trial."""
 
     def __init__(self, work: Job, *, objective: str, at: str) -> None:
         self.work, self.objective, self.at = work, objective, at
@@ -31,12 +31,12 @@ class TrainingRun:
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
-        """Whether it was trained before."""
+        """Whether it is trained already."""
         return self.work.run.output.is_dir()
 
     def run(self) -> None:
-        """Train, go on, or find it finished; where somebody else does the same run, wait for that."""
-        os.environ[FOLLOWED] = "1"  # the search mirrors all records
+        """Train or resume it; if another process holds the run, wait for its end."""
+        os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         work = self.work
         while True:
             try:
@@ -54,8 +54,8 @@ class TrainingRun:
         points = [point for point in self._tail.record.metrics if point.name == self.objective]
         return [(point.epoch, point.value) for point in points if point.epoch]
 
-    def figures(self) -> dict[str, float]:
-        """Every metric at the epoch that counts, or at its last step where it is of no epoch."""
+    def metrics(self) -> dict[str, float]:
+        """Every metric at the epoch that counts, or at its last step if it has no epoch."""
         text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
         points = [
             Point(0, line["name"], float(line["value"]), line["step"], line["epoch"])
@@ -69,7 +69,7 @@ class TrainingRun:
 
 
 def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
-    """What runs a choice means, one per seed (the search's own unless others are given)."""
+    """A function from choices to training runs, one per seed (default: the seeds of the search)."""
     task = configuration.study(search.study).task
     objective = next(iter(search.objectives))
 
@@ -91,7 +91,7 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
 
 
 def identified(configuration: Configuration, search: Search, project: paths.Project) -> dict[str, Any]:
-    """What this search is, for the study that is to hold it."""
+    """The identity of this search."""
     found = configuration.laid(search.study, search.arm, {}, search.settings)
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
