@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.figures.dynamics import CLASS_COLOURS
 from isoscope.report import inside as module
 from isoscope.report.inside import read_inside
+from isoscope.studies.views.dynamics import CLASS_COLOURS
 from report_material import Material
 
 Inside = Callable[..., Path]

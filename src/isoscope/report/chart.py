@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from isoscope.analysis.reproduction import FILE, TABLE_2, Cell, read
 from isoscope.errors import InputError
 from isoscope.paths import CHART, CHARTS
-from isoscope.report.inside import Drawing, without_nan
+from isoscope.report.drawing import Drawing, without_nan
 from isoscope.report.svg import inline
 
 CAPTIONS = {

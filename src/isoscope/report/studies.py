@@ -8,14 +8,14 @@ from markupsafe import Markup
 
 from isoscope.analysis.comparison import Comparison
 from isoscope.analysis.tables import Tables
-from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
-from isoscope.figures.training import training_curves
 from isoscope.report import numbers
 from isoscope.report.chart import Chart, read_chart
 from isoscope.report.inside import Inside, read_inside
 from isoscope.report.runs import RunRow
 from isoscope.report.svg import inline
+from isoscope.studies.views.confusion import confusion_matrices
+from isoscope.studies.views.training import training_curves
 
 METRICS = {"accuracy": "Accuracy", "f1": "F1", "matthews": "Matthews correlation"}
 

@@ -10,11 +10,11 @@ from isoscope.analysis.outputs import read_output
 from isoscope.analysis.tables import scores, tables, write_tables
 from isoscope.config.project import Analysis, Study
 from isoscope.errors import InputError
-from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
-from isoscope.figures.training import training_curves
 from isoscope.guard import StopSignal
 from isoscope.sealing import write_text
+from isoscope.studies.views.confusion import confusion_matrices
+from isoscope.studies.views.training import training_curves
 from isoscope.tracking.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import ANALYSE, CONFIG, SCORES, score_points, shown

@@ -17,10 +17,10 @@ from isoscope.analysis.reproduction import FILE, Known, published, reproduction
 from isoscope.config.project import Analysis, Reproduction, Study
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.figures.courses import course, trade
 from isoscope.figures.style import notice, to_svg
 from isoscope.guard import StopSignal
 from isoscope.sealing import replacing, write_text
+from isoscope.studies.views.courses import course, trade
 from isoscope.tracking.prepared import source
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.run import Identity, Run, tracked

@@ -1,0 +1,43 @@
+"""A study's tables and figures where its stages left them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from isoscope.studies.view import Picture, View, pictures
+
+
+class StoredTables(Mapping[str, pd.DataFrame]):
+    """The parquet tables of a folder by name, each read when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, pd.DataFrame] = {}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(path.stem for path in self._folder.glob("*.parquet"))
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._read:
+            self._read[name] = pd.read_parquet(self._folder / f"{name}.parquet")
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def drawn(views: Iterable[View], tables: Mapping[str, pd.DataFrame], figures: Path) -> Iterator[tuple[Picture, str]]:
+    """Every figure of the views with its SVG, as a stage left it in the folder `figures`.
+
+    Raises `OSError` where a figure that the tables have rows for is missing.
+    """
+    for picture in pictures(views, tables):
+        yield picture, (figures / f"{picture.name}.svg").read_text("utf-8")
