@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from isoscope.stages.pictures import drawable
 from matplotlib.axes import Axes
 
 from isoscope.figures.style import WIDTH, to_svg
-from isoscope.studies.views.gradients import gradient_noise, power
+from isoscope.studies.view import pictures
+from isoscope.studies.views.gradients import GRADIENTS, gradient_noise, power
 
 STEPS = (0, 1, 10, 100)
 
@@ -113,9 +113,8 @@ def test_refusals() -> None:
 
 def test_noise_alone_is_no_picture_of_a_study() -> None:
     made = table()
-    assert drawable("gradients", made)
+    assert [one.name for one in pictures([GRADIENTS], {"gradients": made})] == ["gradients"]
     alone = made.assign(noise=np.nan)
-    assert not drawable("gradients", alone)
-    assert drawable("kernel", alone)
+    assert list(pictures([GRADIENTS], {"gradients": alone})) == []
     with pytest.raises(ValueError, match="no part of the block has gradients"):
         gradient_noise(alone)

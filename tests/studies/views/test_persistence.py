@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.style import WIDTH, to_svg
 from isoscope.geometry import persistence
-from isoscope.studies.views.persistence import LONGEST, LOOKS, MOMENTS, barcodes, persistence_diagrams
+from isoscope.studies.views.persistence import CALLED, LONGEST, LOOKS, barcodes, persistence_diagrams
 
 ARMS = ("conv2d", "additive")
 
@@ -21,7 +21,7 @@ def table(arms: tuple[str, ...] = ARMS, points: int = 50) -> pd.DataFrame:
     parts = []
     for arm in arms:
         for seed in (3, 1):
-            for moment in MOMENTS:
+            for moment in CALLED:
                 circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
                 noise = rng.normal(size=(points, 2))
                 for degree, found in enumerate(persistence.diagrams(circle if moment == "chosen" else noise)):
