@@ -58,6 +58,8 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
         folder = tmp_path_factory.mktemp("explored")
         for name in ("inside", "figures"):
             (folder / name).mkdir()
+        for view in views.RUNS:
+            (folder / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
         for name in tables:
             pd.DataFrame(SHOWN[name]).to_parquet(folder / "inside" / f"{name}.parquet")
         for length, picture in enumerate(pictures(views.INSIDE, StoredTables(folder / "inside")), start=1):

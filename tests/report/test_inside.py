@@ -27,7 +27,7 @@ def captions(folder: Path) -> dict[str, str]:
 
 def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, material: Material) -> None:
     assert read_inside(tmp_path, key="a") is None
-    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(folders={"fusion": tmp_path}), flags=re.S)
+    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
 
 
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:

@@ -1,14 +1,16 @@
 """Figures of views as the page holds them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from markupsafe import Markup
 
+from isoscope.errors import InputError
 from isoscope.report.svg import inline
-from isoscope.studies.stored import drawn
-from isoscope.studies.view import Tables, View
+from isoscope.studies.view import Tables, View, pictures
 
 
 class Drawing(NamedTuple):
@@ -18,18 +20,27 @@ class Drawing(NamedTuple):
     caption: str
 
 
-def drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
-    """The figures that a stage drew of `views` in the folder `figures`, in order; `key` makes ids unique on the page.
+def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> dict[str, Drawing]:
+    """The figures of `views` by name, in order, as a stage drew them into the folder `figures`.
 
-    Raises `OSError` where one is missing, and `ValueError` where one is no SVG.
+    `key` makes ids unique on the page. Raises `OSError` where a file is missing, and `ValueError` where one is damaged.
     """
-    return [
-        Drawing(
-            inline(svg, key=f"{key}-{picture.name}", title=picture.caption, description=picture.spoken),
-            picture.caption,
-        )
-        for picture, svg in drawn(views, tables, figures)
-    ]
+    found = {}
+    for one in pictures(views, tables):
+        svg = (figures / f"{one.name}.svg").read_text("utf-8")
+        picture = inline(svg, key=f"{key}-{one.name}", title=one.caption, description=one.spoken)
+        found[one.name] = Drawing(picture, one.caption)
+    return found
+
+
+@contextmanager
+def reading(folder: Path, left_by: str) -> Iterator[None]:
+    """What goes wrong inside, with files that `isoscope <left_by>` left, as an `InputError` of one line."""
+    try:
+        yield
+    except (ValueError, KeyError, OSError, pa.ArrowException) as error:
+        message = f"{folder}: not what isoscope {left_by} left ({error}); run: isoscope repro"
+        raise InputError(message) from None
 
 
 def without_nan(row: dict[str, Any]) -> dict[str, Any]:

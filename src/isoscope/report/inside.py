@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from isoscope.errors import InputError
-from isoscope.report.drawing import Drawing, drawings, without_nan
+from isoscope.report.drawing import Drawing, read_drawings, reading, without_nan
 from isoscope.studies import views
 from isoscope.studies.stored import StoredTables
 
@@ -31,12 +29,10 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
     tables, figures = folder / "inside", folder / "figures"
     if not (tables / "explorer.json").is_file():
         return None
-    try:
+    with reading(folder, "explore"):
         phases = json.loads((tables / "phases.json").read_text("utf-8"))
         explorer = json.dumps(json.loads((tables / "explorer.json").read_text("utf-8")), separators=(",", ":"))
         differences = [without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
-        shown = drawings(views.INSIDE, StoredTables(tables), figures, key=key)
-    except (ValueError, KeyError, OSError, pa.ArrowException) as error:
-        raise InputError(f"{folder}: not what isoscope explore left ({error}); run: isoscope repro") from None
+        shown = read_drawings(views.INSIDE, StoredTables(tables), figures, key=key)
     inert = explorer.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return Inside(shown, phases, differences, Markup(inert))
+    return Inside([*shown.values()], phases, differences, Markup(inert))

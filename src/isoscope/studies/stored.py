@@ -1,12 +1,10 @@
-"""A study's tables and figures where its stages left them."""
+"""A study's tables where its stages left them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-
-from isoscope.studies.view import Picture, View, pictures
 
 
 class StoredTables(Mapping[str, pd.DataFrame]):
@@ -32,12 +30,3 @@ class StoredTables(Mapping[str, pd.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def drawn(views: Iterable[View], tables: Mapping[str, pd.DataFrame], figures: Path) -> Iterator[tuple[Picture, str]]:
-    """Every figure of the views with its SVG, as a stage left it in the folder `figures`.
-
-    Raises `OSError` where a figure that the tables have rows for is missing.
-    """
-    for picture in pictures(views, tables):
-        yield picture, (figures / f"{picture.name}.svg").read_text("utf-8")

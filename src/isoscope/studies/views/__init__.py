@@ -2,6 +2,7 @@
 
 from isoscope.studies.views import (
     attention,
+    confusion,
     dimensions,
     dynamics,
     embedding_space,
@@ -16,9 +17,12 @@ from isoscope.studies.views import (
     rank_views,
     spectrum,
     tokens,
+    training,
     trajectories,
 )
 
+RUNS = (training.TRAINING, confusion.CONFUSION)
+"""What the runs of a study scored."""
 INSIDE = (
     dynamics.DYNAMICS,
     trajectories.CURVES,

@@ -10,6 +10,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import style
+from isoscope.studies.view import View
 
 PER_ROW = 4
 LONGEST = 24
@@ -73,3 +74,31 @@ def _matrix(axes: Axes, table: pd.DataFrame, classes: Sequence[str]) -> QuadMesh
     mesh = axes.pcolormesh(at, at, share, cmap=SHADES, vmin=0.0, vmax=1.0, edgecolors="#ffffff", linewidth=1.0)
     axes.set(aspect="equal", xlim=(-0.5, len(classes) - 0.5), ylim=(len(classes) - 0.5, -0.5))
     return mesh
+
+
+def _hits(confusion: pd.DataFrame) -> str:
+    """What a listener should know of the matrices: the share of right answers per arm and class."""
+    right = confusion["actual"] == confusion["predicted"]
+    parts = []
+    for arm, rows in confusion.assign(hits=confusion["count"].where(right, 0)).groupby("arm", sort=False):
+        sums = rows.groupby("actual", sort=False)[["hits", "count"]].sum()
+        shares = [
+            f"{name} {hits / total:.2f}"
+            for name, (hits, total) in zip(sums.index, sums.to_numpy(), strict=True)
+            if total
+        ]
+        parts.append(f"{arm}: {', '.join(shares)}")
+    return f"Share of each class that was recognised. {'; '.join(parts)}." if parts else "No predictions."
+
+
+CONFUSION = View(
+    name="confusion",
+    section="runs",
+    needs=("confusion",),
+    draw=confusion_matrices,
+    caption=(
+        "Confusion on the test split, counts summed over the seeds named above each matrix; colour and upper number: "
+        "share of the actual class, from 0 to 1."
+    ),
+    spoken=_hits,
+)

@@ -1,4 +1,4 @@
-"""The source's Figure 1: accuracy and loss by epoch."""
+"""Accuracy and loss by epoch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.style import INK, legend_below, look, style
+from isoscope.studies.view import View
 
 PANELS = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
@@ -74,3 +75,26 @@ def _seeds(rows: pd.DataFrame) -> str:
     n = by_epoch.groupby("epoch")["n"].max()
     fewer = "".join(f", from epoch {int(epoch)}: {n[epoch]}" for epoch in n.index[n.diff() < 0])
     return f"n = {n.max() if len(n) else 0}{fewer}"
+
+
+def _last_epoch(bands: pd.DataFrame) -> str:
+    """What a listener should know of the curves: each arm's validation accuracy at its last epoch."""
+    rows = bands[bands["metric"] == "validation/accuracy"]
+    parts = []
+    for arm, points in rows.groupby("arm", sort=False):
+        last = points.loc[points["epoch"].idxmax()]
+        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
+    return f"Validation accuracy, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
+
+
+TRAINING = View(
+    name="training",
+    section="runs",
+    needs=("bands",),
+    draw=training_curves,
+    caption=(
+        "Accuracy and loss by epoch: mean over seeds (n in the legend), band ± 1 sd, train dashed, validation solid."
+    ),
+    spoken=_last_epoch,
+    remakes="Li 2025 (fusion), Figure 1",
+)
