@@ -33,7 +33,9 @@ def test_every_table_and_picture_is_there(charted: Project) -> None:
     folder = charted.folder / "reports/isotropy"
     assert {path.name for path in (folder / "chart").iterdir()} == {
         "averages.parquet",
+        "courses.parquet",
         "differences.parquet",
+        "doses.parquet",
         "reproduction.json",
     }
     names = {path.stem for path in (folder / "charts").glob("*.svg")}

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.analysis.reproduction import (
+from isoscope.config.training import Watch
+from isoscope.config.tree import flatten, read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import PARAMS
+from isoscope.studies.isotropy.reproduction import (
     ALONE,
     FAIL,
     INDISTINCT,
@@ -25,10 +29,6 @@ from isoscope.analysis.reproduction import (
     read,
     reproduction,
 )
-from isoscope.config.training import Watch
-from isoscope.config.tree import flatten, read_yaml
-from isoscope.errors import InputError
-from isoscope.paths import PARAMS
 
 ROOT = Path(__file__).parents[2]
 

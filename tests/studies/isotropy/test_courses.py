@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 
-from isoscope.analysis.courses import averages
+from isoscope.analysis.courses import averages, thinned
 from isoscope.figures.style import to_svg
-from isoscope.studies.views.courses import course, thinned, trade
+from isoscope.studies.isotropy.courses import course, trade
 from penalty_material import LEVELS, points
 
 
@@ -36,7 +36,8 @@ def test_an_arm_without_a_figure_has_no_line_there(tmp_path: Path) -> None:
 
 def test_long_curves_are_averaged_over_spans() -> None:
     steps = np.arange(1, 251)
-    rows = pd.DataFrame({"seed": 0, "step": steps, "value": steps.astype(float)})
+    named = {"arm": "a", "metric": "step/a_1", "seed": 0}
+    rows = pd.DataFrame({**named, "step": steps, "value": steps.astype(float)})
     found = thinned(rows, most=50)
     assert len(found) == 50
     assert found["step"].tolist() == list(range(5, 251, 5))

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.analysis.doses import LEVELS, Dose, at_equal, dose, equated, references
 from isoscope.errors import InputError
+from isoscope.studies.isotropy.doses import LEVELS, Dose, at_equal, dose, equated, references
 
 ACROSS, FORCE, METRIC = "validation/a_1", "step/penalty_gradient_norm", "validation/accuracy"
 WEIGHTS = (0.0, 1.0, 10.0, 100.0)
