@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
+from isoscope.paths import FIGURES, INSIDE
 from isoscope.report.drawing import Drawing, read_drawings, reading, without_nan
 from isoscope.studies import views
 from isoscope.studies.stored import StoredTables
@@ -26,7 +27,7 @@ def read_inside(folder: Path, *, key: str) -> Inside | None:
 
     Raises `InputError` where the files are damaged.
     """
-    tables, figures = folder / "inside", folder / "figures"
+    tables, figures = folder / INSIDE, folder / FIGURES
     if not (tables / "explorer.json").is_file():
         return None
     with reading(folder, "explore"):

@@ -30,7 +30,7 @@ from isoscope.studies.isotropy.reproduction import (
     reproduction,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 HALF = Known(0.5, 0.05, 0.2)
 
