@@ -71,6 +71,11 @@ class StudyView(NamedTuple):
         """What the report says below the same figure."""
         return self._of(value).caption
 
+    @property
+    def remakes(self) -> str | None:
+        """The published figure that this one makes again, with the paper's name."""
+        return self.pictures[0].view.remakes
+
     def _of(self, value: Any) -> "Picture":
         from isoscope.config.explain import nearest
 

@@ -8,6 +8,7 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.config.tree import dump_yaml, read_yaml
+from isoscope.notebook import load
 from pipeline_project import Finished, Project, written
 
 WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
@@ -40,6 +41,9 @@ def test_every_table_and_picture_is_there(charted: Project) -> None:
     }
     names = {path.stem for path in (folder / "charts").glob("*.svg")}
     assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
+    found = load("isotropy", project=charted.folder)
+    assert names <= set(found.views)
+    assert found.view("trade").values == ["a_1", "a_1_centred"]
 
 
 def test_averages_are_of_what_training_wrote(charted: Project) -> None:

@@ -27,23 +27,25 @@ def high(scores: pd.DataFrame, *rest: pd.DataFrame) -> Table:
 
 
 def view(*needs: str, by: str | None = None, **changed: object) -> View:
-    return View(**{"name": "v", "section": "s", "needs": needs, "draw": draw, "caption": lengths, "by": by, **changed})
+    return View(**{"name": "v", "needs": needs, "draw": draw, "caption": "{}!", "by": by, **changed})
 
 
 def test_one_figure_of_all_rows() -> None:
-    (picture,) = pictures([view("scores", "floors")], TABLES)
-    assert (picture.name, picture.caption, picture.spoken) == ("v", "3, 2", "3, 2")
+    (picture,) = pictures([view("scores", "floors", caption="Scores")], TABLES)
+    assert (picture.name, picture.caption, picture.spoken) == ("v", "Scores", "Scores")
+    assert [len(part) for part in picture.table] == [3, 2]
     assert isinstance(picture.figure(), Figure)
 
 
 def test_a_figure_for_each_value_of_every_table_that_has_the_column() -> None:
-    found = list(pictures([view("scores", "floors", "names", by="arm")], TABLES))
-    assert [(one.name, one.caption) for one in found] == [("v-b", "2, 0, 1"), ("v-a", "1, 1, 1")]
+    found = list(pictures([view("scores", "floors", "names", by="arm", called={"a": "first"})], TABLES))
+    assert [(one.name, one.caption) for one in found] == [("v-b", "b!"), ("v-a", "first!")]
+    assert [[len(part) for part in one.table] for one in found] == [[2, 0, 1], [1, 1, 1]]
 
 
 def test_rows_are_chosen_before() -> None:
-    found = pictures([view("scores", "names", by="arm", rows=high, spoken=lambda *_: "heard")], TABLES)
-    assert [(one.caption, one.spoken) for one in found] == [("1, 1", "heard"), ("1, 1", "heard")]
+    found = list(pictures([view("scores", "names", by="arm", rows=high, spoken=lengths)], TABLES))
+    assert [(one.caption, one.spoken) for one in found] == [("a!", "1, 1"), ("b!", "1, 1")]
 
 
 def test_without_a_table_or_rows_there_is_no_figure() -> None:

@@ -1,7 +1,7 @@
 """A view: one figure of a study, or one for each value of a column, with its table and its caption."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -15,16 +15,18 @@ Table = tuple[pd.DataFrame, ...]
 
 @dataclass(frozen=True)
 class View:
-    """`draw` and `caption` take the tables of `needs`, in order, after `rows` has chosen what is shown."""
+    """`draw` takes the tables of `needs`, in order, after `rows` has chosen what is shown."""
 
     name: str
-    section: str
     needs: tuple[str, ...]
     draw: Callable[..., Figure]
-    caption: str | Callable[..., str]
+    caption: str
+    """What stands below it; `{}` is the value of `by`."""
     rows: Callable[..., Table] | None = None
     by: str | None = None
     """Column of the first table: a figure for each of its values."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What the caption says of a value, where that is not the value itself."""
     spoken: Callable[..., str] | None = None
     """What a screen reader says, where it is more than the caption."""
     remakes: str | None = None
@@ -51,8 +53,7 @@ class Picture(NamedTuple):
     @property
     def caption(self) -> str:
         """What stands below it."""
-        caption = self.view.caption
-        return caption if isinstance(caption, str) else caption(*self.table)
+        return self.view.caption.format(self.view.called.get(self.value, self.value))
 
     @property
     def spoken(self) -> str:

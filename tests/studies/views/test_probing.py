@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import ARM_COLOURS, to_svg
-from isoscope.studies.views.probing import probing_curves, probing_heat
+from isoscope.studies.views.probing import probing_curves
 
 STEPS = (0, 1, 4, 16, 64, 256)
 
@@ -162,40 +162,17 @@ def test_a_run_of_one_snapshot_is_drawn() -> None:
     table = made(seeds=1)
     alone = table[table["step"] == 64]
     assert legend(probing_curves(alone))[0] == "chosen epoch"
-    probing_heat(alone)
-
-
-def test_maps_show_means_from_chance_to_one() -> None:
-    table = made()
-    figure = probing_heat(table)
-    label = table[table["task"] == "label"]
-    for axes, arm in zip(figure.axes, ("additive", "conv2d"), strict=False):
-        (image,) = axes.images
-        assert image.get_clim() == (0.55, 1.0)
-        own = label[label["arm"] == arm].assign(step=lambda rows: rows["step"].fillna(-1).astype(int))
-        means = own.pivot_table(index="layer", columns="step", values="score", dropna=False).reindex(range(3))
-        shown = image.get_array().filled(np.nan)
-        np.testing.assert_allclose(shown[:, 0], means[-1])  # the twin, then an empty column, then training
-        assert np.isnan(shown[:, 1]).all()
-        np.testing.assert_allclose(shown[:, 2:], means[list(STEPS)])
-        hatched = [area for area in axes.collections if area.get_gid() == "degenerate"]
-        assert len(hatched[0].get_paths()) == (7 if arm == "additive" else 0)
-        (triangles,) = drawn(axes, "chosen")
-        assert [axes.get_xticklabels()[0].get_text(), list(triangles.get_xdata())] == ["random", [6, 7]]
-    assert probing_heat(table, "tree depth").axes[0].images[0].get_clim() == (0.0, 1.0)
 
 
 def test_equal_tables_give_equal_pictures() -> None:
     assert to_svg(probing_curves(made(), floors())) == to_svg(probing_curves(made(), floors()))
-    assert to_svg(probing_heat(made())) == to_svg(probing_heat(made()))
-    assert to_svg(probing_heat(made())) != to_svg(probing_heat(made(seeds=2)))
+    assert to_svg(probing_curves(made())) != to_svg(probing_curves(made(seeds=2)))
 
 
-@pytest.mark.parametrize("draw", [probing_curves, probing_heat])
-def test_what_cannot_be_drawn_is_refused(draw: Any) -> None:
+def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ValueError, match="colour of first: not in the table, but label of first, tree depth of first"):
-        draw(made(), task="colour")
+        probing_curves(made(), task="colour")
     with pytest.raises(ValueError, match="label of mean"):
-        draw(made(), vectors="mean")
+        probing_curves(made(), vectors="mean")
     with pytest.raises(ValueError, match="one study"):
-        draw(pd.concat([made().assign(study=name) for name in ("a", "b")]))
+        probing_curves(pd.concat([made().assign(study=name) for name in ("a", "b")]))

@@ -187,7 +187,6 @@ def _penalty(courses: pd.DataFrame) -> Figure:
 def _of_courses(name: str, names: Mapping[str, str], caption: str) -> View:
     return View(
         name=name,
-        section="chart",
         needs=("courses",),
         rows=partial(_measured, names),
         draw=partial(_drawn, names),
@@ -206,12 +205,6 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
     weights = {row.arm: (row.family, row.weight) for row in doses.itertuples()}
     labels = (TRADED[across], "Validation accuracy")
     return trade(averages, across=across, up="validation/accuracy", labels=labels, weights=weights)
-
-
-def _trade_caption(averages: pd.DataFrame, _: pd.DataFrame) -> str:
-    if averages["across"].iloc[0] == "a_1":
-        return "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd."
-    return "The same with the mean removed."
 
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
@@ -235,7 +228,6 @@ ANISOTROPY = _of_courses(
 TASK = _of_courses("task", TASK_METRICS, "The task's metrics on the whole validation split over training.")
 PENALTY = View(
     name="penalty",
-    section="chart",
     needs=("courses",),
     rows=_penalised,
     draw=_penalty,
@@ -249,16 +241,18 @@ EXPLAINED = _of_courses(
 BARS = _of_courses("bars", BARS_METRICS, "Bars of H0 within classes, on the same sample.")
 TRADE = View(
     name="trade",
-    section="chart",
     needs=("averages", "doses"),
     rows=_traded,
     by="across",
     draw=_trade,
-    caption=_trade_caption,
+    caption="{}",
+    called={
+        "a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
+        "a_1_centred": "The same with the mean removed.",
+    },
 )
 FRACTIONS = View(
     name="fractions",
-    section="chart",
     needs=("averages", "doses"),
     rows=_by_fraction,
     draw=partial(course, figures=TASK_METRICS | TRADED, across="Share of the train split (%)"),

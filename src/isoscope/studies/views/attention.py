@@ -186,14 +186,12 @@ def _marked(table: pd.DataFrame) -> pd.DataFrame:
 
 CURVES = View(
     name="attention",
-    section="inside",
     needs=("attention",),
     draw=attention_curves,
     caption="What attention looks at, by layer over training.",
 )
 HEADS = View(
     name="heads",
-    section="inside",
     needs=("attention",),
     draw=attention_heads,
     caption="Entropy of each head's attention at the chosen epoch.",

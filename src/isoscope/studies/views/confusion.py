@@ -93,7 +93,6 @@ def _hits(confusion: pd.DataFrame) -> str:
 
 CONFUSION = View(
     name="confusion",
-    section="runs",
     needs=("confusion",),
     draw=confusion_matrices,
     caption=(

@@ -90,7 +90,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
 
 DIMENSIONS = View(
     name="dimensions",
-    section="inside",
     needs=("dimensions",),
     draw=hidden_dimensions,
     caption="Values over the hidden dimensions, at the first snapshot and at the chosen epoch.",

@@ -158,17 +158,11 @@ def _drawn(planes: pd.DataFrame, frames: pd.DataFrame) -> Figure:
     )
 
 
-def _caption(planes: pd.DataFrame, _: pd.DataFrame) -> str:
-    arm = planes["arm"].iloc[0]
-    return f"Feature dynamics of {arm}: [CLS] in its first two principal components, by layer and snapshot."
-
-
 DYNAMICS = View(
     name="dynamics",
-    section="inside",
     needs=("planes", "frames"),
     by="arm",
     draw=_drawn,
-    caption=_caption,
+    caption="Feature dynamics of {}: [CLS] in its first two principal components, by layer and snapshot.",
     remakes="Li 2025 (fusion), Figures 2 to 4",
 )

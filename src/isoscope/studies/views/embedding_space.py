@@ -109,31 +109,20 @@ def _axes(axes: Axes, method: str, explained: Sequence[float] | None) -> None:
     axes.tick_params(labelsize=7)
 
 
-def _caption(points: pd.DataFrame) -> str:
-    moment = MOMENTS[points["moment"].iloc[0]]
-    return (
-        f"Tokens of all arms after the embedding block, in one t-SNE map ({moment}). An illustration: evidence follows."
-    )
-
-
-def _caption_pca(points: pd.DataFrame) -> str:
-    return f"The same tokens in their first two principal components ({MOMENTS[points['moment'].iloc[0]]})."
-
-
 MAP = View(
     name="map",
-    section="inside",
     needs=("map",),
     by="moment",
     draw=partial(scatter, method="t-SNE"),
-    caption=_caption,
+    caption=("Tokens of all arms after the embedding block, in one t-SNE map ({}). An illustration: evidence follows."),
+    called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 5",
 )
 PCA = View(
     name="pca",
-    section="inside",
     needs=("map",),
     by="moment",
     draw=partial(scatter, method="PCA"),
-    caption=_caption_pca,
+    caption="The same tokens in their first two principal components ({}).",
+    called=MOMENTS,
 )

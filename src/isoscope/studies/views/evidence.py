@@ -73,7 +73,6 @@ def _panel(axes: Axes, table: pd.DataFrame, arms: list[str]) -> None:
 
 EVIDENCE = View(
     name="evidence",
-    section="inside",
     needs=("neighbours", "decoding"),
     draw=embedding_evidence,
     caption="The same tokens in the full space: whose neighbours they are, and what a linear map reads back.",

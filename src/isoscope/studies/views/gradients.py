@@ -78,7 +78,6 @@ def _measured(gradients: pd.DataFrame) -> Table:
 
 GRADIENTS = View(
     name="gradients",
-    section="inside",
     needs=("gradients",),
     rows=_measured,
     draw=gradient_noise,

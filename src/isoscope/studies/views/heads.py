@@ -86,7 +86,6 @@ def _line(axes: Axes, rows: pd.DataFrame, place: int, line: Any) -> None:
 
 AGREEMENT = View(
     name="arm_heads",
-    section="inside",
     needs=("arm_heads",),
     draw=head_agreement,
     caption="Agreement of best-matching heads of two runs at the chosen epoch: between arms, and controls.",

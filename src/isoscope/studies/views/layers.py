@@ -174,29 +174,34 @@ def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:
 
 
 MAPS = {
-    "first": ("a_1_centred", "avg_sim", "linear_separability", "silhouette"),
-    "words": ("avg_sim", "self_sim"),
+    f"{figure}-{vectors}": f"{SCALES[figure].label}, of {called},"
+    for figure, vectors, called in (
+        ("a_1_centred", "first", "[CLS]"),
+        ("avg_sim", "first", "[CLS]"),
+        ("avg_sim", "words", "sampled words"),
+        ("linear_separability", "first", "[CLS]"),
+        ("self_sim", "words", "sampled words"),
+        ("silhouette", "first", "[CLS]"),
+    )
 }
-CALLED = {"first": "[CLS]", "words": "sampled words"}
 
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """The rows of each map, which its figure and its kind of representation name."""
     names = geometry["figure"] + "-" + geometry["vectors"]
-    order = sorted(f"{figure}-{vectors}" for vectors, figures in MAPS.items() for figure in figures)
-    return (pd.concat([geometry[names == one].assign(map=one) for one in order]),)
+    return (pd.concat([geometry[names == one].assign(map=one) for one in MAPS]),)
 
 
 def _drawn(geometry: pd.DataFrame) -> Figure:
     return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
 
 
-def _caption(geometry: pd.DataFrame) -> str:
-    label = SCALES[geometry["figure"].iloc[0]].label
-    called = f"{label[0].upper()}{label[1:]}, of {CALLED[geometry['vectors'].iloc[0]]},"
-    return f"{called} by layer and snapshot, one range of colours for all arms; hatched: sentences share their vectors."
-
-
 LAYERS = View(
-    name="layers", section="inside", needs=("geometry",), rows=_mapped, by="map", draw=_drawn, caption=_caption
+    name="layers",
+    needs=("geometry",),
+    rows=_mapped,
+    by="map",
+    draw=_drawn,
+    caption="{} by layer and snapshot, one range of colours for all arms; hatched: sentences share their vectors.",
+    called=MAPS,
 )

@@ -46,7 +46,6 @@ def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure
 
 LEARNING = View(
     name="learning",
-    section="inside",
     needs=("learning",),
     draw=learning_curves,
     caption="The label's probe at the last layer of the chosen epoch, trained on fewer and more sentences.",

@@ -62,7 +62,6 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
 
 MAGNITUDES = View(
     name="magnitudes",
-    section="inside",
     needs=("magnitudes",),
     draw=frequency_magnitudes,
     caption="Magnitude by frequency along the hidden index, of word, position and fused vectors.",

@@ -94,11 +94,8 @@ def _barcode(axes: Axes, bars: pd.DataFrame, reach: float) -> None:
 
 DIAGRAMS = View(
     name="bars",
-    section="inside",
     needs=("bars",),
     draw=persistence_diagrams,
     caption="Persistence diagrams of [CLS] at the last layer, clouds scaled to equal size; first seed of each arm.",
 )
-BARCODES = View(
-    name="barcodes", section="inside", needs=("bars",), draw=barcodes, caption="The longest bars of the same."
-)
+BARCODES = View(name="barcodes", needs=("bars",), draw=barcodes, caption="The longest bars of the same.")

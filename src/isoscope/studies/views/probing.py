@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isoscope.figures.maps import beyond
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
@@ -22,10 +19,8 @@ from isoscope.figures.snapshots import (
     over_seeds,
     prepared,
     seeds_of,
-    steps_of,
-    trained_seeds_of,
 )
-from isoscope.figures.style import HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, legend_below, look, named, style
+from isoscope.figures.style import INK, WIDTH, legend_below, look, named, style
 from isoscope.studies.view import Table, View
 
 PER_ROW = 3
@@ -81,68 +76,6 @@ def probing_curves(
         for axes in panels[:, 0]:
             axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
         legend_below(figure, _legend(lines, phases, names), columns=2)
-    return figure
-
-
-def probing_heat(table: pd.DataFrame, task: str = "label", *, vectors: str = "first") -> Figure:
-    """A map per arm, layer (0 at the bottom) by snapshot: mean score over seeds, colours from chance to 1 in each.
-
-    Cells whose vectors are all one are hatched; the twin stands apart on the left; a triangle marks each seed's chosen
-    epoch. Raises `ValueError` where there is nothing to draw.
-    """
-    found = _of_task(table, task, vectors)
-    arms, layers, steps = arms_of(found), sorted(found["layer"].unique()), steps_of(found)
-    places = [*([TWIN, TWIN - 1] if (found["column"] == TWIN).any() else []), *steps]
-    low = float(np.nan_to_num(found["chance"].median()))
-    columns = max(1, min(len(arms), int(WIDTH / max(1.2, 0.26 * len(places)))))
-    rows = -(-len(arms) // columns)
-    tall = max(0.6, 0.16 * len(layers))
-    height = rows * (tall + 0.7) + 0.8
-    with style():
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
-            own = found[found["arm"] == arm]
-            picture = axes.imshow(
-                np.ma.masked_invalid(_matrix(own, "score", layers, places)),
-                cmap=SEQUENTIAL,
-                vmin=low,
-                vmax=1.0,
-                interpolation="none",
-                origin="lower",
-                aspect="auto",
-            )
-            _hatch(axes, _matrix(own, "degenerate", layers, places) > 0)
-            at = [places.index(step) for step in sorted(set(chosen(own).values()))]
-            above = axes.get_xaxis_transform()
-            axes.plot(
-                at,
-                [1 + 0.03 / tall] * len(at),
-                transform=above,
-                color=INK,
-                marker=7,
-                linestyle="",
-                clip_on=False,
-                gid="chosen",
-            )
-            ticks = {at: "random" if one == TWIN else str(one) for at, one in enumerate(places) if one >= TWIN}
-            axes.set_xticks(list(ticks), ticks.values(), rotation=90 if len(places) > 8 else 0)
-            axes.set_yticks(range(len(layers)), [str(layer) for layer in layers])
-            axes.spines[:].set_visible(False)
-            axes.tick_params(length=0, labelsize=7, labelbottom=index + columns >= len(arms))
-            axes.set_title(named(arm, trained_seeds_of(own), 6.2 / columns), fontsize=9, pad=9)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        figure.supylabel("Layer", fontsize=8)
-        figure.supxlabel("Update; random: other weights, never trained", fontsize=8)
-        ends = beyond(over_seeds(found, ["arm", "layer", "column"], "score")["mean"], low, 1.0)
-        bar = figure.colorbar(picture, ax=panels.ravel().tolist(), extend=ends, aspect=12 * rows)
-        floor = f"from chance ({low:.2f})" if found["chance"].notna().any() else "from 0"
-        bar.set_label(f"{AXES[found['metric'].iloc[0]]},\n{floor} to 1", fontsize=8)
-        bar.ax.tick_params(labelsize=7)
-        key = Line2D([], [], color=INK, marker=7, linestyle="", label="chosen epoch of a seed")
-        hatched = [hatch_key("one vector for all: no score")] if found["degenerate"].any() else []
-        figure.legend(handles=[key, *hatched], loc="outside upper right", ncols=2, fontsize=7.5)
     return figure
 
 
@@ -247,21 +180,6 @@ def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) ->
     return drawn + rest
 
 
-def _matrix(rows: pd.DataFrame, name: str, layers: Sequence[int], places: Sequence[int]) -> npt.NDArray[np.float64]:
-    found = rows.assign(value=rows[name].astype(float)).pivot_table(index="layer", columns="column", values="value")
-    return found.reindex(index=layers, columns=places).to_numpy(dtype=float)
-
-
-def _hatch(axes: Axes, where: npt.NDArray[np.bool_]) -> None:
-    corners = [
-        [(column + dx - 0.5, row + dy - 0.5) for dx, dy in ((0, 0), (1, 0), (1, 1), (0, 1))]
-        for row, column in np.argwhere(where)
-    ]
-    axes.add_collection(
-        PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch="//////", gid="degenerate")
-    )
-
-
 TASKS = {
     "label": "first",
     "bigram shift": "first",
@@ -285,14 +203,8 @@ def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
     return probing_curves(probing, baselines, task=probing["task"].iloc[0], vectors=probing["vectors"].iloc[0])
 
 
-def _caption(probing: pd.DataFrame, _: pd.DataFrame) -> str:
-    task = probing["task"].iloc[0]
-    return f"What a linear probe reads by layer: {task}. Mean over seeds, band ± 1 sd; dashed: baselines, by letter."
-
-
 PHASES = View(
     name="probing-phases",
-    section="inside",
     needs=("probing", "phases", "baselines"),
     rows=_of_phases,
     draw=probing_curves,
@@ -300,11 +212,10 @@ PHASES = View(
 )
 PROBING = View(
     name="probing",
-    section="inside",
     needs=("probing", "baselines"),
     rows=_named,
     by="task",
     draw=_drawn,
-    caption=_caption,
+    caption="What a linear probe reads by layer: {}. Mean over seeds, band ± 1 sd; dashed: baselines, by letter.",
     remakes="Li 2025 (fusion), Figure 6",
 )

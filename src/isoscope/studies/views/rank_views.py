@@ -163,14 +163,12 @@ def _finish(
 
 SINGULAR_VALUES = View(
     name="singular_values",
-    section="inside",
     needs=("singular_values",),
     draw=singular_spectra,
     caption="Singular values of [CLS] over the largest, by layer, first snapshot and chosen epoch.",
 )
 RANKS = View(
     name="ranks",
-    section="inside",
     needs=("ranks",),
     draw=rank_curves,
     caption="What the head decides from [CLS] rebuilt of few principal components, over training; dashed: all.",

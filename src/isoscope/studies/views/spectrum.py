@@ -179,21 +179,18 @@ def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
 
 SPECTRUM = View(
     name="spectrum",
-    section="inside",
     needs=("spectrum",),
     draw=spectra,
     caption="Spectrum along the hidden index of word, position and fused vectors; dashed: hidden axes permuted.",
 )
 RESPONSE = View(
     name="kernel-response",
-    section="inside",
     needs=("kernel_response",),
     draw=_drawn_response,
     caption="Frequency response of the fusion's kernel.",
 )
 KERNEL = View(
     name="kernel",
-    section="inside",
     needs=("kernel",),
     draw=kernel,
     caption="Where the energy of the fusion's kernel lies, over training.",

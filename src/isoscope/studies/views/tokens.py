@@ -131,23 +131,17 @@ def _drawn_maps(maps: pd.DataFrame) -> Figure:
     return cosine_maps([(arm, np.stack(list(rows))) for arm, rows in maps.groupby("arm", sort=False)["cosines"]])
 
 
-def _caption(maps: pd.DataFrame) -> str:
-    moment = MOMENTS[maps["moment"].iloc[0]]
-    return f"Cosines of the same tokens in each arm after the embedding block ({moment}), colours from −1 to 1."
-
-
 COSINE_MAPS = View(
     name="cosines",
-    section="inside",
     needs=("cosine_maps",),
     by="moment",
     draw=_drawn_maps,
-    caption=_caption,
+    caption="Cosines of the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
+    called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",
 )
 COSINES = View(
     name="cosines",
-    section="inside",
     needs=("cosines",),
     draw=cosine_summary,
     caption="Mean cosine by kind of pair, in each part of the embedding block.",

@@ -89,7 +89,6 @@ def _last_epoch(bands: pd.DataFrame) -> str:
 
 TRAINING = View(
     name="training",
-    section="runs",
     needs=("bands",),
     draw=training_curves,
     caption=(

@@ -124,7 +124,6 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
 
 CURVES = View(
     name="curves",
-    section="inside",
     needs=("geometry",),
     rows=_of_cls,
     draw=_drawn,
