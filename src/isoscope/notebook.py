@@ -1,7 +1,8 @@
-"""isoscope from a notebook: a study's tables, and the geometry of any model's representations.
+"""isoscope from a notebook: a study's tables and figures, and the geometry of any model's representations.
 
 import isoscope
 isoscope.load("fusion").table("geometry")
+isoscope.load("fusion").view("probing").figure()
 isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
 """
 
@@ -15,6 +16,9 @@ from isoscope.errors import InputError
 
 if TYPE_CHECKING:  # the command line takes its defaults from here and need not wait
     import pandas as pd
+    from matplotlib.figure import Figure
+
+    from isoscope.studies.view import Picture, Tables, View
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
@@ -45,8 +49,45 @@ class Defaults(NamedTuple):
 DEFAULTS = Defaults()
 
 
+class StudyView(NamedTuple):
+    """One view of a study: a figure with its table and its caption, or one for each of `values`."""
+
+    pictures: "list[Picture]"
+
+    @property
+    def values(self) -> list[Any]:
+        """What `figure`, `table` and `caption` can be asked for; None where the view has one figure."""
+        return [one.value for one in self.pictures]
+
+    def figure(self, value: Any = None) -> "Figure":
+        """The figure of a value (without one, the first), drawn. Raises `InputError` for another value."""
+        return self._of(value).figure()
+
+    def table(self, value: Any = None) -> "pd.DataFrame":
+        """The rows that the same figure shows."""
+        return self._of(value).table[0]
+
+    def caption(self, value: Any = None) -> str:
+        """What the report says below the same figure."""
+        return self._of(value).caption
+
+    @property
+    def remakes(self) -> str | None:
+        """The published figure that this one makes again, with the paper's name."""
+        return self.pictures[0].view.remakes
+
+    def _of(self, value: Any) -> "Picture":
+        from isoscope.config.explain import nearest
+
+        for one in self.pictures:
+            if value is None or one.value == value:
+                return one
+        name, known = self.pictures[0].view.name, [str(one) for one in self.values]
+        raise InputError(f"view {name!r}: no figure of {value!r}{nearest(str(value), known)}")
+
+
 class StudyTables(NamedTuple):
-    """The tables of one study, in the folder where `isoscope explore` left them."""
+    """The tables and views of one study, in the folder where its stages left them."""
 
     name: str
     folder: Path
@@ -54,28 +95,64 @@ class StudyTables(NamedTuple):
     @property
     def tables(self) -> list[str]:
         """Names for `table`."""
-        return sorted(path.stem for path in self.folder.glob("*.parquet"))
+        return sorted({name for _, tables in self._sections() for name in tables})
 
     def table(self, name: str) -> "pd.DataFrame":
         """One table of all runs, with their arm and seed. Raises `InputError` where there is none of that name."""
-        import pandas as pd
-
         from isoscope.config.explain import nearest
 
-        if name not in self.tables:
-            raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
-        return pd.read_parquet(self.folder / f"{name}.parquet")
+        for _, tables in self._sections():
+            if name in tables:
+                return tables[name]
+        raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
+
+    @property
+    def views(self) -> list[str]:
+        """Names for `view`: the figures of the report."""
+        return [one.name for one in self._pictures("")]
+
+    def view(self, name: str) -> StudyView:
+        """A figure by its name (`probing-label`), or all of a view (`probing`).
+
+        Raises `InputError` where there is none of that name.
+        """
+        from isoscope.config.explain import nearest
+
+        whole = self._pictures(name)
+        if found := [one for one in whole if one.name == name] or [one for one in whole if one.view.name == name]:
+            return StudyView(found)
+        raise InputError(f"study {self.name!r}: no view {name!r}{nearest(name, self.views)}")
+
+    def _pictures(self, name: str) -> "list[Picture]":
+        """Every figure, or those of views whose names `name` begins with."""
+        from isoscope.studies.view import pictures
+
+        return [
+            one
+            for views, tables in self._sections()
+            for one in pictures((view for view in views if not name or name.startswith(view.name)), tables)
+        ]
+
+    def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
+        """The views of each part of the report, with their tables."""
+        from isoscope.analysis.tables import COMPARISON, read_tables
+        from isoscope.studies import isotropy, views
+        from isoscope.studies.stored import StoredTables
+
+        inside, chart = (StoredTables(self.folder / name) for name in (paths.INSIDE, paths.CHART))
+        runs = read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}
+        return [(views.INSIDE, inside), (views.RUNS, runs), (isotropy.VIEWS, chart)]
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
-    """The tables of a study of the project around the working folder (or around `project`).
+    """The tables and views of a study of the project around the working folder (or around `project`).
 
-    Raises `InputError` where there is no project, no such study, or the study was not explored: with what makes it.
+    Raises `InputError` where there is no project, no such study, or the study has no tables: with what makes them.
     """
     root = paths.find_project(project).folder
-    folder = root / paths.inside(study)
-    if not (folder / "phases.json").is_file():
-        raise InputError(f"study {study!r}: {folder} is not there; {_missing(root, study)}")
+    folder = root / paths.analysed(study)
+    if not any(folder.glob("inside/*.parquet")) and not any(folder.glob("chart/*.parquet")):
+        raise InputError(f"study {study!r}: {root / paths.inside(study)} is not there; {_missing(root, study)}")
     return StudyTables(study, folder)
 
 

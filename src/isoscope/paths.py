@@ -15,6 +15,7 @@ PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
 SEARCH = Path("reports/search")
 PARTS = Path("reports/parts")
+INSIDE, FIGURES = "inside", "figures"
 CHART, CHARTS = "chart", "charts"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -88,12 +89,12 @@ def measured(study: str, arm: str, seed: int) -> Path:
 
 def inside(study: str) -> Path:
     """Tables of what the arms of a study look like inside."""
-    return analysed(study) / "inside"
+    return analysed(study) / INSIDE
 
 
 def figures(study: str) -> Path:
     """Pictures of the same."""
-    return analysed(study) / "figures"
+    return analysed(study) / FIGURES
 
 
 def charted(study: str) -> Path:

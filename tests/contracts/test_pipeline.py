@@ -59,6 +59,13 @@ def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) 
     assert not idle, "a dependency that the stage cannot import"
 
 
+@pytest.mark.parametrize("stage", ["train", "extract", "measure"])
+def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> None:
+    shown = {file for file in code.closure(stage) if {"figures", "studies", "report"} & set(file.parts)}
+    assert not shown
+    assert {file for file in code.closure("explore") if "studies" in file.parts}
+
+
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
     named = "config paths tracking executor cli errors plugins code guard launched links sealing used"
     assert tuple(named.split()) == code.INERT

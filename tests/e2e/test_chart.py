@@ -8,6 +8,7 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.config.tree import dump_yaml, read_yaml
+from isoscope.notebook import load
 from pipeline_project import Finished, Project, written
 
 STUDIES = """\
@@ -49,11 +50,16 @@ def test_every_table_and_picture_is_there(charted: Project) -> None:
     folder = charted.folder / "reports/parts/isotropy"
     assert {path.name for path in (folder / "chart").iterdir()} == {
         "averages.parquet",
+        "courses.parquet",
         "differences.parquet",
+        "doses.parquet",
         "reproduction.json",
     }
     names = {path.stem for path in (folder / "charts").glob("*.svg")}
     assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
+    found = load("isotropy", project=charted.folder)
+    assert names <= set(found.views)
+    assert found.view("trade").values == ["a_1", "a_1_centred"]
 
 
 def test_averages_are_of_what_training_wrote(charted: Project) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -13,6 +14,7 @@ from filelock import FileLock
 
 from browser import opened
 from isoscope.analysis.trajectory import Trajectory
+from isoscope.figures.style import to_svg
 from isoscope.stages.extract import sources_of
 from isoscope.tracking.provenance import file_md5s
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
@@ -263,6 +265,20 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     assert set(found.table("geometry")["arm"]) == set(ARMS)
     with pytest.raises(InputError, match="no table 'geometri'; did you mean 'geometry'"):
         found.table("geometri")
+    drawn = {path.stem: path for path in (project.folder / "reports/parts/fusion").rglob("*.svg")}
+    assert set(found.views) == set(drawn)
+    probing = found.view("probing")
+    *_, last = probing.values
+    name = f"probing-{last.replace(' ', '_')}"
+    assert set(probing.table(last)["task"]) == {last}
+    assert found.view(name).caption() == probing.caption(last)
+    stored = re.sub(r"<metadata>.*?</metadata>", "", drawn[name].read_text("utf-8"), flags=re.S)
+    again = re.sub(r"<metadata>.*?</metadata>", "", to_svg(probing.figure(last)), flags=re.S)
+    assert again == stored, "the report's figure, drawn again from the tables"
+    with pytest.raises(InputError, match="study 'fusion': no view 'probin'; did you mean"):
+        found.view("probin")
+    with pytest.raises(InputError, match="view 'probing': no figure of 'labl'; did you mean 'label'"):
+        probing.figure("labl")
     assert isoscope.load is load
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.figures.dynamics import CLASS_COLOURS
 from isoscope.report import inside as module
 from isoscope.report.inside import read_inside
+from isoscope.studies.views.dynamics import CLASS_COLOURS
 from report_material import Material
 
 Inside = Callable[..., Path]
@@ -27,11 +27,11 @@ def captions(folder: Path) -> dict[str, str]:
 
 def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, material: Material) -> None:
     assert read_inside(tmp_path, key="a") is None
-    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(folders={"fusion": tmp_path}), flags=re.S)
+    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
 
 
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
-    page = material.page(folders={"fusion": inside(("curves", "heads", "barcodes"))})
+    page = material.page(folders={"fusion": inside(("geometry", "attention", "bars"))})
     assert page.count('class="explorer"') == 1
     assert "Unstructured (8: 0–8), Maximum separation (18: 16–64)" in page
     for text in ("Geometry of [CLS] over training", "Entropy of each head", "The longest bars"):
@@ -58,36 +58,48 @@ def test_tests_and_families_are_counted(inside: Inside, material: Material) -> N
     assert counted[1:] == [("1", "1", "1", "0.05")]
 
 
-def test_pictures_follow_the_order_of_the_captions(inside: Inside) -> None:
-    names = ("probing-label", "kernel", "cosines", "cosines-chosen", "kernel-response", "own_picture", "dynamics-fft")
-    starts = [caption.split()[0] for caption in captions(inside(names))]
-    assert starts == ["Feature", "Cosines", "Mean", "Frequency", "Where", "What", "Own"]
+def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
+    folder = inside(("probing", "baselines", "kernel", "cosines", "cosine_maps", "kernel_response", "planes", "frames"))
+    starts = [caption.split()[0] for caption in captions(folder)]
+    assert starts == ["Feature", "Feature", "Cosines", "Cosines", "Mean", "Frequency", "Where", "What", "What", "What"]
 
 
 @pytest.mark.parametrize(
-    "name, caption",
+    "tables, said",
     [
-        ("layers-avg_sim-first", "Mean cosine, points of different sentences, of [CLS], by layer"),
-        ("layers-self_sim-words", "Mean cosine of a word with itself in other sentences, of sampled words, by layer"),
-        ("layers-mean_norm-last", "Mean norm, of the last token, by layer"),
-        ("dynamics-conv2d-k5", "Feature dynamics of conv2d-k5:"),
-        ("map-first", "Tokens of all arms after the embedding block, in one t-SNE map (first snapshot)."),
-        ("cosines-chosen", "Cosines of the same tokens in each arm after the embedding block (chosen epoch)"),
-        ("kernel-response", "Frequency response"),
-        ("probing-part_of_speech", "What a linear probe reads by layer: part of speech."),
-        ("probing-phases", "Score of a linear probe for the label by layer, in each phase"),
-        ("one_of-ones own", "One of ones own"),
+        (
+            ("geometry",),
+            [
+                "Geometry of [CLS] over training",
+                "Mean cosine, points of different sentences, of [CLS], by layer",
+                "Mean cosine of a word with itself in other sentences, of sampled words, by layer",
+            ],
+        ),
+        (("planes", "frames"), ["Feature dynamics of conv2d-k5:", "Feature dynamics of additive:"]),
+        (
+            ("map",),
+            [
+                "Tokens of all arms after the embedding block, in one t-SNE map (first snapshot).",
+                "Tokens of all arms after the embedding block, in one t-SNE map (chosen epoch).",
+                "The same tokens in their first two principal components (first snapshot)",
+                "The same tokens in their first two principal components (chosen epoch)",
+            ],
+        ),
+        (("kernel_response",), ["Frequency response"]),
+        (
+            ("probing", "baselines", "phases"),
+            [
+                "Score of a linear probe for the label by layer, in each phase",
+                "What a linear probe reads by layer: label.",
+                "What a linear probe reads by layer: bigram shift.",
+                "What a linear probe reads by layer: part of speech.",
+            ],
+        ),
     ],
 )
-def test_a_caption_says_what_is_shown(inside: Inside, name: str, caption: str) -> None:
-    (found,) = captions(inside((name,)))
-    assert found.startswith(caption)
-    assert "{" not in found
-
-
-def test_the_first_snapshot_stands_before_the_chosen_epoch(inside: Inside) -> None:
-    found = [re.findall(r"\((.+)\)", caption) for caption in captions(inside(("map-chosen", "map-first")))]
-    assert found == [["first snapshot"], ["chosen epoch"]]
+def test_a_caption_says_what_is_shown(inside: Inside, tables: tuple[str, ...], said: list[str]) -> None:
+    found = list(captions(inside(tables)))
+    assert [caption[: len(start)] for caption, start in zip(found, said, strict=True)] == said
 
 
 def test_two_studies_share_no_id(inside: Inside) -> None:
@@ -111,7 +123,14 @@ def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) ->
 
 
 @pytest.mark.parametrize(
-    "file", ["inside/explorer.json", "inside/phases.json", "inside/differences.parquet", "figures/curves.svg"]
+    "file",
+    [
+        "inside/explorer.json",
+        "inside/phases.json",
+        "inside/differences.parquet",
+        "figures/heads.svg",
+        "inside/attention.parquet",
+    ],
 )
 def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside, file: str) -> None:
     folder = inside()
@@ -121,10 +140,10 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["phases.json", "differences.parquet"])
-def test_a_missing_table_is_refused_too(inside: Inside, name: str) -> None:
+@pytest.mark.parametrize("name", ["inside/phases.json", "inside/differences.parquet", "figures/heads.svg"])
+def test_a_missing_file_is_refused_too(inside: Inside, name: str) -> None:
     folder = inside()
-    (folder / "inside" / name).unlink()
+    (folder / name).unlink()
     with pytest.raises(InputError, match="isoscope repro"):
         read_inside(folder, key="a")
 

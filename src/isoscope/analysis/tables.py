@@ -36,6 +36,11 @@ class Tables(NamedTuple):
     margin: float
     """The smallest difference that counts."""
 
+    @property
+    def by_name(self) -> dict[str, pd.DataFrame]:
+        """The tables that views are made of."""
+        return {"bands": self.bands, "confusion": self.confusion}
+
 
 def tables(
     study: str, outputs: Sequence[Path], baselines: Baselines, *, confidence: float, power: float, margin: float

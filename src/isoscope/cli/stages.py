@@ -248,7 +248,7 @@ def reproduce(
     project, configuration = configure([])
     configuration.study(study)
     with importing():
-        from isoscope.analysis.reproduction import FAIL, as_text, read
+        from isoscope.studies.isotropy.reproduction import FAIL, as_text, read
 
     cells = read(project.folder / paths.charted(study))
     say({"cells": [cell._asdict() for cell in cells]}, as_json, as_text(cells))

@@ -9,6 +9,8 @@ from matplotlib.ticker import FixedLocator, NullFormatter
 
 TWIN = -1
 """Column of the twin with other random weights, which has no step."""
+MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
+"""Snapshots at which arms are shown side by side."""
 
 
 def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:

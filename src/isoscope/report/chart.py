@@ -3,25 +3,13 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.analysis.reproduction import FILE, TABLE_2, Cell, read
-from isoscope.errors import InputError
 from isoscope.paths import CHART, CHARTS
-from isoscope.report.inside import Drawing, without_nan
-from isoscope.report.svg import inline
-
-CAPTIONS = {
-    "anisotropy": "Anisotropy of each batch's [CLS] vectors over training: mean over seeds, band ± 1 sd.",
-    "task": "The task's metrics on the whole validation split over training.",
-    "penalty": "The penalty over training: its value, the norm of its gradient by the points, and what was kept.",
-    "explained": "What may raise the share of the first direction, on a fixed validation sample: classes, clusters.",
-    "bars": "Bars of H0 within classes, on the same sample.",
-    "trade-a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
-    "trade-a_1_centred": "The same with the mean removed.",
-    "fractions": "The end of training by the share of the train split: mean over seeds, band ± 1 sd.",
-}
+from isoscope.report.drawing import Drawing, read_drawings, reading, without_nan
+from isoscope.studies.isotropy import VIEWS
+from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, Cell, read
+from isoscope.studies.stored import StoredTables
 
 
 class Chart(NamedTuple):
@@ -47,16 +35,10 @@ def read_chart(folder: Path, *, key: str) -> Chart | None:
     tables, figures = folder / CHART, folder / CHARTS
     if not (tables / FILE).is_file():
         return None
-    try:
+    with reading(tables, "chart"):
         cells = read(tables)
         differences, equal = (_rows(tables / f"{table}.parquet") for table in ("differences", "equal"))
-        drawings = []
-        for name, text in CAPTIONS.items():
-            if (path := figures / f"{name}.svg").is_file():
-                svg = path.read_text("utf-8")
-                drawings.append(Drawing(inline(svg, key=f"{key}-{name}", title=text, description=text), text))
-    except (ValueError, OSError, pa.ArrowException) as error:
-        raise InputError(f"{tables}: not what isoscope chart left ({error}); run: isoscope repro") from None
+        drawings = [*read_drawings(VIEWS, StoredTables(tables), figures, key=key).values()]
     return Chart(drawings, cells, differences, equal) if drawings or cells else None
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.figures.dimensions import hidden_dimensions
-from isoscope.figures.evidence import embedding_evidence
-from isoscope.figures.magnitudes import frequency_magnitudes
-from isoscope.figures.persistence import barcodes, persistence_diagrams
-from isoscope.figures.rank_views import singular_spectra
-from isoscope.figures.tokens import PARTS, cosine_maps, cosine_summary
 from isoscope.report.geometry_sections import KINDS, Numbers, Section, Sketch, Tables
 from isoscope.report.numbers import score
+from isoscope.studies.views.dimensions import hidden_dimensions
+from isoscope.studies.views.evidence import embedding_evidence
+from isoscope.studies.views.magnitudes import frequency_magnitudes
+from isoscope.studies.views.persistence import barcodes, persistence_diagrams
+from isoscope.studies.views.rank_views import singular_spectra
+from isoscope.studies.views.tokens import PARTS, cosine_maps, cosine_summary
 
 ORDER = ("word", "fused", "normed")
 """Parts of the block: the last of these that there is leaves it."""

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.attention import LABELS, head_maps
-from isoscope.figures.by_layer import geometry_by_layer
-from isoscope.figures.dynamics import feature_dynamics
-from isoscope.figures.learning import learning_curves
+from isoscope.studies.views.attention import LABELS, head_maps
+from isoscope.studies.views.by_layer import geometry_by_layer
+from isoscope.studies.views.dynamics import feature_dynamics
+from isoscope.studies.views.learning import learning_curves
 
 GROUPS = {
     "Isotropy": (

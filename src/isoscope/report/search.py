@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from isoscope.errors import InputError
 from isoscope.figures.search_captions import CAPTIONS, caption
-from isoscope.report.inside import Drawing, without_nan
+from isoscope.report.drawing import Drawing, without_nan
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 from isoscope.report.svg import inline

@@ -4,18 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from markupsafe import Markup
-
 from isoscope.analysis.comparison import Comparison
 from isoscope.analysis.tables import Tables
-from isoscope.figures.confusion import confusion_matrices
-from isoscope.figures.style import to_svg
-from isoscope.figures.training import training_curves
 from isoscope.report import numbers
 from isoscope.report.chart import Chart, read_chart
+from isoscope.report.drawing import Drawing, read_drawings, reading
 from isoscope.report.inside import Inside, read_inside
 from isoscope.report.runs import RunRow
-from isoscope.report.svg import inline
+from isoscope.studies import views
 
 METRICS = {"accuracy": "Accuracy", "f1": "F1", "matthews": "Matthews correlation"}
 
@@ -36,8 +32,7 @@ class Study(NamedTuple):
     arms: Sequence[str]
     reference: str
     items: int
-    training: Markup
-    confusion: Markup
+    drawings: Mapping[str, Drawing]
     findings: Sequence[Finding]
     metrics: Mapping[str, Sequence[Comparison]]
     commits: Sequence[str]
@@ -52,14 +47,17 @@ class Study(NamedTuple):
         return len(self.arms) > 2
 
 
-def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path | None = None) -> Study:
+def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path) -> Study:
     """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
 
-    `folder`: where `isoscope explore` and `isoscope chart` may have left theirs.
+    `folder`: where `isoscope analyse` left its figures; `isoscope explore` and `isoscope chart` may have left theirs.
+    Raises `InputError` where files are missing or damaged.
     """
     key = f"study-{position}"
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics = {METRICS.get(name, name): rows for name, rows in _by_metric(tables.comparison).items()}
+    with reading(folder, "analyse"):
+        drawings = read_drawings(views.RUNS, tables.by_name, folder, key=key)
     return Study(
         key=key,
         tables=tables,
@@ -67,25 +65,14 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path 
         arms=arms,
         reference=arms[0] if arms else numbers.NOTHING,
         items=max((row.items for row in tables.comparison), default=0),
-        training=inline(
-            to_svg(training_curves(tables.bands)),
-            key=f"{key}-training",
-            title=f"{tables.study}: accuracy and loss by epoch",
-            description=_last_epoch(tables),
-        ),
-        confusion=inline(
-            to_svg(confusion_matrices(tables.confusion)),
-            key=f"{key}-confusion",
-            title=f"{tables.study}: confusion matrix of each arm",
-            description=_hits(tables),
-        ),
+        drawings=drawings,
         findings=_findings(tables),
         metrics=metrics,
         commits=sorted({_commit(row) for row in rows if row.commit}),
         unknown_commit=any(row.commit is None for row in rows),
         data={path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
-        inside=None if folder is None else read_inside(folder, key=key),
-        chart=None if folder is None else read_chart(folder, key=f"{key}-chart"),
+        inside=read_inside(folder, key=key),
+        chart=read_chart(folder, key=f"{key}-chart"),
     )
 
 
@@ -119,28 +106,3 @@ def _findings(tables: Tables) -> list[Finding]:
         )
         found.append(Finding(row.verdict.word, text))
     return found
-
-
-def _last_epoch(tables: Tables) -> str:
-    """What a listener should know of the curves: each arm's validation accuracy at its last epoch."""
-    rows = tables.bands[tables.bands["metric"] == "validation/accuracy"]
-    parts = []
-    for arm, points in rows.groupby("arm", sort=False):
-        last = points.loc[points["epoch"].idxmax()]
-        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
-    return f"Validation accuracy, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
-
-
-def _hits(tables: Tables) -> str:
-    """What a listener should know of the matrices: the share of right answers per arm and class."""
-    right = tables.confusion["actual"] == tables.confusion["predicted"]
-    parts = []
-    for arm, rows in tables.confusion.assign(hits=tables.confusion["count"].where(right, 0)).groupby("arm", sort=False):
-        sums = rows.groupby("actual", sort=False)[["hits", "count"]].sum()
-        shares = [
-            f"{name} {hits / total:.2f}"
-            for name, (hits, total) in zip(sums.index, sums.to_numpy(), strict=True)
-            if total
-        ]
-        parts.append(f"{arm}: {', '.join(shares)}")
-    return f"Share of each class that was recognised. {'; '.join(parts)}." if parts else "No predictions."

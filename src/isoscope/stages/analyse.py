@@ -10,11 +10,10 @@ from isoscope.analysis.outputs import read_output
 from isoscope.analysis.tables import scores, tables, write_tables
 from isoscope.config.project import Analysis, Study
 from isoscope.errors import InputError
-from isoscope.figures.confusion import confusion_matrices
 from isoscope.figures.style import to_svg
-from isoscope.figures.training import training_curves
 from isoscope.guard import StopSignal
 from isoscope.sealing import write_text
+from isoscope.studies import views
 from isoscope.tracking.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.tracking.provenance import dvc_md5
 from isoscope.tracking.restored import ANALYSE, CONFIG, SCORES, score_points, shown
@@ -49,10 +48,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
         made = tables(name, outputs, baselines_on_test(manifest), **options)
         write_tables(target, made)
         found = scores(made.comparison)
-        figures = {
-            "training.svg": to_svg(training_curves(made.bands)),
-            "confusion.svg": to_svg(confusion_matrices(made.confusion)),
-        }
+        figures = {f"{view.name}.svg": to_svg(view.draw(*view.table(made.by_name))) for view in views.RUNS}
         texts = {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary(), **figures}
         for file, text in texts.items():
             write_text(target / file, text, "table")
