@@ -1,12 +1,7 @@
 """The tables of isotropy.md, as Markdown; run it at the root of a project whose study `isotropy` was charted.
 
-<<<<<<< HEAD
-Reads reports/parts/isotropy/chart and the runs. Values are means of the last 30 % of updates or evaluations, then mean
-over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
-=======
 Reads reports/parts/isotropy/chart and the runs. Values are means of a run's last 30 % of updates or evaluations, then
 mean over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
->>>>>>> pipeline/pipeline
 """
 
 import json

@@ -108,7 +108,7 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
 @pytest.mark.parametrize(
     "name, old, new, expected",
     [
-        ("dvc.yaml", 'penalty, training, plugins, "s', 'penalty, trainin, plugins, "s', "did you mean 'training'"),
+        ("dvc.yaml", 'observers, training, plugins, "s', 'observers, trainin, plugins, "s', "did you mean 'training'"),
         ("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}", "no command 'trian'; did you mean 'train'"),
         ("dvc.yaml", "isoscope train ${key}", "isoscope train fusions", "no study 'fusions'; did you mean 'fusion'"),
         ("dvc.yaml", "train:\n    foreach: ${studies}", "train:\n    foreach: ${tasks}", "stages.train.foreach"),
