@@ -1,10 +1,6 @@
 """What the source says of its Figures 2 to 8, each as a number; run it at the root of a project that was explored.
 
-<<<<<<< HEAD
 Reads reports/parts/fusion/inside/*.parquet and prints Markdown: for each claim its metrics, mean over seeds with
-=======
-Reads reports/parts/fusion/inside/*.parquet and prints Markdown: for each claim its figures, mean over seeds with
->>>>>>> pipeline/pipeline
 its t interval (95 %), and the effect that so many seeds would have found (80 % power). The verdicts are in fusion.md.
 `--steps`: updates at which the course of training is shown (109 218 327 are the ends of three epochs there).
 Arms: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)): the source's. conv2d has tables as additive.
