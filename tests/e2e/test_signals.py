@@ -129,9 +129,9 @@ def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
     process.wait(300)
     assert left(everyone) == []
     project.run(*command)
-    (digest,) = fresh()
-    record = project.records()[digest]
-    assert record.status == "FINISHED"
+    records = [project.records()[digest] for digest in fresh()]
+    assert [record.status for record in records] == ["FINISHED", "FINISHED"]
+    record = max(records, key=lambda one: len(one.attempts))
     assert len(record.attempts) == 2
     first = [point.step for point in record.metrics if point.t < record.attempts[1].t and point.name == "step/loss"]
     assert len(first) >= 2
