@@ -246,7 +246,10 @@ def reproduce(
     Example: isoscope reproduce isotropy
     """
     project, configuration = configure([])
-    configuration.study(study)
+    if not configuration.study(study).looked_at("chart").seeds:
+        why = "it has no seeds, or its `looks` lacks chart"
+        say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
+        return
     with importing():
         from isoscope.studies.isotropy.reproduction import FAIL, as_text, read
 
