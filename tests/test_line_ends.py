@@ -15,7 +15,7 @@ FOLDERS = sorted(
     {
         Path(dependency).parts[0]
         for stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].values()
-        for dependency in stage["deps"]
+        for dependency in (stage.get("do") or stage)["deps"]
         if Path(dependency).parts[0] not in ("src", "data", "models", "reports")
     }
 )

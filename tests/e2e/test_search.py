@@ -47,7 +47,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     stage = re.search(r"^  search:\n(?:(?:   .*)?\n)*", (ROOT / "dvc.yaml").read_text("utf-8"), re.M)
     assert stage
     project.edit("dvc.yaml", "  report:\n", f"{stage[0]}  report:\n")
-    project.edit("dvc.yaml", "      - src/isoscope/report\n", "      - src/isoscope/report\n      - reports/search\n")
+    project.edit("dvc.yaml", "reports/parts, ", "reports/parts, reports/search, ")
     project.commit("A search")
     return project
 

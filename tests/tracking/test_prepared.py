@@ -23,7 +23,9 @@ from pipeline_project import TASK, sentences
 
 ROOT = Path(__file__).parents[2]
 TINY = Path("variants/task/tiny.yaml")
-ON_TINY = "studies: {fusion: {task: tiny, settings: [], axes: {fusion: [additive, conv2d]}, seeds: [0]}}\n"
+ON_TINY = (
+    "studies: {fusion: {task: tiny, settings: [], axes: {fusion: [additive, conv2d]}, seeds: [0], looks: [inside]}}\n"
+)
 
 
 @pytest.fixture(scope="module")

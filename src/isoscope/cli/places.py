@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Collection, Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from isoscope.config.tree import Tree, read_yaml
+from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 
 _DVC = Path("dvc.yaml")
 _SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
 MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
-_TEMPLATE = re.compile(r"\$\{[^}]*\}")
+_TEMPLATE = re.compile(r"\$\{([^}]*)\}")
 # What a result holds at most, and at least.
 TRAINED = (
     {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
@@ -49,24 +48,27 @@ def check_free(out: Path, *, such_as: str) -> None:
             taken = "is MLflow's own"
         elif parts[0] in _SOURCES:
             taken = f"is in {parts[0]}, among the project's sources"
-        elif found := next((one for one in _outputs(read_yaml(project, _DVC)) if _overlap(parts, one)), None):
+        elif found := next((one for one in _outputs(project) if _overlap(parts, one)), None):
             taken = f"overlaps {found}, which the pipeline writes ({_DVC})"
     if taken:
         raise InputError(f"--out {out}: {taken}; give a folder of its own, such as {such_as}")
 
 
-def _outputs(pipeline: Tree) -> Iterator[str]:
-    """Paths of all outputs of the stages, with their templates."""
-    for stage in (pipeline.get("stages") or {}).values():
+def _outputs(project: Path) -> Iterator[str]:
+    """Paths of all outputs of the stages, one for each task or study that a stage is for."""
+    params = read_yaml(project, PARAMS)
+    for stage in (read_yaml(project, _DVC).get("stages") or {}).values():
+        section = _TEMPLATE.fullmatch(str(stage.get("foreach")))
+        names = list(params.get(section[1]) or ()) if section else [""]
         for kind in ("outs", "metrics", "plots"):
             for entry in (stage.get("do") or stage).get(kind) or ():
-                yield next(iter(entry)) if isinstance(entry, dict) else str(entry)
+                output = next(iter(entry)) if isinstance(entry, dict) else str(entry)
+                yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
 
 
 def _overlap(parts: tuple[str, ...], output: str) -> bool:
     """Whether a place is an output, inside one, or around one."""
-    patterns = PurePosixPath(_TEMPLATE.sub("*", output)).parts
-    return all(fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))
+    return all(part == own for part, own in zip(parts, PurePosixPath(output).parts, strict=False))
 
 
 def replaceable(
