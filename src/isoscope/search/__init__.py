@@ -1,1 +1,1 @@
-"""Hyperparameter search: which trials are run, by whom, and what became of them, in an Optuna study."""
+"""Hyperparameter search: trials in an Optuna study, the workers that run them, and their results."""

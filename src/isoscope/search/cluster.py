@@ -152,7 +152,7 @@ def _reach(shown: str, address: str) -> None:
 
 
 class _Seat:
-    """On a node: a worker, and beside it, in another thread, whom it hears and tells. (A thread has no signals.)"""
+    """A worker on a node, and a second thread that exchanges messages with the driver. (A thread has no signals.)"""
 
     def __init__(self) -> None:
         self._finish = self._stop = False

@@ -190,7 +190,7 @@ def _accelerator(work: Job) -> Accelerator:
 
 
 def _may_leave_some(work: Job) -> bool:
-    """Whether an update may use not every parameter: a fusion of one's own or without token type, a frozen start."""
+    """Whether an update may leave parameters unused: a plugin's fusion, no token type, or frozen first epochs."""
     fusion, frozen = work.model.fusion, work.training.freeze.epochs > 0
     return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
 

@@ -80,7 +80,7 @@ def evaluate(
 ) -> Evaluation:
     """Run a classifier over a whole split without dropout; nothing is dropped or seen twice.
 
-    Each process scores every so-manieth batch, so batches and their padding are the same for any number of processes.
+    Rank r scores every world_size-th batch, so batches and their padding are the same for any number of processes.
     """
     classes = int(model.config.num_labels)
     lengths = split.lengths

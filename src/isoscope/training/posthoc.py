@@ -1,4 +1,4 @@
-"""Isotropy after the fact: what maps of a trained model's representations do, with nothing trained again."""
+"""Post-hoc whitening and all-but-the-top: what such maps do to a trained model's representations."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
 
     Maps: `all_but_the_top` without d/100 directions, `whitened` in as many as vary and have 4 points each. Figures:
     shares `a_1` … as of any cloud, and accuracy, F1 and Matthews of two probes that learn the classes on the one half
-    and are asked on the other: `ridge_…`, a linear one, which all but sees through such maps, and `neighbour_…`, the
+    and are asked on the other: `ridge_…`, a linear one, which such maps hardly change, and `neighbour_…`, the
     vote of the 10 points of largest cosine, which is what isotropy is said to help. Means of both ways round, with `n`
     points of a half, whitened `directions`, and `chance`, the largest class's share. Halves are drawn within classes.
     Nothing of a cloud that is no number, or in which a class has one point.
