@@ -17,10 +17,14 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from timing import table
 
-from isoscope.analysis import hidden_states as passes
-from isoscope.analysis.geometry import places
-from isoscope.analysis.measures import BUILT_IN
-from isoscope.analysis.trajectory import (
+from isoscope.config.extraction import Measures
+from isoscope.config.tree import read_yaml
+from isoscope.data import embedded, tokens, treebank
+from isoscope.data.probe import probe_set
+from isoscope.inside import hidden_states as passes
+from isoscope.inside.measure_table import places
+from isoscope.inside.measures import BUILT_IN
+from isoscope.inside.trajectory import (
     RANDOM,
     Snapshot,
     Trajectory,
@@ -29,10 +33,6 @@ from isoscope.analysis.trajectory import (
     write_snapshots,
     write_treebank,
 )
-from isoscope.config.inspection import Measures
-from isoscope.config.tree import read_yaml
-from isoscope.corpora import embedded, tokens, treebank
-from isoscope.corpora.probe import probe_set
 from isoscope.models.build import from_scratch
 from isoscope.stages.measure_parts import Looked, cell, part, parts_of
 from isoscope.workers import workers

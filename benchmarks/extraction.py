@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertModel
 
-from isoscope.analysis import hidden_states as passes
-from isoscope.corpora import embedded, tokens
-from isoscope.corpora.hub import resolve_checkpoint
-from isoscope.corpora.probe import ProbeSet, probe_set
+from isoscope.data import embedded, tokens
+from isoscope.data.hub import resolve_checkpoint
+from isoscope.data.probe import ProbeSet, probe_set
 from isoscope.errors import InputError
+from isoscope.inside import hidden_states as passes
 from isoscope.models.encoder import load_encoder
 
 PADDED = 128

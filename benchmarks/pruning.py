@@ -19,13 +19,13 @@ import pandas as pd
 from timing import table
 
 from isoscope import paths
-from isoscope.analysis.differences import differences
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search
-from isoscope.search.children import DONE, Child
+from isoscope.config.searching import Search
+from isoscope.executor.child import DONE, Child
 from isoscope.search.samplers import pruner, sampler
 from isoscope.search.space import suggest
 from isoscope.stages.search_runs import plan
+from isoscope.statistics.differences import differences
 
 ROOT = Path(__file__).parents[1]
 

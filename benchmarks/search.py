@@ -4,6 +4,7 @@ Trials here sleep or count, so that nothing but the search itself is measured.
 """
 
 import argparse
+import copy
 import multiprocessing
 import tempfile
 import time
@@ -15,20 +16,21 @@ from typing import Any
 import optuna
 from timing import table
 
-from isoscope.analysis.provenance import PROVENANCE
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
+from isoscope.executor.execute import Requests, work
+from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
-from isoscope.search.ask_and_tell import ask, tell
+from isoscope.runs.provenance import Git
 from isoscope.search.jobs import Outcome
+from isoscope.search.live import Interrupts
 from isoscope.search.mirrored import note_trial
-from isoscope.search.pool import Interrupts, Told, work
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import create, opened
+from isoscope.search.trial_notes import PROVENANCE
 from isoscope.search.worker import Worker
-from isoscope.tracking.provenance import Git
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},
@@ -82,7 +84,7 @@ class Job:
         """Nothing on the way."""
         return []
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """One value."""
         return {"value": float(self.chosen["penalty.weight"])}
 
@@ -93,13 +95,13 @@ def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, b
     began = time.perf_counter()
     name = create(search, {"of": trials}, where, steps=1)
 
-    def start(told: Told) -> None:
+    def start(told: Requests, say: Callable[[str], None]) -> None:
         one = opened(search, name, where, steps=1)
         plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
-        Worker(one, plan, wishes=told, note=_unnoted, say=print, provenance={}).run()
+        Worker(one, plan, requests=told, note=_unnoted, say=say, provenance={}).run()
 
     with Interrupts(print) as asked:
-        work(start, workers, asked=asked, look=lambda: None)
+        work(start, workers, asked=asked, screen=Screen())
     return time.perf_counter() - began
 
 
@@ -199,14 +201,15 @@ def large(trials: int) -> list[tuple[str, ...]]:
     asked = []
     for number in range(trials, trials + 5):
         began = time.perf_counter()
-        one.study.sampler = sampler(search, number)
-        trial = ask(one.study, search, number, one.study.get_trials(deepcopy=False), {})
+        asking = copy.copy(one.study)  # as a worker does
+        asking.sampler = sampler(search, number)
+        suggest(search, trial := asking.ask())
         asked.append(time.perf_counter() - began)
-        tell(one.study, trial, optuna.trial.TrialState.COMPLETE, [1.0])
+        one.study.tell(trial, 1.0)
     middle = sorted(asked)[2]
     return [
         (f"{trials:,} trials: a proposal by TPE (middle of 5)", f"{1e3 * middle:.0f} ms", "", "200 ms"),
-        (f"{trials:,} trials: status", f"{seen:.2f} s", "", "2 s"),
+        (f"{trials:,} trials: status", f"{seen:.2f} s", "", "5 s"),
     ]
 
 

@@ -93,7 +93,7 @@ def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
 def per_metric(count: int) -> float:
     """Seconds that one logged metric costs, median of five times `count`."""
     sys.path.insert(0, str(ROOT / "src"))
-    from isoscope.tracking.record import Record
+    from isoscope.runs.record import Record
 
     times = []
     for turn in range(5):

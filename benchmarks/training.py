@@ -35,10 +35,12 @@ from transformers import (
 
 from isoscope.config.load import Configuration
 from isoscope.config.training import Training
-from isoscope.corpora import tokens
-from isoscope.corpora.batches import collate, epoch_batches
-from isoscope.corpora.tokens import Encoded
+from isoscope.data import tokens
+from isoscope.data.batches import collate, epoch_batches
+from isoscope.data.tokens import Encoded
 from isoscope.models import build
+from isoscope.objectives import Task
+from isoscope.objectives.classification import Classification
 from isoscope.paths import Project
 from isoscope.stages.prepare import prepare
 from isoscope.training.keeping import Keeper
@@ -143,15 +145,27 @@ def ours(setting: Setting, training: Training, arm: str) -> float:
     with tempfile.TemporaryDirectory() as work:
         meter = Meter()
         torch.use_deterministic_algorithms(True)  # as the stage does
+        train = setting.train
+        few = Encoded(train.ids[:32], train.type_ids[:32], train.labels[:32], 0)
+        task = Task(
+            setting.tokenizer, {}, setting.tokenizer, setting.longest, 1.0, training.batch_size, training.bucket, 0
+        )
+        model = setting.model(arm)
+        objective = Classification(
+            {"train": train, "validation": few, "test": few},
+            labels=LABELS,
+            pad_id=setting.pad_id,
+            vocab_size=model.config.vocab_size,
+            task=task,
+        )
         loop = Loop(
-            setting.model(arm),
-            train=setting.train,
-            validation=Encoded(setting.train.ids[:32], setting.train.type_ids[:32], setting.train.labels[:32], 0),
+            model,
+            objective,
             settings=training,
             seed=0,
-            pad_id=setting.pad_id,
             accelerator=Accelerator(cpu=True),
             penalised=None,
+            observers=(),
             work=Path(work) / "work",
             states=Path(work) / "states",
             keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from isoscope.corpora.corpus import SPLITS, Corpus
+from isoscope.data.corpus import SPLITS, Corpus
 
 Text = tuple[str, ...]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from finished_runs import write_metrics, write_run
-from isoscope.analysis.curves import curves
+from isoscope.studies.curves import curves
 
 LEVELS = {"none": 0.7, "selected": 0.5, "all": 0.55}
 UPDATES, EVERY = 40, 10

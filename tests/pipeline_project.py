@@ -17,8 +17,8 @@ import psutil
 
 import warm
 from isoscope.config.tree import read_yaml
-from isoscope.tracking.lines import RunRecord
-from isoscope.tracking.record import read
+from isoscope.runs.lines import RunRecord
+from isoscope.runs.record import read
 
 ROOT = Path(__file__).parents[1]
 BINARIES = Path(sys.executable).parent
@@ -44,15 +44,7 @@ studies:
     axes:
       fusion: [additive, conv2d]
     seeds: [0]
-  isotropy:
-    task: tiny
-    axes:
-      fusion: []
-      penalty: []
-    seeds: []
-  sweep:
-    task: tiny
-    seeds: []
+  isotropy: null
 search: null
 data:
   tokenizer:
@@ -90,11 +82,7 @@ measures:
 report:
   title: Order of two words
 """
-INSIDE = (
-    *("extract-fusion", "measure-fusion", "explore-fusion"),
-    *(f"{verb}-{study}" for study in ("isotropy", "sweep") for verb in ("train", "analyse", "chart")),
-    "search",
-)
+INSIDE = ("extract", "measure", "explore", "chart", "search")
 
 
 def sentences() -> str:
@@ -232,7 +220,7 @@ class Project:
 
     def tracked(self) -> dict[str, Tracked]:
         """Every run in the project's MLflow database, by its digest."""
-        from isoscope.tracking.mlflow import connect
+        from isoscope.mirror.mlflow import connect
 
         client = connect(None, self.folder).client
         found = {}
@@ -301,8 +289,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = re.sub(
             rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M
         )
-        for folder_of_one in ("isotropy", "search", "sweep"):
-            kept = kept.replace(f"      - reports/{folder_of_one}\n", "")
+        kept = kept.replace("reports/search, ", "")
         assert not any(f"  {stage}:\n" in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
     # Bytecode as after a first command, told apart by hashes: a test may edit a file twice within a second.

@@ -8,14 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from finished_runs import write_run
-from isoscope.analysis.baselines import baselines_on_test
-from isoscope.analysis.tables import Tables, tables
-from isoscope.corpora import manifest
-from isoscope.corpora.corpus import Corpus
+from isoscope.data import manifest
+from isoscope.data.corpus import Corpus
+from isoscope.figures.style import to_svg
 from isoscope.report import build, read_records
-from isoscope.tracking.lines import RunRecord
-from isoscope.tracking.provenance import Git
-from isoscope.tracking.record import Record
+from isoscope.runs.lines import RunRecord
+from isoscope.runs.provenance import Git
+from isoscope.runs.record import Record
+from isoscope.studies import scored
+from isoscope.studies.classified import baselines_on_test
+from isoscope.studies.tables import Tables, tables
+from isoscope.studies.view import pictures
 
 LABELS = ("negative", "positive")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -27,6 +30,8 @@ class Material(NamedTuple):
     studies: list[Tables]
     manifests: Mapping[str, Mapping[str, Any]]
     records: dict[str, RunRecord]
+    folders: dict[str, Path]
+    """Where each study's figures are."""
 
     def page(self, **changed: Any) -> str:
         """The report of it."""
@@ -75,7 +80,12 @@ def make(
     made = tables(study, folders, baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
     for index, run in enumerate(made.runs[:-1]):
         write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
-    return Material([made], {"order": described}, read_records(root / "records", [made]))
+    reports = root / "reports" / study
+    reports.mkdir(parents=True)
+    (reports / "results").mkdir(exist_ok=True)
+    for picture in pictures(scored.VIEWS, made.by_name):
+        (reports / "results" / f"{picture.name}.svg").write_text(to_svg(picture.figure()), "utf-8")
+    return Material([made], {"order": described}, read_records(root / "records", [made]), {study: reports})
 
 
 def write_record(path: Path, digest: str, *, dirty: bool) -> None:

@@ -14,11 +14,11 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.provenance import PROVENANCE
-from isoscope.analysis.searches import best, front, importances, knee, saved_by_pruning
-from isoscope.analysis.trials import trials_table
-from isoscope.figures.search import pictures
+from isoscope.data.parquet import write_parquet
+from isoscope.figures.search_figures import pictures
+from isoscope.search.outcomes import best, front, importances, knee, saved_by_pruning
+from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.trials_table import trials_table
 
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
 DIRECTIONS = ("maximize", "minimize", "minimize")

@@ -7,21 +7,24 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
 from isoscope.errors import InputError
+from isoscope.executor.cluster import Cluster, check, connected
+from isoscope.executor.execute import Requests, work
+from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
-from isoscope.search.cluster import Cluster, check, connected
-from isoscope.search.jobs import Outcome, Wishes
+from isoscope.runs.provenance import Git
+from isoscope.search.jobs import Outcome
+from isoscope.search.live import Interrupts
 from isoscope.search.mirrored import note_trial
-from isoscope.search.pool import Interrupts, work
-from isoscope.search.storage import place
+from isoscope.search.storage import check_shared, place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.tracking.provenance import Git
 
 HEAVY = 10
 """Weight from which runs break, where they are to."""
@@ -66,8 +69,8 @@ def a_search(**changed: Any) -> Search:
     return Search.model_validate(tree | changed)
 
 
-class Unasked:
-    """Wishes of a worker that nobody asks for anything."""
+class NoRequests:
+    """Requests of a worker that nobody asks for anything."""
 
     def finish(self) -> bool:
         return False
@@ -111,7 +114,7 @@ class Sleeping:
     def reports(self) -> list[tuple[int, float]]:
         return [(step, self.value() * step / self.steps) for step in range(1, self.steps_done() + 1)]
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         if "unlogged" in self.broken:
             return {"validation/accuracies": 1.0}
         if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "nan" in self.broken:
@@ -119,7 +122,7 @@ class Sleeping:
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
-def start(given: Mapping[str, Any], wishes: Wishes, say: Callable[[str], None]) -> None:
+def start(given: Mapping[str, Any], requests: Requests, say: Callable[[str], None]) -> None:
     """Be one worker, here or on another node."""
     folder, name, steps = Path(given["folder"]), given["name"], given["steps"]
     search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
@@ -131,7 +134,7 @@ def start(given: Mapping[str, Any], wishes: Wishes, say: Callable[[str], None]) 
     Worker(
         opened(search, name, place(given["url"], folder), steps=steps),
         lambda chosen: [Sleeping(folder, chosen, given["seconds"], steps, given["broken"])],
-        wishes=wishes,
+        requests=requests,
         note=note,
         say=say,
         provenance={"node": os.environ.get("RAY_RAYLET_PID")},
@@ -154,25 +157,25 @@ def main() -> None:
     parser.add_argument("--cpus", type=float, default=1)
     given = parser.parse_args()
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
-    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     where = place(given.url, given.folder)
     name = create(search, IDENTITY, where, steps=given.steps)
     plain = {**vars(given), "folder": str(given.folder), "name": name}
     if given.cluster is None:
         mirror = following(Project(given.folder, given.folder)) if given.mirror else nullcontext()
-        with mirror, Interrupts(say) as asked:
+        with mirror, Screen() as screen, Interrupts(screen.say) as asked:
             try:
-                work(lambda told: start(plain, told, say), given.workers, asked=asked, look=lambda: None)
+                work(partial(start, plain), given.workers, asked=asked, screen=screen)
             except InputError as error:
-                say(str(error))
+                screen.say(str(error))
                 sys.exit(2)
         return
     import search_work  # under its own name, by which another process finds it, too
 
     cluster = Cluster(given.cluster, given.cpus, 0)
-    check(cluster, where)
-    with connected(cluster) as nodes, Interrupts(say) as asked:
-        nodes.work(search_work.start, plain, given.workers, asked=asked, look=lambda: None)
+    check(cluster)
+    check_shared(where, cluster)
+    with connected(cluster) as nodes, Screen() as screen, Interrupts(screen.say) as asked:
+        work(partial(search_work.start, plain), given.workers, asked=asked, screen=screen, nodes=nodes)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoscope.config.tree import read_yaml
-from isoscope.corpora.manifest import sha256
-from isoscope.tracking.provenance import dvc_md5
+from isoscope.data.manifest import sha256
+from isoscope.runs.provenance import dvc_md5
 
 ROOT = Path(__file__).parents[1]
 # What a user writes and a stage depends on (texts, plugins, variants); our own sources are all of one style.
@@ -15,7 +15,7 @@ FOLDERS = sorted(
     {
         Path(dependency).parts[0]
         for stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].values()
-        for dependency in stage["deps"]
+        for dependency in (stage.get("do") or stage)["deps"]
         if Path(dependency).parts[0] not in ("src", "data", "models", "reports")
     }
 )

@@ -9,12 +9,12 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from isoscope import plugins
-from isoscope.analysis.measures import measure
 from isoscope.config.load import Configuration
 from isoscope.config.penalty import Points
 from isoscope.errors import InputError, RunError, plugins_named
+from isoscope.executor.child import FAILED, Child
+from isoscope.inside.measures import measure
 from isoscope.models import build
-from isoscope.search.children import FAILED, Child
 from isoscope.stages.prepare import _from_plugin
 from isoscope.training.penalised import Penalised, penalised
 from isoscope.workers import workers
@@ -27,7 +27,7 @@ PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 @pytest.fixture(autouse=True)
 def _forget():
     """Registries as they were: a plugin of one test is none of the next."""
-    registries = plugins.FUSIONS, plugins.DATASETS, plugins.PENALTIES, plugins.MEASURES
+    registries = plugins.REGISTRIES
     before = [dict(one) for one in registries]
     yield
     for registry, kept in zip(registries, before, strict=True):

@@ -8,9 +8,11 @@ import sys
 from isoscope.stages.repro import _handed_on
 
 # As DVC and its stage: the one ignores SIGINT and waits, the other ends by it.
+# Short sleeps: a signal that comes just before a sleep begins does not wake it.
 CHILD = """
+STAGE = "import time; print('ready', flush=True); [time.sleep(0.1) for _ in range(6000)]"
 import signal, subprocess, sys
-stage = subprocess.Popen([sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"])
+stage = subprocess.Popen([sys.executable, "-c", STAGE])
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 stage.wait()
 sys.exit(5)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.tracking.provenance import Git
-from isoscope.tracking.record import Record
+from isoscope.runs.provenance import Git
+from isoscope.runs.record import Record
 
 DIGEST = "5e" * 32
 ENVIRONMENT = {"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 1, "precision": "fp32"}
@@ -131,7 +131,7 @@ class Following:
         self.seconds = 0.0
 
         def work() -> None:
-            from isoscope.tracking.follow import follow
+            from isoscope.mirror.follow import follow
 
             self.unsent = follow(
                 root / ".isoscope" / "records", root, uri, until=self.stop.is_set, interval=0.1, **options

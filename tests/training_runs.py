@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from accelerate import Accelerator
 from pydantic import TypeAdapter
 
 from isoscope.config.load import cell_type
 from isoscope.config.training import Training
-from isoscope.corpora import tokens
-from isoscope.models import build
+from isoscope.data import tokens
+from isoscope.objectives import Task, classification
+from isoscope.stages.train import observers_of
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.penalised import penalised
@@ -84,41 +86,42 @@ def make_loop(
     dropout: float = 0.1,
     stop: Any = lambda: False,
     penalty: dict[str, Any] | None = None,
+    observers: Any = None,
+    make: Any = None,
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
     asked = TypeAdapter(cell_type().model_fields["penalty"].annotation).validate_python(penalty or {"kind": "none"})
-    tokenizer = tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
-    train, validation = (tokens.encode(tokenizer, texts(n, s), max_length=12) for n, s in ((rows, 1), (30, 2)))
-    model = build.from_scratch(
-        family=family,
-        fusion=fusion or {"kind": "additive"},
-        vocab_size=tokenizer.vocab_size,
-        hidden_size=16,
-        layers=2,
-        heads=2,
-        intermediate_size=32,
-        max_positions=12,
-        dropout=dropout,
-        attention_dropout=dropout,
-        init_std=0.02,
-        initializer_range=0.02,
-        labels=["negative", "positive"],
-        pad_id=tokenizer.pad_id,
-        seed=seed,
-    )
+    tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
+    tables = {"train": texts(rows, 1), "validation": texts(30, 2), "test": texts(20, 3)}
     typed = Training.model_validate(SETTINGS | settings)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    manifest = {"labels": ["negative", "positive"]}
+    task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, typed.batch_size, typed.bucket, seed)
+    objective = (make or classification.objective)(task)
+    encoder = {
+        "family": family,
+        "hidden_size": 16,
+        "layers": 2,
+        "heads": 2,
+        "intermediate_size": 32,
+        "max_positions": 12,
+        "dropout": dropout,
+        "attention_dropout": dropout,
+        "init_std": 0.02,
+        "initializer_range": 0.02,
+    }
     silent = Silent()
     work = folder / "work"
     return Loop(
-        model,
-        train=train,
-        validation=validation,
+        objective.build({"encoder": encoder, "fusion": fusion or {"kind": "additive"}}, None),
+        objective,
         settings=typed,
         seed=seed,
-        pad_id=tokenizer.pad_id,
         accelerator=Accelerator(cpu=True),
-        penalised=penalised(asked, classes=2, seed=seed),
+        penalised=penalised(asked, classes=objective.classes, seed=seed),
+        observers=[*observers_of(typed, {}), *(observers or ())],
         work=work,
         states=folder / "states",
         keeper=Keeper(work, keep=typed.keep, tokenizer=folder / "tokenizer", max_length=12),

@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from isoscope import paths
-from isoscope.analysis.outputs import Output, read_output, read_points, read_predictions
-from isoscope.tracking.record import read
+from isoscope.outputs import Output, read_output, read_points, read_predictions
+from isoscope.runs.record import read
 
 COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "value")
 

@@ -1,6 +1,6 @@
 """What the source says of its Figures 2 to 8, each as a number; run it at the root of a project that was explored.
 
-Reads reports/fusion/inside/*.parquet and prints Markdown: for each claim the figures behind it, mean over seeds with
+Reads reports/parts/fusion/inside/*.parquet and prints Markdown: for each claim its metrics, mean over seeds with
 its t interval (95 %), and the effect that so many seeds would have found (80 % power). The verdicts are in fusion.md.
 `--steps`: updates at which the course of training is shown (109 218 327 are the ends of three epochs there).
 Arms: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)): the source's. conv2d has tables as additive.
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from isoscope.analysis.statistics import minimum_detectable_effect, paired_t
+from isoscope.statistics.paired import minimum_detectable_effect, paired_t
 
-FOLDER = Path("reports/fusion/inside")
+FOLDER = Path("reports/parts/fusion/inside")
 TABLES = {path.stem: pd.read_parquet(path) for path in FOLDER.glob("*.parquet")}
 ARMS = list(dict.fromkeys(TABLES["geometry"]["arm"]))
 LAST = int(TABLES["geometry"].query("vectors == 'first'")["layer"].max())

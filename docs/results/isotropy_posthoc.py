@@ -1,23 +1,23 @@
 """Isotropy after the fact for runs that were trained before runs noted it; run it at the root of the project.
 
 For each run of the study `isotropy`: its last checkpoint's vectors of the test split untouched, without their first
-directions and whitened (`training.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
+directions and whitened (`training.observers.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator
 
-from isoscope.analysis.statistics import paired_t
 from isoscope.config.tree import read_yaml
-from isoscope.corpora import tokens
 from isoscope.models.encoder import load_classifier
-from isoscope.training.evaluation import Place, evaluate
-from isoscope.training.posthoc import posthoc_figures
+from isoscope.objectives import Place, Task, classification
+from isoscope.statistics.paired import paired_t
+from isoscope.training.evaluation import evaluate
+from isoscope.training.observers.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks
 
 FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
@@ -27,21 +27,21 @@ def figures(run: Path) -> dict[str, float]:
     """Those of one run."""
     config = read_yaml(run, Path("config.yaml"))
     (folder,) = (run / "checkpoints").iterdir()
-    pieces = tokens.load(folder)
     data = Path("data/processed") / config["task"]
-    most = config["params"]["model"]["max_length"]
-    test = tokens.encode(pieces, pq.read_table(data / "test.parquet"), max_length=most)
+    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
+    longest = config["params"]["model"]["max_length"]
+    objective = classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
     watch = config["params"]["training"]["watch"]
-    found = evaluate(
+    place = Place(watch["layer"], watch["vectors"])
+    scored = evaluate(
         load_classifier(folder),
-        test,
-        batch_size=64,
-        pad_id=pieces.pad_id,
+        objective,
+        "test",
         device=torch.device("cpu"),
         ranks=Ranks(Accelerator(cpu=True)),
-        place=Place(watch["layer"], watch["vectors"]),
+        places=[place],
     )
-    return posthoc_figures(found.points, test.labels)
+    return posthoc_figures(scored.points[place], objective.splits["test"].labels)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The tables of isotropy.md, as Markdown; run it at the root of a project whose study `isotropy` was charted.
 
-Reads reports/isotropy/chart and the runs. Values are means of a run's last 30 % of updates or evaluations, then mean
-over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
+Reads reports/parts/isotropy/chart and the runs. Values are means of a run's last 30 % of updates or evaluations, then
+mean over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
 """
 
 import json
@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.analysis.courses import compared
-from isoscope.analysis.curves import curves
-from isoscope.analysis.statistics import paired_t
+from isoscope.statistics.paired import paired_t
+from isoscope.studies.curves import curves
+from isoscope.studies.final_averages import compared
 
-CHART = Path("reports/isotropy/chart")
+CHART = Path("reports/parts/isotropy/chart")
 SHOWN = {
     "Task, validation": ["validation/accuracy", "validation/f1", "validation/matthews", "step/loss"],
     "Batches of 64, dropout on": [f"step/a_{k}{kind}" for kind in ("", "_centred") for k in (1, 2, 3)],
@@ -97,7 +97,7 @@ def main() -> None:
     print("\n".join(arms_by_figure(averages, differences)))
     runs = sorted(Path("models/isotropy").glob("*/seed-*"), key=lambda run: list(averages["arm"]).index(run.parts[-2]))
     print("\n".join(questions(runs)))
-    for metric, arms in json.loads(Path("reports/isotropy/metrics.json").read_text("utf-8")).items():
+    for metric, arms in json.loads(Path("reports/parts/isotropy/metrics.json").read_text("utf-8")).items():
         print(
             f"\ntest {metric}: "
             + ", ".join(f"{arm} {of['mean']:.3f} ± {of['sd'] or 0:.3f}" for arm, of in arms.items())

@@ -2,7 +2,7 @@
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from
 the per-run data committed beside the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.analysis.verdicts.judge`.
+`isoscope.statistics.verdicts.judge`.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.analysis.statistics import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
-from isoscope.analysis.verdicts import judge
+from isoscope.statistics.paired import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.statistics.verdicts import judge
 
 HERE = Path(__file__).parent
 CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01

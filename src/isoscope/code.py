@@ -2,13 +2,30 @@
 
 import ast
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 
 # These act on a run's numbers only through its resolved parameters and inputs, or not at all.
-INERT = ("config", "paths", "tracking", "cli", "errors", "plugins", "code", "guard", "launched", "links", "sealing")
+INERT = (
+    "config",
+    "paths",
+    "runs",
+    "mirror",
+    "executor",
+    "cli",
+    "errors",
+    "plugins",
+    "code",
+    "guard",
+    "launched",
+    "links",
+    "renamed",
+    "sealing",
+    "used",
+)
 
 
 def stripped(source: str) -> str:
@@ -26,13 +43,21 @@ def stripped(source: str) -> str:
 def _imports(source: Path) -> set[str]:
     """Dotted names that a file of the package imports from the package, inside functions too."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+    for node in _executed(ast.parse(source.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "isoscope":
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names if alias.name.split(".")[0] == "isoscope")
     return names
+
+
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that can run: without the imports that only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _executed(node)
 
 
 def _files(name: str) -> list[Path]:
@@ -48,10 +73,10 @@ def inert(file: Path) -> bool:
 
 
 @cache
-def closure(stage: str) -> frozenset[Path]:
-    """Every source file that stage `stage` can import, directly or not, without the inert ones."""
+def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
+    """Every source file that a stage and the modules `used` can import, directly or not, without the inert ones."""
     seen: set[Path] = set()
-    todo = [PACKAGE / "stages" / f"{stage}.py"]
+    todo = [PACKAGE / "stages" / f"{stage}.py", *(file for name in used for file in _files(name))]
     while todo:
         file = todo.pop()
         if file in seen or inert(file) or file == PACKAGE / "__init__.py":
@@ -62,10 +87,10 @@ def closure(stage: str) -> frozenset[Path]:
 
 
 @cache
-def code_version(stage: str) -> str:
-    """sha256 over the stripped sources in a stage's import closure, with their names."""
+def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
+    """sha256 over the stripped sources, with their names, that a stage and the modules it uses can import."""
     digest = hashlib.sha256()
-    for file in sorted(closure(stage)):
+    for file in sorted(closure(stage, used)):
         text = stripped(file.read_text("utf-8"))
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{text}\0".encode())
     return digest.hexdigest()

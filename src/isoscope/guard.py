@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Self
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _OWN_TREE = "ISOSCOPE_OWN_TREE"
@@ -35,7 +36,17 @@ class StopSignal:
     def __init__(self) -> None:
         self.received: int | None = None
 
-    def __enter__(self) -> "StopSignal":
+    @property
+    def finish(self) -> bool:
+        """Whether to start nothing new."""
+        return self.received is not None
+
+    @property
+    def stop(self) -> bool:
+        """Whether to stop now."""
+        return self.received is not None
+
+    def __enter__(self) -> Self:
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             numbers.append(signal.SIGHUP)
@@ -45,6 +56,11 @@ class StopSignal:
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def check(self, message: str) -> None:
+        """Raise `StoppedError` with this message after a signal."""
+        if self.received is not None:
+            raise StoppedError(self.received, message)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = number

@@ -1,52 +1,66 @@
-"""isoscope from a notebook: a study's tables, and the geometry of any model's representations.
+"""isoscope from a notebook: a study's tables and figures, and the geometry of any model's representations.
 
 import isoscope
 isoscope.load("fusion").table("geometry")
+isoscope.load("fusion").view("probing").figure()
 isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoscope import paths
 from isoscope.errors import InputError
+from isoscope.inside.choices import DEFAULTS, Settings
 
 if TYPE_CHECKING:  # the command line takes its defaults from here and need not wait
     import pandas as pd
+    from matplotlib.figure import Figure
 
-VECTORS = ("first", "last", "mean", "words")
-"""Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
-ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
-"""What `isoscope geometry` can be asked for, in the order of its page."""
-MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
-"""The measures that are built in, see `isoscope.analysis.measures`."""
-ALIGNMENTS = ("joint", "procrustes", "sign")
-"""How it can turn the planes of several checkpoints, see `isoscope.geometry.planes`."""
+    from isoscope.studies.view import Picture, Tables, View
 
 
-class Defaults(NamedTuple):
-    """What is looked at where nothing else is asked for, here and by `isoscope geometry`."""
+class StudyView(NamedTuple):
+    """One view of a study: a figure with its table and its caption, or one for each of `values`."""
 
-    sentences: int = 500
-    words: int = 500
-    attended: int = 40
-    max_length: int = 128
-    subsample: int = 64
-    draws: int = 20
-    confidence: float = 0.95
-    folds: int = 5
-    alignment: str = "procrustes"  # unrelated checkpoints share no axes, only their sentences
-    seed: int = 0
-    batch_size: int = 32
+    pictures: "list[Picture]"
 
+    @property
+    def values(self) -> list[Any]:
+        """What `figure`, `table` and `caption` can be asked for; None where the view has one figure."""
+        return [one.value for one in self.pictures]
 
-DEFAULTS = Defaults()
+    def figure(self, value: Any = None) -> "Figure":
+        """The figure of a value (without one, the first), drawn. Raises `InputError` for another value."""
+        return self._of(value).figure()
+
+    def table(self, value: Any = None) -> "pd.DataFrame":
+        """The rows that the same figure shows."""
+        return self._of(value).table[0]
+
+    def caption(self, value: Any = None) -> str:
+        """What the report says below the same figure."""
+        return self._of(value).caption
+
+    @property
+    def remakes(self) -> str | None:
+        """The published figure that this one makes again, with the paper's name."""
+        return self.pictures[0].view.remakes
+
+    def _of(self, value: Any) -> "Picture":
+        from isoscope.config.explain import nearest
+
+        for one in self.pictures:
+            if value is None or one.value == value:
+                return one
+        name, known = self.pictures[0].view.name, [str(one) for one in self.values]
+        raise InputError(f"view {name!r}: no figure of {value!r}{nearest(str(value), known)}")
 
 
 class StudyTables(NamedTuple):
-    """The tables of one study, in the folder where `isoscope explore` left them."""
+    """The tables and views of one study, in the folder where its stages left them."""
 
     name: str
     folder: Path
@@ -54,27 +68,67 @@ class StudyTables(NamedTuple):
     @property
     def tables(self) -> list[str]:
         """Names for `table`."""
-        return sorted(path.stem for path in self.folder.glob("*.parquet"))
+        return sorted({name for _, tables in self._sections() for name in tables})
 
     def table(self, name: str) -> "pd.DataFrame":
         """One table of all runs, with their arm and seed. Raises `InputError` where there is none of that name."""
-        import pandas as pd
-
         from isoscope.config.explain import nearest
 
-        if name not in self.tables:
-            raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
-        return pd.read_parquet(self.folder / f"{name}.parquet")
+        for _, tables in self._sections():
+            if name in tables:
+                return tables[name]
+        raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
+
+    @property
+    def views(self) -> list[str]:
+        """Names for `view`: the figures of the report."""
+        return [one.name for one in self._pictures("")]
+
+    def view(self, name: str) -> StudyView:
+        """A figure by its name (`probing-label`), or all of a view (`probing`).
+
+        Raises `InputError` where there is none of that name.
+        """
+        from isoscope.config.explain import nearest
+
+        whole = self._pictures(name)
+        if found := [one for one in whole if one.name == name] or [one for one in whole if one.view.name == name]:
+            return StudyView(found)
+        raise InputError(f"study {self.name!r}: no view {name!r}{nearest(name, self.views)}")
+
+    def _pictures(self, name: str) -> "list[Picture]":
+        """Every figure, or those of views whose names `name` begins with."""
+        from isoscope.studies.view import pictures, with_added
+
+        return [
+            one
+            for views, tables in self._sections()
+            for one in pictures((view for view in with_added(views) if not name or name.startswith(view.name)), tables)
+        ]
+
+    def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
+        """The views of each part of the report, with their tables."""
+        from isoscope.studies import scored
+        from isoscope.studies.kind import KINDS
+        from isoscope.studies.stored_tables import StoredTables
+        from isoscope.studies.tables import COMPARISON, read_tables
+
+        runs = read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}
+        kinds = [(kind.views, StoredTables(self.folder / kind.tables)) for kind in KINDS.values()]
+        return [*kinds, (scored.VIEWS, runs)]
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
-    """The tables of a study of the project around the working folder (or around `project`).
+    """The tables and views of a study of the project around the working folder (or around `project`).
 
-    Raises `InputError` where there is no project, no such study, or the study was not explored: with what makes it.
+    Raises `InputError` where there is no project, no such study, or the study has no tables: with what makes them.
     """
+    from isoscope.config.load import Configuration
+
     root = paths.find_project(project).folder
-    folder = root / paths.inside(study)
-    if not (folder / "phases.json").is_file():
+    folder = root / paths.analysed(study)
+    Configuration(root)  # loads the plugins, which may add views
+    if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
         raise InputError(f"study {study!r}: {folder} is not there; {_missing(root, study)}")
     return StudyTables(study, folder)
 
@@ -82,16 +136,11 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
 def _missing(root: Path, study: str) -> str:
     """What it takes for a study to have tables of its inside. Raises `InputError` where there is no such study."""
     from isoscope.config.load import Configuration
-    from isoscope.config.tree import read_yaml
 
-    if not Configuration(root).study(study).seeds:
+    settings = Configuration(root).study(study)
+    if not settings.seeds:
         return f"it is not run: give it seeds in {paths.PARAMS} (studies.{study}.seeds), then run: isoscope repro"
-    if f"explore-{study}" in (read_yaml(root, Path("dvc.yaml")).get("stages") or {}):
-        return "run: isoscope repro"
-    return (
-        f"dvc.yaml has no stage explore-{study}: copy extract-, measure- and explore-fusion with the study's name and "
-        "axes (docs/studies.md), then run: isoscope repro"
-    )
+    return "run: isoscope repro"
 
 
 def geometry(
@@ -119,18 +168,19 @@ def geometry(
     `max_length` tokens, or to what the model takes. Columns as in `analysis.geometry`; `baseline` is isotropic noise
     at the same n and d. Raises `InputError` for what is no such model or text.
     """
+    import copy
     import tempfile
 
     import numpy as np
     import pyarrow as pa
 
-    from isoscope.analysis import hidden_states as passes
-    from isoscope.analysis.catalogue import usual_vectors
-    from isoscope.analysis.geometry import Cells, frame, places
-    from isoscope.analysis.measures import BUILT_IN
-    from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
-    from isoscope.corpora import probe, tokens
+    from isoscope.data import tokens
+    from isoscope.inside.measure_table import measured
+    from isoscope.inside.measures import BUILT_IN
+    from isoscope.inside.trajectory import Trajectory
     from isoscope.models import encoder
+    from isoscope.stages.geometry_states import extract_model
+    from isoscope.stages.geometry_tables import asked_vectors
 
     if "classes" in (measures or ()) and labels is None:
         raise InputError("measures: 'classes' needs labels")
@@ -143,66 +193,25 @@ def geometry(
             "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
         )
     else:
-        pieces = tokens.WordPieces(tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0, len(tokenizer))
+        backend = copy.deepcopy(tokenizer.backend_tokenizer)
+        backend.no_padding()
+        pieces = tokens.WordPieces(backend, tokenizer.pad_token_id or 0, len(tokenizer))
         model = encoder.bare(model)
     columns: dict[str, Any] = {"sentence": list(texts)}
     if labels is not None:
         columns["label"] = np.asarray(labels, np.int64)
-    table = pa.table(columns)
-    with _unpadded(pieces.backend), _as_it_was(model), tempfile.TemporaryDirectory() as place:
-        chosen = probe.probe_set(
-            pieces,
-            table,
-            np.arange(table.num_rows),
-            max_length=min(max_length, encoder.positions(model)),
-            words=words,
-            block=min(40, table.num_rows),
-            attended=1,
-            seed=seed,
-        )
-        snapshots = [Snapshot("model", 0, None, True, "")]
-        if twin:
-            snapshots.append(Snapshot(RANDOM, None, None, False, ""))
-        folder = Path(place)
-        for one in snapshots:
-            looked_at = encoder.twin(model, seed=encoder.TWIN_SEED + seed) if one.name == RANDOM else model
-            arrays = passes.hidden_states(looked_at, chosen, pad_id=pieces.pad_id, batch_size=batch_size)
-            write_arrays(folder / "states" / f"{one.name}.safetensors", arrays, "model")
-        write_probe(folder, chosen)
-        write_snapshots(folder, snapshots, {})
-        run = Trajectory(folder)
-        cells = Cells(run, subsample=subsample, draws=draws, confidence=confidence, seed=seed)
-        if vectors is None:
-            vectors = usual_vectors(
-                causal=encoder.causal(model, max(chosen.encoded.ids, key=len)), cls=chosen.begins_special
-            )
-        names = list(measures or BUILT_IN)
-        return frame([row for cell in places(run, vectors) for row in cells.measured(*cell, names)])
-
-
-@contextmanager
-def _unpadded(backend: Any) -> Iterator[None]:
-    """The tokenizer without padding and truncation, and afterwards with those that it had."""
-    padding, truncation = backend.padding, backend.truncation
-    backend.no_padding()
-    backend.no_truncation()
-    try:
-        yield
-    finally:
-        if padding is not None:
-            backend.enable_padding(**padding)
-        backend.no_truncation()
-        if truncation is not None:
-            backend.enable_truncation(**truncation)
-
-
-@contextmanager
-def _as_it_was(model: Any) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards each part of it in the mode that it had."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
+    settings = Settings(
+        vectors=tuple(vectors or ()), words=words, attended=1, max_length=max_length, seed=seed, batch_size=batch_size
+    )
+    random = partial(encoder.twin, model, seed=encoder.TWIN_SEED + seed) if twin else None
+    training = {part: part.training for part in model.modules()}
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            table, rows = pa.table(columns), np.arange(len(texts))
+            extract_model(Path(place), model.eval(), random, pieces, table, rows, settings, name="model")
+        finally:
+            for part, mode in training.items():
+                part.training = mode
+        run, sampled = Trajectory(Path(place)), {"subsample": subsample, "draws": draws, "confidence": confidence}
+        kinds = vectors or asked_vectors(run, settings)
+        return measured(run, [*(measures or BUILT_IN)], kinds, title="measures", seed=seed, **sampled)

@@ -14,6 +14,9 @@ PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
 SEARCH = Path("reports/search")
+PARTS = Path("reports/parts")
+RESULTS = "results"
+INSIDE, FIGURES = "inside", "figures"
 CHART, CHARTS = "chart", "charts"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -87,12 +90,12 @@ def measured(study: str, arm: str, seed: int) -> Path:
 
 def inside(study: str) -> Path:
     """Tables of what the arms of a study look like inside."""
-    return analysed(study) / "inside"
+    return analysed(study) / INSIDE
 
 
 def figures(study: str) -> Path:
     """Pictures of the same."""
-    return analysed(study) / "figures"
+    return analysed(study) / FIGURES
 
 
 def charted(study: str) -> Path:
@@ -105,6 +108,11 @@ def charts(study: str) -> Path:
     return analysed(study) / CHARTS
 
 
+def results(study: str) -> Path:
+    """Figures of what the runs of a study scored."""
+    return analysed(study) / RESULTS
+
+
 def analysed(study: str) -> Path:
     """Tables, metrics and figures of one study."""
-    return Path("reports") / checked_name("study", study)
+    return PARTS / checked_name("study", study)

@@ -1,4 +1,4 @@
-"""Fusions, penalties, data sets and measures of one's own: one file outside the package, typed by its signature.
+"""Your own fusions, objectives, penalties, observers, views, data sets and measures: one file, typed by its signature.
 
     from pydantic import PositiveFloat
     from isoscope.plugins import fusion
@@ -45,6 +45,10 @@ FUSIONS: dict[str, Plugin] = {}
 DATASETS: dict[str, Plugin] = {}
 MEASURES: dict[str, Plugin] = {}
 PENALTIES: dict[str, Plugin] = {}
+OBJECTIVES: dict[str, Plugin] = {}
+OBSERVERS: dict[str, Plugin] = {}
+VIEWS: dict[str, Plugin] = {}
+REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
 
 
 def _register(
@@ -112,6 +116,30 @@ def penalty(name: str) -> Callable[..., Callable[..., Any]]:
     return _register(PENALTIES, name, frozenset(), Weighted)
 
 
+def objective(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `(task, **options) -> Objective` as the objective `name`.
+
+    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for what the result has to offer.
+    """
+    return _register(OBJECTIVES, name, frozenset({"task"}))
+
+
+def observer(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `(**options) -> Observer` as the observer `name`, used where `observers` asks for it.
+
+    See `isoscope.training.observers.Observer` for what it can look at.
+    """
+    return _register(OBSERVERS, name, frozenset())
+
+
+def view(name: str) -> Callable[..., Callable[..., Any]]:
+    """Register a factory `() -> isoscope.studies.view.View` as the view `name`: a figure of every study's report.
+
+    It is drawn where a study has the tables that the view needs, and a notebook finds it by its name.
+    """
+    return _register(VIEWS, name, frozenset())
+
+
 def load(path: Path) -> None:
     """Run a plugin file, so that what it adds is known.
 
@@ -120,8 +148,7 @@ def load(path: Path) -> None:
     path = path.resolve()
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file")
-    registries = (FUSIONS, DATASETS, MEASURES, PENALTIES)
-    if any(plugin.file == path for registry in registries for plugin in registry.values()):
+    if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
         return
     spec = importlib.util.spec_from_file_location(f"{PLUGIN_MODULE}{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -36,8 +36,8 @@ FAULTS = {
     "variants/task/cola.yaml: data.source.held_uot: unknown key; did you mean 'held_out'?": (
         *("variants/task/cola.yaml", "held_out: 0.1", "held_uot: 0.1"),
     ),
-    "dvc.yaml: stages.analyse-isotropy.cmd: no study 'isotrpy'; did you mean 'isotropy'?": (
-        *("dvc.yaml", "cmd: isoscope analyse isotropy", "cmd: isoscope analyse isotrpy"),
+    "dvc.yaml: stages.analyse.cmd: no study 'isotrpy'; did you mean 'isotropy'?": (
+        *("dvc.yaml", "cmd: isoscope analyse ${key}", "cmd: isoscope analyse isotrpy"),
     ),
     "variants/fusion/fft.yaml: model.fusion.token_type: expected 'add' or 'ignore', got 'adds'; did you mean 'add'?": (
         *("variants/fusion/fft.yaml", "token_type: add", "token_type: adds"),
@@ -46,10 +46,12 @@ FAULTS = {
         *("variants/fusion/fft_unit.yaml", "model:", "modell:"),
     ),
     "variants/weight/w10.yaml: line 3: not YAML: ": (*("variants/weight/w10.yaml", "penalty:", "penalty: [1\n#"),),
-    "dvc.yaml: stages.train-fusion.cmd: no command 'trian'; did you mean 'train'?": (
-        *("dvc.yaml", "isoscope train fusion", "isoscope trian fusion"),
+    "dvc.yaml: stages.train.cmd: no command 'trian'; did you mean 'train'?": (
+        *("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}"),
     ),
-    "dvc.yaml: stages.train-sweep.matrix: expected": ("dvc.yaml", "seed: ${studies.sweep.seeds}", "seed: [0]"),
+    "dvc.yaml: stages.chart.foreach: expected '${studies}'": (
+        *("dvc.yaml", "chart:\n    foreach: ${studies}", "chart:\n    foreach: ${tasks}"),
+    ),
     "dvc.yaml: stages.report.cmd: no closing quotation": (
         "dvc.yaml",
         "cmd: isoscope report\n",
@@ -113,7 +115,7 @@ def test_one_fault_alone_is_one_line(project: Path, capsys: pytest.CaptureFixtur
 
 def test_what_cannot_be_read_hides_no_other_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(project, "params.yaml", "tasks: [", "tasks: [[")
-    spoil(project, "dvc.yaml", "isoscope train fusion", "isoscope trian fusion")
+    spoil(project, "dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}")
     spoil(project, "variants/fusion/fft.yaml", "model:", "modell:")
     code, lines, _ = checked(capsys)
     assert code == 2

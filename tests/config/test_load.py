@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from isoscope.config.load import Configuration
-from isoscope.config.search import Dimension
+from isoscope.config.searching import Dimension
 from isoscope.config.tree import flatten, merge, parse_override, parse_yaml, split_overrides
 from isoscope.errors import InputError
 
@@ -70,7 +70,7 @@ def rename(node: dict, key: str) -> None:
 
 
 # Below `axes` and in `studies` a key is a name the user gives: a misspelling shows elsewhere (no overlay, no stage).
-STUDIES = ("fusion", "isotropy", "sweep")
+STUDIES = ("fusion", "isotropy")
 NAMED_BY_USER = {("studies", study) for study in STUDIES}
 # Which metrics a run logs is known when it has: a search stops then.
 NAMED_BY_USER |= {("search", kind, name) for kind in ("objectives", "constraints") for name in PARAMS["search"][kind]}
@@ -96,8 +96,7 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, path: tup
 OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
 FREE = {
     ("plugins",): [[]],
-    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
-    **{("studies", "sweep", "axes", axis): [[]] for axis in ("fusion", "penalty", "weight", "fraction")},
+    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings", "looks")},
     ("search", "settings"): [[]],
 }
 """What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing."""

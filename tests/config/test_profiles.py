@@ -108,11 +108,17 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
 @pytest.mark.parametrize(
     "name, old, new, expected",
     [
-        ("dvc.yaml", "      - training\n", "      - trainin\n", "did you mean 'training'"),
-        ("dvc.yaml", "isoscope train fusion", "isoscope trian fusion", "no command 'trian'; did you mean 'train'"),
-        ("dvc.yaml", "train-fusion:", "train-fusions:", "no study 'fusions'; did you mean 'fusion'"),
-        ("dvc.yaml", "seed: ${studies.fusion.seeds}", "seed: [0]", "stages.train-fusion.matrix"),
-        ("dvc.yaml", "analyse-fusion:", "look-fusion:", "stages.analyse-fusion: missing"),
+        ("dvc.yaml", 'observers, training, plugins, "s', 'observers, trainin, plugins, "s', "did you mean 'training'"),
+        ("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}", "no command 'trian'; did you mean 'train'"),
+        ("dvc.yaml", "isoscope train ${key}", "isoscope train fusions", "no study 'fusions'; did you mean 'fusion'"),
+        ("dvc.yaml", "train:\n    foreach: ${studies}", "train:\n    foreach: ${tasks}", "stages.train.foreach"),
+        (
+            "dvc.yaml",
+            '[analysis, plugins, "studies.${key}"]',
+            "[analysis, plugins]",
+            "stages.analyse.params: a study is changed unseen",
+        ),
+        ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),
         ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
         ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: laid over params.yaml"),
         ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
@@ -142,7 +148,5 @@ def test_local_text_stands_where_its_changes_are_seen(project: Path) -> None:
 
 
 def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
-    absent = [
-        f"studies.{study}.{one}" for study in ("fusion", "isotropy", "sweep") for one in ("task=absent", "seeds=[]")
-    ]
+    absent = [f"studies.{study}.{one}" for study in ("fusion", "isotropy") for one in ("task=absent", "seeds=[]")]
     assert Configuration(project, [*absent, "search=null"]).check() == 1

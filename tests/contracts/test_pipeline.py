@@ -3,11 +3,12 @@
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from isoscope import code, paths
+from isoscope import code, paths, used
 from isoscope.config.base import Section
 from isoscope.config.load import CELL_SECTIONS, Configuration
 from isoscope.config.project import Cell, Root
@@ -15,8 +16,7 @@ from isoscope.config.schema import json_schema
 from isoscope.config.tree import read_yaml
 
 ROOT = Path(__file__).parents[2]
-STAGES = read_yaml(ROOT, Path("dvc.yaml"))["stages"]
-VERBS = {name: name.partition("-")[0] for name in STAGES}
+STAGES = {name: stage.get("do", stage) for name, stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].items()}
 TYPES = {name: field.annotation for name, field in (Root.model_fields | Cell.model_fields).items()}
 
 
@@ -31,9 +31,8 @@ def declared(name: str) -> set[str]:
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
     """A section taken but not declared changes numbers unseen; one declared but not taken reruns for nothing."""
-    verb = VERBS[name]
     taken = set()
-    for parameter in inspect.signature(function(verb), eval_str=True).parameters.values():
+    for parameter in inspect.signature(function(name), eval_str=True).parameters.values():
         kind = parameter.annotation
         sections = {section for section, annotation in TYPES.items() if kind == annotation or section == parameter.name}
         if inspect.isclass(kind) and issubclass(kind, Section) and not sections:
@@ -41,16 +40,19 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
         if kind is Configuration:
             sections = {"studies", *CELL_SECTIONS} - {"data"}  # all of it but what `prepare` has made
         taken |= sections
-    of_plugins = {*CELL_SECTIONS, "extraction", "measures"} - ({"measures"} if VERBS[name] == "explore" else set())
-    plugins = {"plugins"} if declared(name) & of_plugins else set()
-    shared = f"studies.{name.partition('-')[2]}.settings"  # what all arms of a cell's study share
-    settings = {"studies"} if verb == "train" and shared in STAGES[name]["params"] else set()
-    assert declared(name) == taken | plugins | settings
+    of_plugins = {*CELL_SECTIONS, "extraction", "measures"} - ({"measures"} if name == "explore" else set())
+    viewed = name in ("analyse", "explore", "chart", "report")  # views of plugins
+    plugins = {"plugins"} if viewed or declared(name) & of_plugins else set()
+    cells = {"studies"} if name == "train" else set()  # whose arms and seeds the command takes
+    assert declared(name) == taken | plugins | cells
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) -> None:
-    closure = {file.relative_to(ROOT).as_posix() for file in code.closure(VERBS[name])}
+    closure = {
+        file.relative_to(ROOT).as_posix()
+        for file in code.closure(name, used.EVERY if name in ("train", "search") else ())
+    }
     sources = [dependency for dependency in STAGES[name]["deps"] if dependency.startswith("src/")]
     uncovered = {file for file in closure if not any(file == one or file.startswith(f"{one}/") for one in sources)}
     assert not uncovered
@@ -58,8 +60,15 @@ def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) 
     assert not idle, "a dependency that the stage cannot import"
 
 
+@pytest.mark.parametrize("stage", ["train", "extract", "measure"])
+def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> None:
+    shown = {file for file in code.closure(stage) if {"figures", "studies", "report"} & set(file.parts)}
+    assert not shown
+    assert {file for file in code.closure("explore") if "studies" in file.parts}
+
+
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    named = "config paths tracking cli errors plugins code guard launched links sealing"
+    named = "config paths runs mirror executor cli errors plugins code guard launched links renamed sealing used"
     assert tuple(named.split()) == code.INERT
     for name in code.INERT:
         assert (code.PACKAGE / name).is_dir() or (code.PACKAGE / f"{name}.py").is_file()
@@ -76,16 +85,26 @@ def test_what_stages_write_stands_in_paths() -> None:
     outs = {
         name: [next(iter(out)) if isinstance(out, dict) else out for out in STAGES[name]["outs"]] for name in STAGES
     }
-    assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item.task}")]
-    (trained,) = outs["train-fusion"]
-    filled = trained.replace("${item.fusion}", "A").replace("${item.seed}", "7")
-    assert filled == paths.trained("fusion", "A", 7).as_posix()
-    assert all(Path(out).is_relative_to(paths.analysed("fusion")) for out in outs["analyse-fusion"])
-    for stage, place in (("extract-fusion", paths.extracted), ("measure-fusion", paths.measured)):
-        (folder,) = outs[stage]
-        assert folder.replace("${item.fusion}", "A") == place("fusion", "A", 7).parent.as_posix()
-    assert outs["explore-fusion"] == [paths.inside("fusion").as_posix()]
+    assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item}")]
+    for stage, place in (("train", paths.trained), ("extract", paths.extracted), ("measure", paths.measured)):
+        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix()]
+    assert all(Path(out).parent == paths.analysed("fusion") for out in filled(outs["analyse"]))
+    assert filled(outs["explore"]) == [paths.inside("fusion").as_posix()]
+    assert filled(outs["chart"]) == [paths.charted("fusion").as_posix()]
     assert outs["report"] == [paths.INDEX.as_posix()]
+
+
+def filled(outs: list[str]) -> list[str]:
+    return [out.replace("${key}", "fusion") for out in outs]
+
+
+def test_a_study_is_named_in_no_stage() -> None:
+    """Another study, on another task, is an entry of params.yaml."""
+    text = (ROOT / "dvc.yaml").read_text("utf-8")
+    given = read_yaml(ROOT, Path("params.yaml"))
+    assert len(text.splitlines()) <= 150
+    for name in (*given["studies"], *given["tasks"]):
+        assert not re.search(rf"\b{name}\b", text), name
 
 
 def test_git_keeps_metrics_and_figures_and_dvc_the_rest() -> None:

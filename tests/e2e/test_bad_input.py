@@ -53,7 +53,8 @@ def test_one_line_says_what_is_wrong(project: Project, command: tuple[str, ...],
 
 def test_an_absent_device_is_not_replaced(project: Project, finished: Finished) -> None:
     shutil.copytree(finished.project.folder / "data", project.folder / "data")
-    done = project.isoscope(*TRAIN, "-S", "training.device=cuda", code=2, CUDA_VISIBLE_DEVICES="")
+    another = (*TRAIN[:-1], "7")  # a run that DVC's cache does not hold
+    done = project.isoscope(*another, "-S", "training.device=cuda", code=2, CUDA_VISIBLE_DEVICES="")
     (line,) = done.err.splitlines()
     assert "training.device: 'cuda' is not available" in line
     assert not any(record.run for record in project.records().values())

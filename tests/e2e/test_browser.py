@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from browser import chromium, opened
-from isoscope.tracking.mlflow import connect
+from isoscope.mirror.mlflow import connect
 from pipeline_project import ARMS, Finished, Project, wait_for, written
 
 pytestmark = pytest.mark.chromium

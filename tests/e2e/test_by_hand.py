@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from isoscope.tracking.lines import RunRecord
-from isoscope.tracking.provenance import file_md5s
+from isoscope.runs.lines import RunRecord
+from isoscope.runs.provenance import file_md5s
 from pipeline_project import Finished, Project, wait_for, written
 
 ADDITIVE = ("train", "fusion", "additive", "--seed", "0")
@@ -145,12 +145,12 @@ def test_a_killed_pipeline_leaves_nothing_running_and_goes_on(project: Project) 
     def fresh() -> RunRecord:
         return next((one for digest, one in project.records().items() if digest not in before), RunRecord())
 
-    with running(project, "repro", "train-fusion@additive-0") as pipeline:
+    with running(project, "repro", "train@fusion") as pipeline:
         wait_for(lambda: any(point.epoch == 2 for point in fresh().metrics))
-        assert any("train fusion additive" in line for line in at_home(project))
+        assert any("train fusion" in line for line in at_home(project))
         pipeline.kill()
         wait_for(lambda: not at_home(project), seconds=5)
     assert fresh().status == "KILLED"
     assert not project.output("additive").exists()
-    assert project.isoscope("repro", "train-fusion@additive-0").ran == ["train-fusion@additive-0"]
+    assert project.isoscope("repro", "train@fusion").ran == ["train@fusion"]
     assert (fresh().status, len(fresh().attempts)) == ("FINISHED", 2)

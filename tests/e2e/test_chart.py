@@ -8,8 +8,31 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.config.tree import dump_yaml, read_yaml
+from isoscope.notebook import load
 from pipeline_project import Finished, Project, written
 
+ISOTROPY = """\
+  isotropy:
+    task: tiny
+    settings: [shrink, small]
+    axes:
+      fusion: [additive]
+      penalty: [none, selected]
+    seeds: [0]
+    looks: [chart]
+"""
+SWEEP = """\
+  sweep:
+    task: tiny
+    settings: [shrink, small]
+    axes:
+      fusion: [additive]
+      penalty: [selected, all]
+      weight: [w0, w1, w10]
+      fraction: [tenth, whole]
+    seeds: [0, 1, 2]
+    looks: [chart]
+"""
 WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 
 
@@ -17,12 +40,8 @@ WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A study of two penalties with one seed, trained and charted by hand."""
     project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project")
-    for old, new in (
-        ("fusion: []", "fusion: [additive]"),
-        ("penalty: []\n    seeds: []", "penalty: [none, selected]\n    seeds: [0]"),
-        ("watch: null", WATCH),
-    ):
-        project.edit("params.yaml", old, new)
+    project.edit("params.yaml", "search: null", ISOTROPY + "search: null")
+    project.edit("params.yaml", "watch: null", WATCH)
     for arm in ("additive-none", "additive-selected"):
         project.isoscope("train", "isotropy", arm, "--seed", "0")
     project.isoscope("chart", "isotropy")
@@ -30,18 +49,23 @@ def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 
 def test_every_table_and_picture_is_there(charted: Project) -> None:
-    folder = charted.folder / "reports/isotropy"
+    folder = charted.folder / "reports/parts/isotropy"
     assert {path.name for path in (folder / "chart").iterdir()} == {
         "averages.parquet",
+        "courses.parquet",
         "differences.parquet",
+        "doses.parquet",
         "reproduction.json",
     }
     names = {path.stem for path in (folder / "charts").glob("*.svg")}
     assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
+    found = load("isotropy", project=charted.folder)
+    assert names <= set(found.views)
+    assert found.view("trade").values == ["a_1", "a_1_centred"]
 
 
 def test_averages_are_of_what_training_wrote(charted: Project) -> None:
-    means = pd.read_parquet(charted.folder / "reports/isotropy/chart/averages.parquet")
+    means = pd.read_parquet(charted.folder / "reports/parts/isotropy/chart/averages.parquet")
     points = written(charted.folder / "models/isotropy/additive-selected/seed-0")["step/kept/class_0"]
     last = [value for _, value in points][-max(1, round(0.3 * len(points))) :]
     row = means[(means["arm"] == "additive-selected") & (means["figure"] == "step/kept/class_0")].iloc[0]
@@ -58,7 +82,7 @@ def test_what_was_not_published_fails_nothing(charted: Project) -> None:
 
 def test_a_published_figure_that_is_missed_is_exit_code_1(charted: Project, tmp_path: Path) -> None:
     project = charted.copy(tmp_path / "project")
-    file = project.folder / "reports/isotropy/chart/reproduction.json"
+    file = project.folder / "reports/parts/isotropy/chart/reproduction.json"
     cells = json.loads(file.read_text("utf-8"))
     cells[0] |= {"published": 0.1, "verdict": "fail", "reason": "further"}
     file.write_text(json.dumps(cells), "utf-8")
@@ -78,10 +102,12 @@ def test_the_page_shows_the_study(charted: Project) -> None:
 
 def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Path) -> None:
     project = finished.project.copy(tmp_path / "project")
+    unseeded = ISOTROPY.replace("seeds: [0]", "seeds: []")
+    project.edit("params.yaml", "search: null", unseeded + "search: null")
     project.isoscope("chart", "isotropy")
     project.isoscope("analyse", "isotropy")
     assert "no runs" in project.isoscope("reproduce", "isotropy").out
-    shown = project.dvc("plots", "show", "reports/isotropy/charts", "--out", str(tmp_path / "plots"))
+    shown = project.dvc("plots", "show", "reports/parts/isotropy/charts", "--out", str(tmp_path / "plots"))
     assert "isotropy" not in shown.err
     assert "nothing.svg" in (tmp_path / "plots/index.html").read_text("utf-8")
     project.isoscope("report")
@@ -99,22 +125,14 @@ def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
 ) -> None:
     """Runs as training leaves them, but for their numbers: of a penalty that costs twice what the other does."""
     project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project")
-    for old, new in (
-        ("penalty: [selected, all, random_k]", "penalty: [selected, all]"),
-        ("weight: [w0, w1, w10, w100, w1000]", "weight: [w0, w1, w10]"),
-        ("fraction: [whole]", "fraction: [tenth, whole]"),
-    ):
-        project.edit("params.yaml", old, new)
-    params = project.text("params.yaml")
-    begin = params.index("seeds: []", params.index("  sweep:"))
-    (project.folder / "params.yaml").write_text(params[:begin] + "seeds: [0, 1, 2]" + params[begin + 9 :], "utf-8")
+    project.edit("params.yaml", "search: null", SWEEP + "search: null")
     for penalty, cost in (("selected", 0.1), ("all", 0.2)):
         for place, weight in enumerate((0.0, 1.0, 10.0)):
             for fraction, share in (("tenth", 0.1), ("whole", 1.0)):
                 for seed in range(3):
                     swept_run(project, penalty, weight, fraction, share, seed, a_1=0.9 - 0.2 * place, cost=cost)
     project.isoscope("chart", "sweep")
-    folder = project.folder / "reports/sweep"
+    folder = project.folder / "reports/parts/sweep"
     equal = pd.read_parquet(folder / "chart/equal.parquet")
     whole = equal[equal["reference"] == "additive-selected-whole"]
     assert set(whole["arm"]) == {"additive-all-whole"}

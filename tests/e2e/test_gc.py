@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.gc import _size, clear
-from isoscope.tracking.lease import Lease
+from isoscope.runs.gc import _size, clear
+from isoscope.runs.lease import Lease
 from pipeline_project import ARMS, Finished, Project, wait_for
 
 MONTHS = 60 * 86400
@@ -52,10 +52,14 @@ def test_what_dvc_holds_goes_and_the_pipeline_needs_nothing(project: Project) ->
 @pytest.mark.parametrize("lost", ["cache", "lock"])
 def test_what_dvc_does_not_hold_stays(project: Project, lost: str) -> None:
     if lost == "cache":
-        md5 = project.lock()["train-fusion@additive-0"]["outs"][0]["md5"]
+        md5 = project.lock()["train@fusion"]["outs"][0]["md5"]
         objects = project.folder / ".dvc/cache/files/md5"
         listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
-        weights = next(entry["md5"] for entry in listing if entry["relpath"].endswith("model.safetensors"))
+        weights = next(
+            entry["md5"]
+            for entry in listing
+            if entry["relpath"].startswith("additive/") and entry["relpath"].endswith("model.safetensors")
+        )
         (objects / weights[:2] / weights[2:]).unlink()
     else:
         (project.folder / "dvc.lock").unlink()
@@ -169,10 +173,14 @@ def test_a_run_that_went_is_put_back_and_not_trained_again(project: Project, los
 def test_a_run_that_the_cache_holds_damaged_is_not_put_back(project: Project) -> None:
     project.isoscope("gc")
     shutil.rmtree(project.folder / "models")
-    md5 = project.lock()["train-fusion@additive-0"]["outs"][0]["md5"]
+    md5 = project.lock()["train@fusion"]["outs"][0]["md5"]
     objects = project.folder / ".dvc/cache/files/md5"
     listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
-    weights = next(entry["md5"] for entry in listing if entry["relpath"].endswith("model.safetensors"))
+    weights = next(
+        entry["md5"]
+        for entry in listing
+        if entry["relpath"].startswith("additive/") and entry["relpath"].endswith("model.safetensors")
+    )
     damaged = objects / weights[:2] / weights[2:]
     damaged.chmod(0o644)
     damaged.write_bytes(b"damaged")

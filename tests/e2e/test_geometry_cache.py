@@ -10,9 +10,10 @@ import pytest
 from transformers import MambaConfig, MambaModel
 
 from isoscope import plugins
-from isoscope.corpora.plain import read_texts
+from isoscope.data.plain import read_texts
 from isoscope.errors import InputError
-from isoscope.report.geometry import page
+from isoscope.inside.choices import Settings
+from isoscope.report.checkpoint_page import page
 from isoscope.stages import geometry as stage
 from probe_material import bert, gpt2, pieces, sentences
 
@@ -67,7 +68,7 @@ def made(
 ) -> pd.DataFrame:
     """The table of measures of a call (empty where none was asked for), its page written too."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
-    settings = stage.Settings(**SETTINGS | more)
+    settings = Settings(**SETTINGS | more)
     stage.check_out(out)
     found = stage.geometry([stage.Checkpoint(one, place / one, one) for one in name.split()], texts, settings, out)
     page(out)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -12,9 +13,10 @@ import pytest
 from filelock import FileLock
 
 from browser import opened
-from isoscope.analysis.trajectory import Trajectory
+from isoscope.figures.style import to_svg
+from isoscope.inside.trajectory import Trajectory
+from isoscope.runs.provenance import file_md5s
 from isoscope.stages.extract import sources_of
-from isoscope.tracking.provenance import file_md5s
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 
 PLUGIN = """\
@@ -80,10 +82,8 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
     # Without seeds, or anything to search: empty tables.
-    idle = [stage for stage in INSIDE if stage.startswith(("analyse-", "chart-", "search"))]
-    assert sorted(ran) == sorted(
-        [*(f"{verb}-fusion@{arm}" for verb in ("extract", "measure") for arm in ARMS), INSIDE[2], *idle]
-    )
+    idle = ["chart@fusion", "search"]
+    assert sorted(ran) == sorted([*(f"{verb}@fusion" for verb in ("extract", "measure", "explore")), *idle])
     run = Trajectory(states(explored.project, "additive"))
     names = [one.name for one in run.snapshots]
     assert {"step-0", "step-1", "step-2", "random"} <= set(names)
@@ -135,7 +135,10 @@ def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
     table = measured(project, "conv2d")
     norms = table[table["figure"] == "mean_norm"]
     assert len(norms) == len(table[table["figure"] == "avg_sim"])
-    assert "mean_norm" in pd.read_parquet(project.folder / "reports/fusion/inside/geometry.parquet")["figure"].unique()
+    assert (
+        "mean_norm"
+        in pd.read_parquet(project.folder / "reports/parts/fusion/inside/geometry.parquet")["figure"].unique()
+    )
 
 
 @pytest.mark.parametrize("harm", ["missing", "altered"])
@@ -222,15 +225,15 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [anisotropy]")
     project.isoscope("repro")
     assert len(Trajectory(states(project, "conv2d")).trained) == 1
-    assert json.loads((project.folder / "reports/fusion/inside/phases.json").read_text("utf-8")) == []
+    assert json.loads((project.folder / "reports/parts/fusion/inside/phases.json").read_text("utf-8")) == []
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
 def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explored: Finished, every: int) -> None:
     trained = explored.project.folder / "models/fusion/additive/seed-0"
-    everything = [one.snapshot for one in sources_of(trained, every=1)][:-1]
-    *taken, twin = (one.snapshot for one in sources_of(trained, every=every))
+    everything = [*sources_of(trained, every=1)][:-1]
+    *taken, twin = sources_of(trained, every=every)
     assert twin.step is None
     assert {one.name for one in everything[::every]} <= {one.name for one in taken}
     assert [one.best for one in taken].count(True) == 1
@@ -262,12 +265,26 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     assert set(found.table("geometry")["arm"]) == set(ARMS)
     with pytest.raises(InputError, match="no table 'geometri'; did you mean 'geometry'"):
         found.table("geometri")
+    drawn = {path.stem: path for path in (project.folder / "reports/parts/fusion").rglob("*.svg")}
+    assert set(found.views) == set(drawn) - {"nothing"}  # in place of charts that were not asked for
+    probing = found.view("probing")
+    *_, last = probing.values
+    name = f"probing-{last.replace(' ', '_')}"
+    assert set(probing.table(last)["task"]) == {last}
+    assert found.view(name).caption() == probing.caption(last)
+    stored = re.sub(r"<metadata>.*?</metadata>", "", drawn[name].read_text("utf-8"), flags=re.S)
+    again = re.sub(r"<metadata>.*?</metadata>", "", to_svg(probing.figure(last)), flags=re.S)
+    assert again == stored, "the report's figure, drawn again from the tables"
+    with pytest.raises(InputError, match="study 'fusion': no view 'probin'; did you mean"):
+        found.view("probin")
+    with pytest.raises(InputError, match="view 'probing': no figure of 'labl'; did you mean 'label'"):
+        probing.figure("labl")
     assert isoscope.load is load
 
 
 @pytest.mark.chromium
 def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
-    data = json.loads((explored.project.folder / "reports/fusion/inside/explorer.json").read_text("utf-8"))
+    data = json.loads((explored.project.folder / "reports/parts/fusion/inside/explorer.json").read_text("utf-8"))
     with opened(explored.project.folder / "reports/index.html") as seen:
         box = seen.page.locator(".explorer")
 

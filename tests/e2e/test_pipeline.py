@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.tracking.provenance import dvc_md5
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.stored import locked_runs
 from pipeline_project import ARMS, Finished, Project, written
 
-PREPARE, ADDITIVE, CONV2D, ANALYSE, REPORT = STAGES = (
+PREPARE, TRAIN, ANALYSE, REPORT = STAGES = (
     "prepare@tiny",
-    "train-fusion@additive-0",
-    "train-fusion@conv2d-0",
-    "analyse-fusion",
+    "train@fusion",
+    "analyse@fusion",
     "report",
 )
 HEAVY = ("torch", "transformers", "mlflow", "sklearn", "matplotlib", "pandas", "pyarrow")
@@ -54,14 +54,13 @@ def test_every_output_is_complete(project: Project) -> None:
         right = predicted["label"].to_numpy() == predicted["predicted"].to_numpy()
         (test,) = [point["value"] for point in points if point["name"] == "test/accuracy"]
         assert test == pytest.approx(right.mean())
-    assert {path.name for path in (project.folder / "reports/fusion").iterdir()} >= {
+    assert {path.name for path in (project.folder / "reports/parts/fusion").iterdir()} >= {
         "comparison.json",
         "config.yaml",
         "metrics.json",
         "curves.csv",
         "confusion.csv",
-        "training.svg",
-        "confusion.svg",
+        "results",
     }
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert all(project.digest(arm)[:12] in page for arm in ARMS)
@@ -109,13 +108,15 @@ def test_mlflow_names_bytes_as_dvc_does(project: Project) -> None:
     """dvc.lock's md5 of an output and of a dependency stand on the run; a checkpoint's md5 is DVC's of its folder."""
     runs, lock = project.tracked(), project.lock()
     (data,) = [out["md5"] for out in lock[PREPARE]["outs"]]
-    for arm, stage in zip(ARMS, (ADDITIVE, CONV2D), strict=True):
+    (out,) = lock[TRAIN]["outs"]
+    of_runs = locked_runs(project.folder, project.folder / ".dvc/cache")
+    for arm in ARMS:
         run = runs[project.digest(arm)]
-        (out,) = lock[stage]["outs"]
-        assert (run.tags["isoscope.output"], run.tags["isoscope.output.md5"]) == (out["path"], out["md5"])
+        assert run.tags["isoscope.output"] == f"{out['path']}/{arm}/seed-0"
+        assert run.tags["isoscope.output.md5"] in of_runs
         assert run.tags["isoscope.dep.data/processed/tiny"] == data
         (model,) = run.models
-        assert model["dvc_path"].startswith(f"{out['path']}/checkpoints/epoch-")
+        assert model["dvc_path"].startswith(f"{out['path']}/{arm}/seed-0/checkpoints/epoch-")
         assert model["md5"] == dvc_md5(project.folder / model["dvc_path"])
         listing = json.loads(cached(project, out["md5"]).read_text())
         weights = model["dvc_path"].removeprefix(f"{out['path']}/") + "/model.safetensors"
@@ -130,7 +131,7 @@ def cached(project: Project, md5: str) -> Path:
 def test_an_overlay_retrains_its_cells_only(project: Project) -> None:
     before, additive, conv2d = attempts(project), project.digest("additive"), project.digest("conv2d")
     project.edit("variants/fusion/conv2d.yaml", "kernel_size: [3, 3]", "kernel_size: [1, 3]")
-    assert project.isoscope("repro").ran == [CONV2D, ANALYSE, REPORT]
+    assert project.isoscope("repro").ran == [TRAIN, ANALYSE, REPORT]
     fresh = project.digest("conv2d")
     assert fresh not in before
     assert attempts(project)[additive] == before[additive]
@@ -144,7 +145,7 @@ def test_an_overlay_retrains_its_cells_only(project: Project) -> None:
     project.git("checkout", "--", "variants")
     undone = project.isoscope("repro")
     assert undone.ran == []
-    assert undone.restored == [CONV2D, ANALYSE, REPORT]
+    assert undone.restored == [TRAIN, ANALYSE, REPORT]
     assert project.digest("conv2d") == conv2d
     assert project.git("status", "--porcelain") == ""
 
@@ -170,6 +171,25 @@ def test_a_comment_in_the_training_code_trains_nothing(project: Project) -> None
     before, lock = attempts(project), project.lock()
     path = project.folder / "src/isoscope/training/optim.py"
     path.write_text(path.read_text("utf-8") + "# A remark.\n", "utf-8")
-    assert project.isoscope("repro").ran == [ADDITIVE, CONV2D]
+    assert project.isoscope("repro").ran == [TRAIN]
     assert attempts(project) == before
     assert [project.lock()[stage]["outs"] for stage in STAGES] == [lock[stage]["outs"] for stage in STAGES]
+
+
+def test_another_study_on_another_task_is_an_entry_of_params_yaml(project: Project) -> None:
+    pipeline, before = project.text("dvc.yaml"), attempts(project)
+    task = project.text("variants/task/tiny.yaml").replace("held_out: 0.2", "held_out: 0.3")
+    (project.folder / "variants/task/other.yaml").write_text(task, "utf-8")
+    project.edit("params.yaml", "tasks: [tiny]", "tasks: [tiny, other]")
+    study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], looks: []"
+    project.edit("params.yaml", "search: null", f"  mine: {{{study}}}\nsearch: null")
+    done = project.isoscope("repro")
+    # An overlay is another, so the first study looks for its cells, and finds them.
+    assert set(done.ran) == {"prepare@other", TRAIN, "train@mine", "analyse@mine", REPORT}
+    assert project.text("dvc.yaml") == pipeline
+    after = attempts(project)
+    assert {digest: after[digest] for digest in before} == before
+    trained = [one.run for digest, one in project.records().items() if digest not in before and one.run]
+    assert sorted((one.arm, one.seed) for one in trained if one.stage == "train") == [("fft", 3), ("fft", 4)]
+    page = (project.folder / "reports/index.html").read_text("utf-8")
+    assert all(one.digest[:12] in page for one in trained if one.stage == "train")

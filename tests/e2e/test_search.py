@@ -47,7 +47,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     stage = re.search(r"^  search:\n(?:(?:   .*)?\n)*", (ROOT / "dvc.yaml").read_text("utf-8"), re.M)
     assert stage
     project.edit("dvc.yaml", "  report:\n", f"{stage[0]}  report:\n")
-    project.edit("dvc.yaml", "      - src/isoscope/report\n", "      - src/isoscope/report\n      - reports/search\n")
+    project.edit("dvc.yaml", "reports/parts, ", "reports/parts, reports/search, ")
     project.commit("A search")
     return project
 
@@ -73,7 +73,7 @@ def by_hand(params: dict) -> list[str]:
 def test_dvc_runs_it_once(project: Project) -> None:
     done = project.isoscope("repro", "search", "report")
     assert done.ran == ["search", "report"]
-    assert "the default arm is run first" in done.err
+    assert "running the default arm first" in done.err
     assert [trial.state.name for trial in trials(project)] == ["COMPLETE"] * 3
     assert study(project)["counts"] == {"COMPLETE": 3}
     assert "search-" in project.text("reports/index.html")
@@ -122,7 +122,7 @@ def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> Non
     assert f"({trials(project)[number].user_attrs['provenance']['digests'][0][:12]}): found finished" in done.err
     (project.folder / "params.yaml").write_text(before)
     refused = project.isoscope("search", "adopt", "fusion/additive", code=2)
-    assert "variants/fusion/additive.yaml: holds something else" in refused.err
+    assert "variants/fusion/additive.yaml: exists with other content" in refused.err
     assert "Trial " + str(number) + " of the search 'tiny'" in project.text("variants/fusion/found.yaml")
     refused = project.isoscope("search", "adopt", "fuson/found", code=2)
     assert "no axis 'fuson' in variants; did you mean 'fusion'?" in refused.err
@@ -197,10 +197,10 @@ def test_a_search_without_its_objective_leaves_nothing_in_the_way(project: Proje
 
 def test_another_storage_and_none_are_named(project: Project) -> None:
     done = project.isoscope("search", "run", "--storage", "postgresql://nobody@127.0.0.1:1/none", code=2)
-    assert "storage postgresql+psycopg://nobody@127.0.0.1:1/none: does not open" in done.err
+    assert "storage postgresql+psycopg://nobody@127.0.0.1:1/none: cannot be opened" in done.err
     assert "no such study" in project.isoscope("search", "status", "-S", "search.name=other", code=2).err
     assert "no such study" in project.isoscope("search", "status", "--storage", "sqlite:///none.db", code=2).err
-    assert "is no SQLite database" in project.isoscope("search", "run", "--storage", "sqlite:///README.md", code=2).err
+    assert "not a SQLite database" in project.isoscope("search", "run", "--storage", "sqlite:///README.md", code=2).err
     assert not list(project.folder.glob("none.db*")) + list(project.folder.glob("README.md.*"))
-    assert "nothing is searched" in project.isoscope("search", "run", "-S", "search=null", code=2).err
+    assert "params.yaml: search: null" in project.isoscope("search", "run", "-S", "search=null", code=2).err
     assert json.loads(project.isoscope("search", "status", "--json").out)["done"]

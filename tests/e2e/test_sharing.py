@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.plan import LACKS, RESTORED, TIMESTAMPS
+from isoscope.mirror.fields import LACKS, RESTORED, TIMESTAMPS
 from pipeline_project import ARMS, Finished, Project
 
 
@@ -29,7 +29,7 @@ def clone(origin: Project) -> Project:
 
 def test_a_clone_lacks_what_dvc_keeps(clone: Project) -> None:
     lacking = json.loads(clone.dvc("status", "--json").out)
-    assert "train-fusion@additive-0" in lacking
+    assert "train@fusion" in lacking
     assert not (clone.folder / "models").exists()
 
 
@@ -83,5 +83,24 @@ def test_what_was_pulled_is_not_trained_again_if_dvc_vouches_for_it(clone: Proje
     text = path.read_text("utf-8")
     path.unlink()  # it may be a link into DVC's cache
     path.write_text(text + text.splitlines()[-1].replace("1", "2") + "\n", "utf-8")
+    altered = path.read_text("utf-8")
+    assert "found finished" in other.isoscope("train", "fusion", "additive", "--seed", "0").err, "DVC's cache has it"
+    assert path.read_text("utf-8") == text
+    other.run("rm", "-rf", ".dvc/cache", ".isoscope")
+    path.unlink()
+    path.write_text(altered, "utf-8")
     assert "epoch 1" in other.isoscope("train", "fusion", "additive", "--seed", "0").err
     assert path.read_text("utf-8") == text
+
+
+def test_in_a_clone_a_changed_overlay_trains_only_its_cells(clone: Project, tmp_path: Path) -> None:
+    other = clone.copy(tmp_path / "other", without=(".isoscope",))
+    other.dvc("checkout", "--force")
+    before = {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")}
+    other.edit("variants/fusion/conv2d.yaml", "kernel_size: [3, 3]", "kernel_size: [1, 3]")
+    done = other.isoscope("repro")
+    assert done.ran == ["train@fusion", "analyse@fusion", "report"]
+    trained = [record.run.arm for record in other.records().values() if record.run and record.run.stage == "train"]
+    assert trained == ["conv2d"]
+    assert {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")} == before
+    assert other.digest("conv2d") != clone.digest("conv2d")

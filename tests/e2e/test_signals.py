@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.dvc_lock import free_dvc
-from isoscope.tracking.provenance import file_md5s
+from isoscope.runs.dvc_lock import free_dvc
+from isoscope.runs.provenance import file_md5s
 from pipeline_project import BINARIES, Finished, Project, family, left, wait_for, written
 
 EPOCHS = "training.epochs=60"
@@ -101,7 +101,7 @@ def test_killed_before_dvc_has_written_its_lock_the_repeat_publishes_in_seconds(
     (project.folder / "dvc.lock").unlink()
     project.run("rm", "-rf", "models", ".dvc/tmp/rwlock", ".dvc/cache/runs")
     done = project.isoscope("repro")
-    assert {"train-fusion@additive-0", "train-fusion@conv2d-0"} <= set(done.ran)
+    assert "train@fusion" in done.ran
     assert {digest: len(record.metrics) for digest, record in project.records().items()} == before
     assert "epoch" not in done.err
 
@@ -110,7 +110,7 @@ def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
     """`dvc exp run --temp` works in another folder; what it had done stands with the original."""
     project.commit("All finished")
     known = set(project.records())
-    command = [str(BINARIES / "dvc"), "exp", "run", "--temp", "-S", "training.epochs=90", "train-fusion@additive-0"]
+    command = [str(BINARIES / "dvc"), "exp", "run", "--temp", "-S", "training.epochs=90", "train@fusion"]
     process = subprocess.Popen(
         command,
         cwd=project.folder,
@@ -129,9 +129,9 @@ def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
     process.wait(300)
     assert left(everyone) == []
     project.run(*command)
-    (digest,) = fresh()
-    record = project.records()[digest]
-    assert record.status == "FINISHED"
+    records = [project.records()[digest] for digest in fresh()]
+    assert [record.status for record in records] == ["FINISHED", "FINISHED"]
+    record = max(records, key=lambda one: len(one.attempts))
     assert len(record.attempts) == 2
     first = [point.step for point in record.metrics if point.t < record.attempts[1].t and point.name == "step/loss"]
     assert len(first) >= 2

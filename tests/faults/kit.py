@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -32,8 +31,8 @@ if LOGS not in os.environ:  # the first process of this test run makes the folde
 _CONTEXT = multiprocessing.get_context("forkserver")
 _STAGES = ("train", "prepare", "report", "extract", "measure", "explore")
 _CONTEXT.set_forkserver_preload([*(f"isoscope.stages.{one}" for one in _STAGES), "isoscope.cli", __name__, "warmed"])
-PICTURES = 1
-"""Pictures that `explore` draws here: each is written in the same way, and drawing all of them takes minutes."""
+VIEWS = slice(1, 2)
+"""The views that `explore` draws here: each is written in the same way, and drawing all of them takes minutes."""
 
 
 class Write(NamedTuple):
@@ -139,10 +138,9 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
     sys.addaudithook(hook)
     sys.argv = ["isoscope", *words]
     from isoscope.cli import main
-    from isoscope.stages import explore
+    from isoscope.studies import fusion
 
-    every = explore.pictures
-    explore.pictures = lambda *tables: islice(every(*tables), PICTURES)  # type: ignore[assignment]
+    fusion.VIEWS = fusion.VIEWS[VIEWS]
     main()
 
 

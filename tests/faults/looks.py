@@ -7,9 +7,9 @@ from typing import NamedTuple
 import kit
 from kit import Ended, Fault, Write
 
+from isoscope.runs.lines import RunRecord
+from isoscope.runs.provenance import file_md5s
 from isoscope.sealing import fault as damage
-from isoscope.tracking.lines import RunRecord
-from isoscope.tracking.provenance import file_md5s
 from pipeline_project import Project
 
 Stood = dict[str, tuple[int, int]]

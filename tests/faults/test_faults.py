@@ -12,8 +12,8 @@ import pytest
 from kit import Action, Ended, Fault
 from looks import Look, ends_as, finished, look, struck
 
+from isoscope.runs.provenance import file_md5s
 from isoscope.sealing import fault as damage
-from isoscope.tracking.provenance import file_md5s
 from pipeline_project import Project
 
 TRAIN = ("train", "fusion", "conv2d", "--seed", "0")

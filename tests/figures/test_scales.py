@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from isoscope.analysis.cells import Cell
-from isoscope.analysis.measures import BUILT_IN, measure
 from isoscope.figures.scales import SCALES, scale_of
 from isoscope.geometry.dimension import Estimate
+from isoscope.inside.cloud import Cell
+from isoscope.inside.measures import BUILT_IN, measure
 
 SENTENCES = 60
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoscope import metrics
-from isoscope.metrics.classification import SCORES, confusion_matrix
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
 
 evaluate = pytest.importorskip("evaluate")
 SCRIPT = Path(metrics.__file__).parent / "classification_scores.py"

@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from fusions import CONV2D, FFT, FUSIONS, batch, config, make
-from isoscope.corpora import tokens
+from isoscope.data import tokens
 from isoscope.errors import InputError
 from isoscope.models import (
     FusionBertConfig,

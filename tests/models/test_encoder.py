@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartModel, T5Config, T5EncoderModel, T5Model, Wav2Vec2Config, Wav2Vec2Model
 
-from isoscope.analysis.hidden_states import attention, hidden_states
 from isoscope.errors import InputError
+from isoscope.inside.hidden_states import attention, hidden_states
 from isoscope.models.encoder import bare, causal, load_encoder, positions, random_encoder, twin
 from probe_material import bert, chosen, gpt2, pieces
 

@@ -12,7 +12,7 @@ from transformers import pipeline, set_seed
 
 from fusions import CONV2D, FUSIONS, VOCABULARY, batch, config, make
 from isoscope import models
-from isoscope.corpora import tokens
+from isoscope.data import tokens
 from isoscope.errors import InputError
 
 FAMILIES = ["Bert", "Roberta"]

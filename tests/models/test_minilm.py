@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers import BertModel
 
 from fusions import CONV2D, FFT
-from isoscope.corpora import tokens
+from isoscope.data import tokens
 from isoscope.models import build
 
 pytestmark = pytest.mark.minilm

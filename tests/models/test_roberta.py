@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from fusions import CONV2D, FUSIONS, batch
-from isoscope.analysis.hidden_states import head
 from isoscope.errors import InputError
+from isoscope.inside.hidden_states import head
 from isoscope.models import FusionRobertaConfig, FusionRobertaForSequenceClassification, build
 from isoscope.models.encoder import load_encoder, positions
 

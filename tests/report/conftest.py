@@ -6,15 +6,41 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import to_svg
+from isoscope.studies import fusion, scored
+from isoscope.studies.stored_tables import StoredTables
+from isoscope.studies.view import pictures
 from report_material import Material, make
 
 Inside = Callable[..., Path]
+SHOWN: dict[str, dict[str, list[str]]] = {
+    "attention": {"arm": ["additive", "conv2d"]},
+    "bars": {"arm": ["additive"]},
+    "geometry": {"vectors": ["first", "words", "first"], "figure": ["avg_sim", "self_sim", "effective_rank"]},
+    "planes": {"arm": ["conv2d-k5", "additive"]},
+    "frames": {"arm": ["conv2d-k5", "additive"]},
+    "map": {"moment": ["first", "chosen"]},
+    "cosine_maps": {"moment": ["first", "chosen"]},
+    "cosines": {"arm": ["additive"]},
+    "kernel": {"arm": ["conv2d-k5"]},
+    "kernel_response": {"arm": ["conv2d-k5"]},
+    "probing": {
+        "task": ["bigram shift", "part of speech", "label"],
+        "vectors": ["first", "treebank", "first"],
+        "arm": ["additive"] * 3,
+        "seed": ["0"] * 3,
+        "snapshot": ["step-1"] * 3,
+    },
+    "baselines": {"task": ["label"]},
+    "phases": {"arm": ["additive"], "seed": ["0"], "snapshot": ["step-1"], "phase": ["Unstructured"]},
+}
+"""Of each table the columns that choose what is shown and name it."""
 
 
 @pytest.fixture(scope="session")
@@ -26,16 +52,21 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 @pytest.fixture(scope="session")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
-    """Makes the folder that `isoscope explore` leaves, with pictures of one line each."""
+    """Makes the folder that `isoscope explore` leaves, with pictures of one line each for the views of its tables."""
 
-    def made(pictures: tuple[str, ...] = ("curves", "heads"), **changed: Any) -> Path:
+    def made(tables: tuple[str, ...] = ("attention",), **changed: Any) -> Path:
         folder = tmp_path_factory.mktemp("explored")
         for name in ("inside", "figures"):
             (folder / name).mkdir()
-        for length, name in enumerate(pictures, start=1):
+        (folder / "results").mkdir()
+        for view in scored.VIEWS:
+            (folder / "results" / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
+        for name in tables:
+            pd.DataFrame(SHOWN[name]).to_parquet(folder / "inside" / f"{name}.parquet")
+        for length, picture in enumerate(pictures(fusion.VIEWS, StoredTables(folder / "inside")), start=1):
             figure = Figure(figsize=(2, 2))
             figure.subplots().plot(range(length + 1))
-            (folder / "figures" / f"{name}.svg").write_text(to_svg(figure), "utf-8")
+            (folder / "figures" / f"{picture.name}.svg").write_text(to_svg(figure), "utf-8")
         (folder / "inside/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
         named = [("Unstructured", 8, 0, 8), ("Maximum separation", 18, 16, 64)]
         columns = ("name", "snapshots", "step_first", "step_last")

@@ -15,8 +15,8 @@ from playwright.sync_api import Locator
 
 from browser import opened
 from finished_runs import write_run
-from isoscope.analysis.tables import tables, write_tables
 from isoscope.figures.style import ARM_COLOURS
+from isoscope.studies.tables import tables, write_tables
 
 PLOTS = Path(__file__).parents[2] / ".dvc" / "plots"
 DVC_YAML = """\
@@ -71,7 +71,7 @@ def write_study(folder: Path, runs: Path, accuracy: float) -> None:
     folders = [write_run(runs, arm, seed, accuracy=value) for arm, value in arms.items() for seed in range(3)]
     made = tables("fusion", folders, {}, confidence=0.95, power=0.8, margin=0.01)
     write_tables(folder, made)
-    rows = [(row.actual, row.predicted) for row in made.confusion.itertuples() for _ in range(row.count)]
+    rows = [(row.actual, row.predicted) for row in made.by_name["confusion"].itertuples() for _ in range(row.count)]
     with (folder / "layers.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("figure", "arm", "layer", "step", "mean", "sd", "n"))

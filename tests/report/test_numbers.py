@@ -2,8 +2,8 @@
 
 import pytest
 
-from isoscope.analysis.statistics import Interval
 from isoscope.report import numbers
+from isoscope.statistics.paired import Interval
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,9 @@ def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
 
 def test_a_study_without_seeds_says_so(material: Material) -> None:
     study = material.studies[0]
-    empty = study._replace(study="later", bands=study.bands[:0], confusion=study.confusion[:0], comparison=[], runs=[])
-    page = Outline(material.page(studies=[study, empty]))
+    nothing = {name: table[:0] for name, table in study.by_name.items()}
+    empty = study._replace(study="later", by_name=nothing, comparison=[], runs=[])
+    page = Outline(material.page(studies=[study, empty], folders={**material.folders, "later": Path()}))
     assert "No runs: this study has no seeds." in page.text
     assert len(page.all("id")) == len(set(page.all("id")))
 

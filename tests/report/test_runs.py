@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, unquote
 
 import pytest
 
-from isoscope.analysis.outputs import Trained
+from isoscope.outputs import Trained
 from isoscope.report.runs import plugins, read_records, run_row, server, working_seconds
-from isoscope.tracking.lines import Attempt, End, Point, Run, RunRecord
+from isoscope.runs.lines import Attempt, End, Point, Run, RunRecord
 from report_material import COMMIT, Material
 
 RUN = Trained("fusion", "fft", 0, "order", "ab" * 32, "c" * 64, {"data/processed/order": "e" * 32}, {"p.py": "f" * 64})

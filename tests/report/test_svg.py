@@ -8,10 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from finished_runs import write_run
-from isoscope.analysis.curves import bands, curves
 from isoscope.figures.style import INK, to_svg
-from isoscope.figures.training import training_curves
 from isoscope.report.svg import inline
+from isoscope.studies.curves import bands, curves
+from isoscope.studies.training_curves import training_curves
 
 
 @pytest.fixture(scope="module")

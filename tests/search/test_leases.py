@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 from optuna.exceptions import StorageInternalError
+from optuna.study import Study
+from optuna.trial import Trial, TrialState
 
 from isoscope.search.storage import place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, Unasked, a_search
+from search_work import IDENTITY, NoRequests, a_search
 
 
 def workers(folder: Path, count: int) -> list[Worker]:
@@ -19,7 +21,7 @@ def workers(folder: Path, count: int) -> list[Worker]:
         Worker(
             opened(search, name, where, steps=1),
             lambda chosen: [],
-            wishes=Unasked(),
+            requests=NoRequests(),
             note=None,
             say=print,
             provenance={},
@@ -42,24 +44,76 @@ def test_a_file_has_the_same_locks_however_it_is_named(tmp_path: Path) -> None:
     assert not place(f"sqlite:///{tmp_path / 'studies.db'}", tmp_path / "elsewhere").leases("sleep").take(1)
 
 
-def test_a_number_that_another_holds_is_waited_for(tmp_path: Path) -> None:
+def test_a_trial_whose_number_another_worker_holds_is_left_to_it(tmp_path: Path) -> None:
     one, other = workers(tmp_path, 2)
     assert other.leases.take(0)
-    assert one._next() == (None, True)
-    assert not one.study.trials
+    assert one.claim() == (None, True)
+    assert [trial.state for trial in one.study.trials] == [TrialState.RUNNING]
     other.leases.release(0)
-    assert one._next()[0] is not None
+    claim, _ = one.claim()
+    assert claim is not None
+    assert claim.trial.number == 0
 
 
-def test_who_could_not_begin_a_trial_leaves_it_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def dies(*given: object, **named: object) -> None:
+    raise StorageInternalError("database is locked")
+
+
+@pytest.mark.parametrize("where", ["before it is asked for", "before it is leased", "before a name is drawn"])
+def test_a_worker_that_cannot_begin_a_trial_leaves_it_to_others(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = workers(tmp_path, 2)
-
-    def broken(*given: object) -> None:
-        raise StorageInternalError("database is locked")
-
+    take = one.leases.take
     with monkeypatch.context() as patched:
-        patched.setattr(one.study._storage, "create_new_trial", broken)
+        if where == "before it is asked for":
+            patched.setattr(Study, "ask", dies)
+        elif where == "before it is leased":
+            patched.setattr(one.leases, "take", lambda number, wait=False: dies() if number >= 0 else take(number))
+        else:
+            patched.setattr(Trial, "suggest_float", dies)
         with pytest.raises(StorageInternalError):
-            one._next()
-    assert other._next()[0].number == 0
-    assert one._next()[0].number == 1
+            one.claim()
+    begun = [trial.params.keys() for trial in one.study.trials]
+    assert len(begun) == (0 if where == "before it is asked for" else 1)
+    assert all("penalty.weight" not in names for names in begun)
+    for number, worker in enumerate((other, one)):
+        claim, _ = worker.claim()
+        assert claim is not None
+        assert claim.trial.number == number
+        assert "penalty.weight" in claim.trial.params
+
+
+def test_a_trial_that_was_half_drawn_keeps_what_it_has(tmp_path: Path) -> None:
+    """What is missing is drawn; steps that were reported are known."""
+    (worker,) = workers(tmp_path, 1)
+    begun = worker.study.ask()
+    assert begun.suggest_categorical("fusion", ["additive", "conv2d"])
+    begun.report(0.5, 3)
+    claim, _ = worker.claim()
+    assert claim is not None
+    assert claim.reported == {3}
+    assert claim.trial.params["fusion"] == begun.params["fusion"]
+    assert "penalty.weight" in claim.trial.params
+    assert len(worker.study.trials) == 1
+
+
+def test_a_trial_that_ended_while_it_was_looked_at_is_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = workers(tmp_path, 2)
+    claim, _ = one.claim()
+    assert claim is not None
+    take = other.leases.take
+
+    def ended_meanwhile(number: int, *, wait: bool = False) -> bool:
+        if number == 0:
+            one.study.tell(claim.trial, 1.0)
+            one.leases.release(0)
+        return take(number, wait=wait)
+
+    monkeypatch.setattr(other.leases, "take", ended_meanwhile)
+    found, _ = other.claim()
+    assert found is not None
+    assert found.trial.number == 1
+    assert one.leases.take(0)

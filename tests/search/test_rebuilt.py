@@ -6,43 +6,43 @@ from typing import Any
 import optuna
 import pytest
 
-from isoscope.analysis.provenance import PROVENANCE
-from isoscope.analysis.trials import rebuilt, trials_table
 from isoscope.errors import InputError
 from isoscope.search.identity import identity
-from isoscope.search.outline import outline
 from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import Kept, create, latest, opened
+from isoscope.search.study import StoredTrials, create, latest, opened
+from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, Unasked, a_search
+from search_work import IDENTITY, NoRequests, a_search
 
 STATES = optuna.trial.TrialState
 QMC = {"sampler": {"kind": "qmc", "seed": 3}}
 
 
-def go_on(where: Place, trials: int, *, kept: Kept | None = None, left: int = 0, **changed: Any) -> optuna.Study:
+def go_on(
+    where: Place, trials: int, *, kept: StoredTrials | None = None, left: int = 0, **changed: Any
+) -> optuna.Study:
     """A study worked on up to so many trials, of which the last `left` are begun and not ended."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
     name = create(search, IDENTITY, where, steps=1, kept=kept)
     one = opened(search, name, where, steps=1)
-    workers = [Worker(one, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={})]
+    workers = [Worker(one, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={})]
     for _ in range(left):  # each with leases of its own
         other = opened(search, name, where, steps=1)
-        workers.append(Worker(other, lambda chosen: [], wishes=Unasked(), note=None, say=print, provenance={}))
+        workers.append(Worker(other, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={}))
     while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
-        trial = workers[0]._next()[0]
+        trial = workers[0].claim()[0].trial
         one.study.tell(trial, trial.params["penalty.weight"])
         one.leases.release(trial.number)
-    assert all(worker._next()[0] is not None for worker in workers[1:])
+    assert all(worker.claim()[0] is not None for worker in workers[1:])
     for worker in workers:
         worker.leases.close()
-    one.study._thread_local.cached_all_trials = None
     return one.study
 
 
-def kept_of(study: optuna.Study) -> Kept:
-    return Kept(IDENTITY, rebuilt(trials_table(study)), None)
+def kept_of(study: optuna.Study) -> StoredTrials:
+    return StoredTrials(IDENTITY, rebuilt(trials_table(study)), None)
 
 
 def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: Path) -> None:
@@ -98,35 +98,17 @@ def test_two_that_have_parted_are_refused(tmp_path: Path) -> None:
     there = go_on(place(None, tmp_path / "there"), 8, sampler={"kind": "random", "seed": 1})
     here = place(None, tmp_path / "here")
     go_on(here, 3)
-    with pytest.raises(InputError, match=r"^search 'sleep': trial 0 is one thing in the storage and another"):
+    with pytest.raises(InputError, match=r"^search 'sleep': trial 0 differs between the storage and the longer"):
         go_on(here, 8, kept=kept_of(there))
     assert len(go_on(here, 3).trials) == 3
 
 
-@pytest.mark.parametrize("objectives", [1, 2])
-def test_an_outline_says_of_a_study_what_its_trials_say(objectives: int, tmp_path: Path) -> None:
-    names = dict(list({"validation/accuracy": "maximise", "validation/a_1": "minimise"}.items())[:objectives])
-    search = a_search(objectives=names, sampler={"kind": "random", "seed": 0})
-    where = place(None, tmp_path)
-    study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
-    for number in range(30):
-        trial = study.ask()
-        trial.set_user_attr(PROVENANCE, {"seconds": 1.5 * number})
-        value = trial.suggest_float("x", 0, 1)
-        trial.set_constraint("x", value - 0.7)
-        if number % 7 == 3:
-            study.tell(trial, state=STATES.FAIL)
-        elif number % 7 != 4:
-            study.tell(trial, [float("inf") if number == 9 else value, value**2][:objectives])
-    whole = study.get_trials(deepcopy=False)
-    seen = status(study, search)
-    assert seen == status(study, search, trials=whole)
-    assert (seen.complete, seen.failed, seen.running) == (22, 4, 4)
-    assert seen.best
-    assert all(whole[number].params["x"] <= 0.7 for number in seen.best)
-    assert [(one.number, one.state, one.values, one.constraints) for one in outline(study)] == [
-        (one.number, one.state, one.values, one.constraints) for one in whole
-    ]
+def test_choices_that_another_program_queued_are_kept(tmp_path: Path) -> None:
+    where = place(None, tmp_path / "before")
+    study = go_on(where, 1)
+    study.enqueue_trial({"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5})
+    after = go_on(place(None, tmp_path / "after"), 2, kept=kept_of(study))
+    assert after.trials[1].params == {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5}
 
 
 def test_a_status_names_values_as_their_study_does(tmp_path: Path) -> None:

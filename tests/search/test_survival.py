@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.mirror import mirror
-from isoscope.tracking.mlflow import Server, connect
+from isoscope.mirror.mlflow import Server, connect
+from isoscope.mirror.replay import mirror
 from mlflow_server import MlflowServer
 from postgres import PostgreSQL
 from search_under_way import STATES, begin, check, children, ended, in_state, kill, tree, trials_of, wait
@@ -131,8 +131,8 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert ended(process).splitlines() == [
-        "begun trials are finished, no other is begun; Ctrl-C again stops now",
-        "stopping; the same command goes on",
+        "finishing running trials, starting no other; press Ctrl-C again to stop now",
+        "stopping; run the same command to resume",
     ]
     assert time.monotonic() - began < 5  # of 20
     assert trials_of(tmp_path)[-1].state == STATES.RUNNING
@@ -148,7 +148,7 @@ def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path:
         run = tree(process.pid)[2]
         os.kill(run, signal.SIGTERM)
         wait(process, lambda: run not in tree(process.pid))  # noqa: B023
-    assert ended(process).count("stopped from outside; it goes on") == 3
+    assert ended(process).count("stopped by another process; resuming") == 3
     check(tmp_path, 3)
 
 
@@ -156,7 +156,7 @@ def test_a_worker_that_is_stopped_from_outside_is_replaced(tmp_path: Path) -> No
     process = begin(tmp_path, "--trials", "2", "--workers", "1", "--seconds", "2", "--steps", "10")
     wait(process, lambda: 0 < under_way(tmp_path) < 8)
     os.kill(children(process.pid)[0], signal.SIGTERM)
-    assert "a worker was stopped from outside: another takes its place" in ended(process)
+    assert "a worker was stopped by another process: replaced" in ended(process)
     check(tmp_path, 2)
 
 

@@ -8,15 +8,14 @@ import optuna
 import pytest
 
 from isoscope.config.grid import combinations, point, wanted
-from isoscope.config.search import corners
+from isoscope.config.searching import corners
 from isoscope.errors import InputError
 from isoscope.search import space
-from isoscope.search.ask_and_tell import ask, tell
 from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
 from isoscope.search.status import status
-from isoscope.search.storage import let_go, place
-from isoscope.search.study import Opened, create, differences, forget, latest, opened
+from isoscope.search.storage import place
+from isoscope.search.study import OpenStudy, create, differences, forget, latest, opened
 from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
 from search_work import FINITE, IDENTITY, SAMPLERS, a_search
@@ -30,12 +29,12 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
         search = a_search(**changed, budget={"trials": budget, "hours": None})
         where = place(None, folder)
         one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
-        worker = Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
-        while (trial := worker._next()[0]) is not None:
-            tell(one.study, trial, STATES.COMPLETE, [trial.params["penalty.weight"]])
-            one.leases.release(trial.number)
+        worker = Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
+        while (claim := worker.claim()[0]) is not None:
+            one.study.tell(claim.trial, claim.trial.params["penalty.weight"])
+            one.leases.release(claim.trial.number)
         one.leases.close()
-        one.study._storage._backend.engine.dispose()
+        one.storage.engine.dispose()
     return [trial.params for trial in trials_of(folder)]
 
 
@@ -62,21 +61,21 @@ def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
 
     def worker() -> Worker:
         one = opened(search, name, where, steps=1)
-        return Worker(one, lambda chosen: [], wishes=None, note=None, say=print, provenance={})
+        return Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
 
     workers = [worker() for _ in range(31)]
-    trials = [one._next()[0] for one in workers[:30]]
+    trials = [one.claim()[0].trial for one in workers[:30]]
     assert [trial.number for trial in trials] == list(range(30))
     assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
-    assert workers[30]._next() == (None, True)
+    assert workers[30].claim() == (None, True)
     for trial in trials:
-        tell(workers[30].study, trial, STATES.FAIL, None)
-    assert workers[30]._next() == (None, False)
+        workers[30].study.tell(trial, state=STATES.FAIL)
+    assert workers[30].claim() == (None, False)
     assert status(workers[30].study, search).done
     assert not status(workers[30].study, a_search(budget={"trials": 100, "hours": None})).done
     for one in workers:
         one.leases.close()
-        let_go(one.study)
+        one.opened.storage.engine.dispose()
 
 
 def test_of_a_grid_those_are_tried_that_stand_on_it(tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ def test_a_crash_is_tried_again_so_often(tmp_path: Path) -> None:
     said = ended(begin(tmp_path, "--trials", "6", "--seconds", "0", "--broken", "run", "--changed", '{"retries": 2}'))
     heavy = sum(trial.params["penalty.weight"] > 10 for trial in trials_of(tmp_path))
     assert heavy
-    assert said.count("tried again") == 2 * heavy
+    assert said.count("retrying") == 2 * heavy
 
 
 def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_p
     search, where = a_search(), place(None, tmp_path)
     other = IDENTITY | {"space": {"fusion": 1}}
     assert create(search, IDENTITY, where, steps=1) == "sleep"
-    with pytest.raises(InputError, match=r"was another one: space\.fusion absent → 1; put that back"):
+    with pytest.raises(InputError, match=r"has other settings: space\.fusion absent → 1; restore them"):
         create(search, other, where, steps=1)
     assert create(search, other, where, steps=1, fork=True) == "sleep-2"
     assert create(search, IDENTITY, where, steps=1) == "sleep"
@@ -197,14 +196,14 @@ def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_p
 def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
     search, where = a_search(), place(None, tmp_path)
 
-    def again() -> Opened:
+    def again() -> OpenStudy:
         return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
 
     one, other = again(), again()
-    failed = ask(one.study, search, 0, [], {})
+    failed = one.study.ask()
     forget(one)
     assert [trial.state for trial in latest(search, where).trials] == [STATES.RUNNING]
-    tell(one.study, failed, STATES.FAIL, None)
+    one.study.tell(failed, state=STATES.FAIL)
     other.leases.take(BASELINE)  # somebody measures the default
     forget(one)
     assert len(latest(search, where).trials) == 1
@@ -213,11 +212,11 @@ def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such study"):
         latest(search, where)
     whole = again()
-    tell(whole.study, ask(whole.study, search, 0, [], {}), STATES.COMPLETE, [1.0])
+    whole.study.tell(whole.study.ask(), 1.0)
     forget(whole)
     assert len(latest(search, where).trials) == 1
     for each in (one, other, whole):
-        let_go(each.study)
+        each.storage.engine.dispose()
 
 
 def test_a_long_difference_is_cut() -> None:
@@ -228,12 +227,12 @@ def test_a_long_difference_is_cut() -> None:
 @pytest.mark.parametrize(
     "url, said",
     [
-        (f"sqlite:///{Path(__file__)}", "is no SQLite database"),
-        (f"sqlite:///{Path(__file__).parent}", "is no SQLite database"),
+        (f"sqlite:///{Path(__file__)}", "not a SQLite database"),
+        (f"sqlite:///{Path(__file__).parent}", "not a SQLite database"),
         ("nonsense", "expected sqlite:///FILE or postgresql://"),
         ("mysql://u@h/d", "expected sqlite:///FILE or postgresql://"),
-        ("sqlite:////no/such/folder/a.db", "/no/such/folder is no folder"),
-        ("postgresql://u:secret@127.0.0.1:1/d", "does not open"),
+        ("sqlite:////no/such/folder/a.db", "no folder /no/such/folder"),
+        ("postgresql://u:secret@127.0.0.1:1/d", "cannot be opened"),
     ],
 )
 def test_a_wrong_storage_is_named_without_its_password(url: str, said: str, tmp_path: Path) -> None:

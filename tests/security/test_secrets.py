@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.tracking.provenance import Git
-from isoscope.tracking.record import Record, read
-from isoscope.tracking.secrets import SCRUBBED, scrub, scrub_tree
+from isoscope.runs.provenance import Git
+from isoscope.runs.record import Record, read
+from isoscope.runs.secrets import SCRUBBED, scrub, scrub_tree
 
 SECRETS = [
     "AKIAIOSFODNN7EXAMPLE",

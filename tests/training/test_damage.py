@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.training.checkpoint import load_state
-from isoscope.training.loop import InterruptedRunError
+from isoscope.training.endings import InterruptedRunError
 from training_runs import make_loop
 
 FILES = ("model.safetensors", "optimizer.safetensors", "rng.safetensors", "progress.json", "manifest.json")

@@ -11,7 +11,7 @@ import pytest
 
 from isoscope.errors import RunError
 from isoscope.sealing import seal
-from isoscope.training.loop import InterruptedRunError
+from isoscope.training.endings import InterruptedRunError
 from isoscope.training.progress import points_fault
 from training_runs import make_loop
 

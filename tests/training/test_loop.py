@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.training.loop import DivergedError, InterruptedRunError
+from isoscope.training.endings import DivergedError, InterruptedRunError
 from training_runs import diverging, make_loop
 
 CONV2D = {
@@ -162,7 +162,7 @@ def test_the_training_loss_is_the_mean_over_examples(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, epochs=1, learning_rate=1e-12)
     loop.fit()
     steps = [value for name, value, *_ in loop.log.points if name == "step/loss"]
-    sizes = [len(rows) for rows in loop._batches(1)]
+    sizes = [len(rows) for rows in loop.objective.plan("train", 1)]
     (epoch,) = [value for name, value, *_ in loop.log.points if name == "train/loss"]
     assert sorted(sizes) == [4, 8, 8, 8, 8, 8]
     assert epoch == pytest.approx(np.average(steps, weights=sizes), rel=1e-6)
@@ -191,9 +191,7 @@ def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
     losses = {epoch: value for name, value, _, epoch in loop.log.points if name == "validation/loss" and epoch}
     assert len(losses) < 40
     assert fitted.epoch == min(losses, key=losses.get) == len(losses) - 2
-    assert loop.scorer.evaluate(loop.scorer.validation).sums.figures()["loss"] == pytest.approx(
-        losses[fitted.epoch], rel=1e-6
-    )
+    assert loop._validate(None)["validation/loss"] == pytest.approx(losses[fitted.epoch], rel=1e-6)
 
 
 @pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])

@@ -9,7 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.training.loop import DivergedError, InterruptedRunError
+from isoscope.training.endings import DivergedError, InterruptedRunError
+from isoscope.training.evaluation import evaluate
 from training_runs import diverging, make_loop
 
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -86,7 +87,7 @@ def test_micro_batches_have_the_gradients_of_the_large_batch(tmp_path: Path, kin
         loop.raw_model.double()  # the points of untrained weights nearly coincide: in fp32 their bars are rounded
         loop._refer(1)
         loop.model.train()
-        _, figures = loop.objective.backward(np.arange(15), step=3, total=10, watched=False)
+        figures = loop.backward.add(np.arange(15), epoch=1, step=3, total=10).metrics
         gradients = {name: value.grad for name, value in loop.raw_model.named_parameters()}
         found.append((gradients, figures))
     (whole, large), (parts, small) = found
@@ -96,7 +97,7 @@ def test_micro_batches_have_the_gradients_of_the_large_batch(tmp_path: Path, kin
     assert small == pytest.approx(large, rel=1e-4)
     loop = make_loop(tmp_path / "without", dropout=0.0)
     loop.raw_model.double()
-    loop.objective.backward(np.arange(15), step=3, total=10, watched=False)
+    loop.backward.add(np.arange(15), epoch=1, step=3, total=10)
     plain = loop.raw_model.bert.embeddings.word_embeddings.weight.grad
     assert not torch.equal(plain, whole["bert.embeddings.word_embeddings.weight"])
 
@@ -105,15 +106,15 @@ def test_dropout_is_the_same_in_both_passes(tmp_path: Path) -> None:
     """A batch cut in two, of which the second pass alone draws: points that change between passes would be seen."""
     loop = make_loop(tmp_path, penalty=ENTROPY, accumulation=2, dropout=0.3)
     seen: list[torch.Tensor] = []
-    forward = loop.objective._forward
+    forward = loop.objective.forward
 
     def kept(*arguments: Any) -> Any:
         found = forward(*arguments)
-        seen.append(found[1]["penalty"].detach().clone())
+        seen.append(found.points[loop.penalised.place].detach().clone())
         return found
 
-    loop.objective._forward = kept
-    loop.objective.backward(np.arange(8), step=0, total=10, watched=False)
+    loop.objective.forward = kept
+    loop.backward.add(np.arange(8), epoch=1, step=0, total=10)
     first, second, again, again_second = seen
     assert torch.equal(first, again)
     assert torch.equal(second, again_second)
@@ -122,9 +123,13 @@ def test_dropout_is_the_same_in_both_passes(tmp_path: Path) -> None:
 def test_what_is_logged_is_the_barcode_of_the_batch(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, penalty=ENTROPY, dropout=0.0, watch=WATCH)
     rows = np.arange(10)
-    _, figures = loop.objective.backward(rows, step=0, total=10, watched=True)
-    found = loop.scorer.points(loop.train.take(rows), loop.objective._places["penalty"]).numpy()
-    labels = loop.train.labels[rows]
+    place = loop.penalised.place
+    looked = loop.backward.add(rows, epoch=1, step=0, total=10, observed=loop.observers.places(1))
+    figures = looked.metrics | loop.observers.after_update(1, looked.points)
+    found = evaluate(
+        loop.raw_model, loop.objective, "train", device=loop.device, ranks=loop.ranks, places=[place], rows=rows
+    ).points[place]
+    labels = loop.objective.owners("train", rows, place)[1]
     wanted = [persistent_entropy(h0_bars(found[labels == c])) for c in range(2)]
     assert figures["penalty"] == pytest.approx(-sum(wanted), rel=1e-4)
     for c in range(2):
@@ -132,9 +137,9 @@ def test_what_is_logged_is_the_barcode_of_the_batch(tmp_path: Path) -> None:
         assert figures[f"points/class_{c}"] == (labels == c).sum()
         assert figures[f"kept/class_{c}"] == (labels == c).sum() - 1
         assert 0 < figures[f"normalised/class_{c}"] <= 1
-    assert figures["n"] == 10
+    assert figures["step/n"] == 10
     squared = np.linalg.svd(found, compute_uv=False) ** 2
-    assert figures["a_1"] == pytest.approx(squared[0] / squared.sum(), rel=1e-4)
+    assert figures["step/a_1"] == pytest.approx(squared[0] / squared.sum(), rel=1e-4)
 
 
 def test_the_weight_rises_from_0(tmp_path: Path) -> None:

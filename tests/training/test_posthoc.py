@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isoscope.metrics.classification import SCORES
-from isoscope.training.posthoc import posthoc_figures
+from isoscope.metrics.matrix_scores import SCORES
+from isoscope.training.observers.posthoc import posthoc_figures
 from training_runs import make_loop
 
 N, WIDTH = 600, 24
@@ -78,9 +78,11 @@ def test_degenerate_clouds() -> None:
 
 
 def test_only_a_run_that_watches_has_points_to_lay_maps_on(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path / "plain")
-    assert loop.scorer.evaluate(loop.train, loop.scorer.place).points is None
+    plain = make_loop(tmp_path / "plain")
     watching = make_loop(tmp_path / "watch", watch={"layer": -1, "vectors": "first", "sample": 20, "clusters": 2})
-    found = watching.scorer.evaluate(watching.train, watching.scorer.place)
-    assert found.points is not None
-    assert posthoc_figures(found.points, watching.train.labels)["untouched/n"] == 22
+    for loop in (plain, watching):
+        loop.fit()
+        loop.test(1)
+    found = {name: value for name, value, *_ in watching.log.points if name.startswith("posthoc/")}
+    assert found["posthoc/untouched/n"] == 10
+    assert not [name for name, *_ in plain.log.points if name.startswith("posthoc/")]

@@ -12,9 +12,9 @@ from isoscope.config.load import Configuration, Resolved
 from isoscope.paths import Project
 from isoscope.stages import train
 from isoscope.stages.prepare import prepare
-from isoscope.stages.training_job import Cell, job
+from isoscope.stages.training_job import Cell, job, sections
 from isoscope.training.display import Mute
-from isoscope.training.loop import InterruptedRunError
+from isoscope.training.endings import InterruptedRunError
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -68,15 +68,14 @@ def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) ->
     Where the best epoch is kept, an epoch above the bound decides, and the rest is not trained.
     """
     configuration = Configuration(ROOT)
-    model, penalty, training = one.cell.cell.model, one.cell.cell.penalty, one.cell.cell.training
     task = configuration.study(one.study).task
     cell = Cell(one.study, one.arm, one.cell.axes, one.seed, task, one.cell.tree, {})
-    work = job(model, penalty, training, cell=cell, project=project)
+    work = job(*sections(one.cell.cell), cell=cell, project=project)
     log = Accuracies()
     above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
-    best = training.keep == "best"
-    loop, splits = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
-    labels = splits["validation"].labels
+    best = work.training.keep == "best"
+    loop = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
+    labels = loop.objective.splits["validation"].labels
     bound = binom.ppf(0.975, len(labels), np.bincount(labels).max() / len(labels)) / len(labels)
     try:
         loop.fit()

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from isoscope import launched
-from isoscope.cli import inspection, search, stages, tools
+from isoscope.cli import inspection, stages, tools
+from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 

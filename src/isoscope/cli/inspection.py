@@ -6,45 +6,68 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
+from isoscope import paths
+from isoscope.cli.options import (
+    AsJson,
+    Cpus,
+    Gpus,
+    OnCluster,
+    Plugins,
+    Set,
+    Workers,
+    app,
+    as_stage,
+    check_data,
+    cluster_of,
+    configure,
+    heal,
+    importing,
+    say,
+)
 from isoscope.cli.places import check_free
 from isoscope.errors import InputError
-from isoscope.notebook import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS
+from isoscope.inside.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS, Settings
 
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
-Arm = Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")]
+Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
 
 @app.command()
 def extract(
     study: Study,
-    arm: Arm,
+    arm: Arm = None,
     seed: Seed = None,
+    workers: Workers = None,
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Keep the hidden states of an arm's runs at every snapshot, over the probe set, or go on where that was stopped.
+    """Keep the hidden states of a study's runs at every snapshot, over the probe set, or go on where that was stopped.
 
     They go to data/hidden_states/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
 
     Example: isoscope extract fusion additive
     """
-    project, given = _given(study, arm, seed, overrides, plugin)
-    as_stage()
-    heal(project)
-    with importing():
-        from isoscope.stages.extract import extract as stage
-
-    _say(study, arm, stage(given.pop("root").extraction, **given, project=project), "extracted", as_json)
+    nodes = cluster_of(cluster, cpus, gpus)
+    project, configuration = configure(overrides, plugin)
+    section = configuration.root.extraction
+    runs = (section.threads, section.device, workers, nodes)
+    _look("extract", (study, arm, seed), project, configuration, runs, as_json)
 
 
 @app.command()
 def measure(
     study: Study,
-    arm: Arm,
+    arm: Arm = None,
     seed: Seed = None,
+    workers: Workers = None,
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
@@ -55,13 +78,11 @@ def measure(
 
     Example: isoscope measure fusion additive -S measures.alignment=procrustes
     """
-    project, given = _given(study, arm, seed, overrides, plugin)
-    as_stage()
-    heal(project)
-    with importing():
-        from isoscope.stages.measure import measure as stage
-
-    _say(study, arm, stage(given.pop("root").measures, **given, project=project), "measured", as_json)
+    nodes = cluster_of(cluster, cpus, gpus)
+    project, configuration = configure(overrides, plugin)
+    section = configuration.root.measures
+    runs = (section.threads, "cpu", workers or (None if nodes else section.processes), nodes)
+    _look("measure", (study, arm, seed), project, configuration, runs, as_json, processes=1)
 
 
 @app.command()
@@ -76,9 +97,16 @@ def explore(
     Example: isoscope explore fusion
     """
     project, configuration = configure(overrides, plugin)
-    arms, settings = configuration.cells(study), configuration.study(study)
-    check_data(project, configuration, *([settings.task] if settings.seeds else []))
+    arms, settings = configuration.cells(study), configuration.study(study).looked_at("inside")
     as_stage()
+    if not settings.seeds:
+        from isoscope.stages.nothing import look_at_nothing
+
+        layers = paths.analysed(study) / "layers.csv"
+        look_at_nothing(project, paths.inside(study), paths.figures(study), layers)
+        say({"folder": None}, as_json, f"explored {study}: nothing asked for")
+        return
+    check_data(project, configuration, settings.task)
     heal(project)
     with importing():
         from isoscope.stages.explore import explore as stage
@@ -141,7 +169,7 @@ def geometry(
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
     from isoscope import plugins as known
-    from isoscope.corpora.plain import read_texts
+    from isoscope.data.plain import read_texts
 
     for path in plugin:
         known.load(path)
@@ -163,12 +191,11 @@ def geometry(
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
     with importing():
-        from isoscope.analysis.measures import BUILT_IN
-        from isoscope.report.geometry import page
-        from isoscope.report.geometry_summary import summary
+        from isoscope.inside.measures import BUILT_IN
+        from isoscope.report.checkpoint_numbers import summary
+        from isoscope.report.checkpoint_page import page
         from isoscope.stages.geometry import check_out, find
         from isoscope.stages.geometry import geometry as stage
-        from isoscope.stages.geometry_states import Settings
 
     check_out(out)
     settings = Settings(
@@ -203,20 +230,47 @@ def geometry(
     say(made, as_json, f"geometry: {shown}")
 
 
-def _given(
-    study: str, arm: str, seed: int | None, overrides: list[str], plugin: list[Path]
-) -> tuple[Any, dict[str, Any]]:
-    """The project, and what both stages are told: of the study's seeds all or one, in the pipeline's place or not."""
-    project, configuration = configure(overrides, plugin)
-    configuration.cell(study, arm)
-    settings = configuration.study(study)
-    check_data(project, configuration, settings.task)
-    seeds = settings.seeds if seed is None else (seed,)
-    publish = not (overrides or plugin) and set(seeds) <= set(settings.seeds)
-    given = {"study": settings, "name": study, "arm": arm, "seeds": seeds, "publish": publish}
-    return project, {"root": configuration.root, **given}
+def _look(
+    verb: str,
+    asked: tuple[str, str | None, int | None],
+    project: Any,
+    configuration: Any,
+    runs: Any,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """Do what is asked for: of a study all arms or one, all seeds or one; a single cell in this process.
 
+    The pipeline, which names neither arm nor seed, gets nothing where the study does not look inside its models.
+    `more`: arguments of the stage where several cells run side by side.
+    """
+    study, arm, seed = asked
+    title, settings = f"{verb} {study}", configuration.study(study)
+    chosen = settings.looked_at("inside") if arm is None and seed is None else settings
+    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
+    cells = [(study, one, number) for one in arms for number in (chosen.seeds if seed is None else (seed,))]
+    if cells:
+        check_data(project, configuration, settings.task)
+    as_stage()
+    from isoscope.guard import StopSignal
+    from isoscope.stages.cells import Runs, carry_out_all
+    from isoscope.stages.setup import Setup
+    from isoscope.stages.study_cells import INSIDE, inside_cells, look, stage
 
-def _say(study: str, arm: str, folders: list[Path], done: str, as_json: bool) -> None:
-    shown = ", ".join(str(folder) for folder in folders) or "no seeds"
-    say({"folders": [str(folder) for folder in folders]}, as_json, f"{done} {study} {arm}: {shown}")
+    project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    if not cells:
+        say({"folders": []}, as_json, f"{title}: nothing asked for")
+        return
+    heal(project)
+    with importing():
+        stage(verb)
+
+    setup, placed = Setup(configuration, project, verb), Runs(*runs)
+    if len(cells) == 1 and placed.cluster is None:
+        with StopSignal() as stop:
+            folders: Any = [look(setup, cells[0], {}, stop)]
+    else:
+        several = inside_cells(setup, cells, **more)
+        folders = carry_out_all(several, title=title, project=project, runs=placed)
+    shown = ", ".join(str(folder) for folder in folders)
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"{title}: {shown}")

@@ -30,8 +30,40 @@ Set = Annotated[
         help="Set one number for this command; may be repeated.",
     ),
 ]
-PLUGIN_HELP = "A Python file with fusions, penalties, data sets or measures of your own."
+PLUGIN_HELP = "A Python file with your own fusions, objectives, penalties, observers, data sets or measures."
 Plugins = Annotated[list[Path], typer.Option("--plugin", metavar="FILE", help=PLUGIN_HELP)]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes side by side [default: the cores, shared out by threads].")
+]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        envvar="ISOSCOPE_CLUSTER",
+        metavar="auto|ray://HOST:PORT|local",
+        help="Place the runs on the nodes of a Ray cluster.",
+    ),
+]
+Cpus = Annotated[
+    float | None,
+    typer.Option(
+        "--cpus-per-run",
+        "--cpus-per-trial",
+        envvar="ISOSCOPE_CPUS_PER_RUN",
+        min=0,
+        help="CPUs of each run on a cluster [default: its threads].",
+    ),
+]
+Gpus = Annotated[
+    float | None,
+    typer.Option(
+        "--gpus-per-run",
+        "--gpus-per-trial",
+        envvar="ISOSCOPE_GPUS_PER_RUN",
+        min=0,
+        help="GPUs of each run on a cluster; 0.5: two runs share a GPU [default: 1 if its device is cuda].",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 
 
@@ -58,9 +90,20 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     return project, configuration
 
 
+def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> Any:
+    """The cluster that the options name, checked; None without one."""
+    from isoscope.executor.cluster import Cluster, check
+
+    if address is None:
+        return None
+    found = Cluster(address, cpus, gpus)
+    check(found)
+    return found
+
+
 def check_data(project: Any, configuration: Any, *tasks: str) -> None:
     """Every command that reads a task's data: they were prepared from what its configuration says now."""
-    from isoscope.tracking.prepared import check_prepared
+    from isoscope.runs.prepared import check_prepared
 
     for task in dict.fromkeys(tasks):
         check_prepared(project, configuration, task)
@@ -94,7 +137,7 @@ def say(values: dict[str, Any], as_json: bool, line: str) -> None:
 
 def heal(project: Any) -> list[Any]:
     """Give the runs of dead processes their true end, cheaply where there are none; says which."""
-    from isoscope.tracking.reconcile import reconcile
+    from isoscope.runs.reconcile import reconcile
 
     healed = reconcile(project)
     for one in healed:

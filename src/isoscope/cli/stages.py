@@ -1,58 +1,37 @@
 """The stages of the pipeline, and all of them at once."""
 
+import os
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope import launched
-from isoscope.cli.options import AsJson, Plugins, Set, app, as_stage, check_data, configure, heal, importing, say
-from isoscope.cli.places import check_free
+from isoscope import launched, paths
+from isoscope.cli.options import (
+    AsJson,
+    Cpus,
+    Gpus,
+    OnCluster,
+    Plugins,
+    Set,
+    Workers,
+    app,
+    as_stage,
+    check_data,
+    cluster_of,
+    configure,
+    heal,
+    importing,
+    say,
+)
+from isoscope.cli.places import PREPARED, TRAINED, replaceable
 from isoscope.errors import InputError
-
-# What a result holds at most, and at least.
-_TRAINED = (
-    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
-    {"config.yaml", "metrics.jsonl"},
-)
-_PREPARED = (
-    {
-        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
-        "tokenizer",
-        "manifest.json",
-        "settings.json",
-    },
-    {"manifest.json", "settings.json"},
-)
-_OWN_DATA = ("processed", "hidden_states", "measures")
-
-
-def _replaceable(
-    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
-) -> Path:
-    """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
-    place = out.resolve()
-    if not place.is_relative_to(project.resolve()):
-        raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
-    parts = place.relative_to(project.resolve()).parts
-    for top, own in (("models", studies), ("data", _OWN_DATA)):
-        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
-            raise InputError(
-                f"--out {out}: is the pipeline's own place; give another folder, such as {top}/by-hand/name"
-            )
-    check_free(out, such_as=f"{'data' if result is _PREPARED else 'models'}/by-hand/name")
-    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
-    most, least = map(set, result)
-    if held and not least <= held <= most:
-        raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
-    return place
 
 
 def _refuse_override(configuration: Any, task: str) -> None:
     """A task's place holds what its overlay says: every other command reads it, and DVC knows nothing of `-S`."""
-    from isoscope.tracking.prepared import overridden
+    from isoscope.runs.prepared import overridden
 
     if names := overridden(configuration, task):
         raise InputError(
@@ -78,7 +57,7 @@ def prepare(
     """
     project, configuration = configure(overrides, plugin)
     data = configuration.data(task)
-    output = _replaceable(out, project.folder, configuration.root.studies, _PREPARED) if out else None
+    output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
     if output is None:
         _refuse_override(configuration, task)
     as_stage()
@@ -92,86 +71,79 @@ def prepare(
 @app.command()
 def train(
     study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
-    arm: Annotated[str, typer.Argument(help="One value per axis, joined by '-'.")],
-    seed: Annotated[int, typer.Option(help="Seed of weights, batches and dropout.", min=0, max=2**31 - 1)],
+    arm: Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of weights, batches and dropout [default: the study's].", min=0, max=2**31 - 1),
+    ] = None,
+    workers: Workers = None,
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Publish the one result here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train one arm of a study with one seed, or go on where it was stopped.
+    """Train every cell of a study that is not finished, side by side; or one arm, or one arm with one seed.
 
-    The result goes to the pipeline's place, models/STUDY/ARM/seed-N. With -S, --plugin or a seed that is not the
-    study's it is another experiment: it stays in .isoscope/runs/ and goes nowhere else unless --out says so.
+    A stopped or killed command goes on where it was. The results go to the pipeline's place, models/STUDY/ARM/seed-N.
+    With -S, --plugin or a seed that is not the study's it is another experiment: it stays in .isoscope/runs/ and goes
+    nowhere else unless --out says so.
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
+    nodes = cluster_of(cluster, cpus, gpus)
     project, configuration = configure(overrides, plugin)
-    resolved = configuration.cell(study, arm)
-    output = _replaceable(out, project.folder, configuration.root.studies, _TRAINED) if out else None
-    check_data(project, configuration, configuration.study(study).task)
+    settings = configuration.study(study)
+    single = arm is not None and seed is not None
+    if not single and out:
+        raise InputError("--out takes one result; name the arm and its --seed")
+    if (not single or nodes) and launched.size() > 1:
+        raise InputError("several processes share the work of one run; name the arm and its --seed, without --cluster")
+    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
+    asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
+    output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
+    if single or settings.seeds:
+        check_data(project, configuration, settings.task)
     as_stage()
     if not launched.rank():
         heal(project)
-    with importing():
-        from isoscope import paths
-        from isoscope.stages.train import train as stage
-        from isoscope.stages.training_job import Cell
-        from isoscope.tracking.restored import METRICS, read_points
+    from isoscope.stages.setup import Setup
+    from isoscope.stages.study_cells import place, training_cell, training_cells
 
-    settings = configuration.study(study)
-    if output is None and not (configuration.overrides or plugin) and seed in settings.seeds:
-        output = project.folder / paths.trained(study, arm, seed)
-    cell = Cell(
-        study, arm, resolved.axes, seed, settings.task, resolved.tree, configuration.plugin_digests(resolved.cell)
-    )
-    sections = resolved.cell.model, resolved.cell.penalty, resolved.cell.training
+    setup = Setup(configuration, project, "train")
+    if single and nodes is None:
+        parts, cell = training_cell(setup, *asked[0])
+        _train_one(parts, cell, output or place(setup, paths.trained, *asked[0]), project, as_json)
+        return
+    from isoscope.stages.cells import Runs, carry_out_all
+
+    (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    cells, needs = training_cells(setup, asked, output)
+    runs = Runs(*needs, workers, nodes)
+    folders = carry_out_all(cells, title=f"train {study}", project=project, prepare=_import_training, runs=runs)
+    say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
+
+
+def _import_training() -> None:
+    with importing():
+        import isoscope.stages.train  # noqa: F401
+
+
+def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_json: bool) -> None:
+    with importing():
+        from isoscope.runs.restored import read_metrics
+        from isoscope.stages.train import train as stage
+
     folder = stage(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not launched.rank():
-        test = [one for one in read_points(folder / METRICS) if one["name"].startswith("test/")]
+        test = [one for one in read_metrics(folder) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        text = f"trained {study} {arm} seed {seed}: {shown} (epoch {epoch}: {scores})"
+        text = f"trained {cell.study} {cell.arm} seed {cell.seed}: {shown} (epoch {epoch}: {scores})"
         say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
-
-
-@app.command()
-def accept(
-    studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml; all, if none is named.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Let finished runs stand for the code as it is now, if it gives the same numbers.
-
-    After a change of the code that is meant to change no number: each arm's golden trace (its first 8 updates) is made
-    again and must equal the finished run's in every bit. Else nothing is accepted, and the exit code is 1.
-
-    Example: isoscope accept fusion
-    """
-    project, configuration = configure([])
-    chosen = studies or list(configuration.root.studies)
-    cells = [
-        (name, arm, seed, resolved)
-        for name in chosen
-        for seed in configuration.study(name).seeds
-        for arm, resolved in configuration.cells(name).items()
-    ]
-    check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
-    heal(project)
-    with importing():
-        from isoscope.stages.accept import accept as stage
-        from isoscope.stages.training_job import Cell, job
-
-    jobs = []
-    for name, arm, seed, one in cells:
-        digests = configuration.plugin_digests(one.cell)
-        cell = Cell(name, arm, one.axes, seed, configuration.study(name).task, one.tree, digests)
-        jobs.append(job(one.cell.model, one.cell.penalty, one.cell.training, cell=cell, project=project))
-    found = stage(jobs, project=project)
-    lines = [
-        f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found
-    ]
-    say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 
 
 @app.command()
@@ -207,8 +179,14 @@ def chart(
     Example: isoscope chart isotropy -S reproduction.last=0.5
     """
     project, configuration = configure(overrides)
-    settings, cells = configuration.study(study), configuration.cells(study)
+    settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
     as_stage()
+    if not settings.seeds:
+        from isoscope.stages.nothing import look_at_nothing
+
+        look_at_nothing(project, paths.charted(study), paths.charts(study))
+        say({"folder": None}, as_json, f"charted {study}: nothing asked for")
+        return
     heal(project)
     with importing():
         from isoscope.stages.chart import chart as stage
@@ -231,10 +209,12 @@ def reproduce(
     Example: isoscope reproduce isotropy
     """
     project, configuration = configure([])
-    configuration.study(study)
+    if not configuration.study(study).looked_at("chart").seeds:
+        why = "it has no seeds, or its `looks` lacks chart"
+        say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
+        return
     with importing():
-        from isoscope import paths
-        from isoscope.analysis.reproduction import FAIL, as_text, read
+        from isoscope.studies.isotropy.reproduction import FAIL, as_text, read
 
     cells = read(project.folder / paths.charted(study))
     say({"cells": [cell._asdict() for cell in cells]}, as_json, as_text(cells))
@@ -266,14 +246,21 @@ def report(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def repro(
     context: typer.Context,
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
 ) -> None:
     """Run the pipeline: `dvc repro`, mirrored into MLflow as it goes. Further words are DVC's.
 
-    With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone.
+    With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone. --cluster reaches the
+    stages train, extract, measure and search.
 
-    Example: isoscope repro train-fusion@additive-0
+    Example: isoscope repro train@fusion
     """
+    cluster_of(cluster, cpus, gpus)
+    placed = {"ISOSCOPE_CLUSTER": cluster, "ISOSCOPE_CPUS_PER_RUN": cpus, "ISOSCOPE_GPUS_PER_RUN": gpus}
+    os.environ.update({name: str(value) for name, value in placed.items() if value is not None})
     from isoscope.stages.repro import located
     from isoscope.stages.repro import repro as run
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, heal, project_here, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, check_data, configure, heal, importing, project_here, say
 from isoscope.errors import InputError
 
 
@@ -56,6 +56,43 @@ def reconcile(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def accept(
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml; all, if none is named.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let finished runs stand for the code as it is now, if it gives the same numbers.
+
+    After a change of the code that is meant to change no number: each arm's golden trace (its first 8 updates) is made
+    again and must equal the finished run's in every bit. Else nothing is accepted, and the exit code is 1.
+
+    Example: isoscope accept fusion
+    """
+    project, configuration = configure([])
+    chosen = studies or list(configuration.root.studies)
+    cells = [
+        (name, arm, seed)
+        for name in chosen
+        for seed in configuration.study(name).seeds
+        for arm in configuration.cells(name)
+    ]
+    check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
+    heal(project)
+    with importing():
+        from isoscope.stages.accept import accept as stage
+        from isoscope.stages.setup import Setup
+        from isoscope.stages.study_cells import training_cell
+        from isoscope.stages.training_job import job
+
+    setup = Setup(configuration, project, "train")
+    asked = [training_cell(setup, *one) for one in cells]
+    found = stage([job(*parts, cell=cell, project=project) for parts, cell in asked], project=project)
+    lines = [
+        f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found
+    ]
+    say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
+
+
+@app.command()
 def gc(
     idle_days: Annotated[
         float, typer.Option(help="Unfinished work goes once nobody has touched it for so many days.", min=0)
@@ -71,7 +108,7 @@ def gc(
     Example: isoscope gc --dry-run
     """
     from isoscope.links import dvc_cache
-    from isoscope.tracking.gc import clear
+    from isoscope.runs.gc import clear
 
     project = project_here()
     # Before anything is written: this is for full disks.

@@ -8,7 +8,8 @@ from pathlib import Path
 from isoscope.config.data import Local
 from isoscope.config.explain import nearest
 from isoscope.config.faults import Faults
-from isoscope.config.load import SECTIONS, Configuration, check_sections
+from isoscope.config.load import SECTIONS, Configuration
+from isoscope.config.overlays import check_sections
 from isoscope.config.profiles import lacks_its_base, laid_over
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
@@ -35,7 +36,7 @@ def check_agreement(folder: Path, configuration: Configuration | None, commands:
         _check_places(configuration, found)
         before = Faults()
         before.keep(*known.lines, *found.lines)
-        _check_profiles(folder, configuration, stages, found, before)
+        _check_profiles(folder, configuration, found, before)
     found.stop()
     return len(_profiles(folder))
 
@@ -51,9 +52,10 @@ def _entries(folder: Path, file: Path, key: str, command: str, commands: Collect
         return None
     for name, entry in entries.items():
         with found.each():
-            if not isinstance(entry, dict) or command not in entry:
+            body = entry.get("do", entry) if isinstance(entry, dict) else None
+            if not isinstance(body, dict) or command not in body:
                 raise InputError(f"{file}: {key}.{name}: no {command}")
-            _check_command(f"{file}: {key}.{name}.{command}", str(entry[command]), commands)
+            _check_command(f"{file}: {key}.{name}.{command}", str(body[command]), commands)
     return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
 
@@ -76,9 +78,7 @@ def _profiles(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
 
 
-def _check_profiles(
-    folder: Path, configuration: Configuration, stages: Tree | None, found: Faults, before: Faults
-) -> None:
+def _check_profiles(folder: Path, configuration: Configuration, found: Faults, before: Faults) -> None:
     """Each profile, laid over params.yaml, has nothing wrong that was not `before`."""
     text = (folder / PARAMS).read_text("utf-8")
     for file in _profiles(folder):
@@ -91,44 +91,30 @@ def _check_profiles(
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
                 laid.check()
-            if stages is not None:
-                _check_stages(stages, laid, own)
             own.stop()
 
 
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:
+    """Every stage of a study is made for each study, so that none can be forgotten; params are sections."""
     studies = configuration.raw.get("studies")
     named = studies if isinstance(studies, dict) else configuration.root.studies  # also those that are wrong
     for name, stage in stages.items():
-        for section in stage.get("params", ()):
+        body = stage.get("do", stage)
+        for section in body.get("params", ()):
             if not isinstance(section, str) or section.split(".")[0] not in SECTIONS:
                 found.keep(f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), SECTIONS)}")
-        verb, _, study = name.partition("-")
-        if verb in _OF_STUDIES and study not in named:
-            found.keep(f"{DVC}: stages.{name}: no study {study!r}{nearest(study, named)}")
-        _, command, *given = [*str(stage.get("cmd", "")).split(), "", ""]
-        if command in _OF_STUDIES and given[0] not in named:
+        _, command, *given = [*str(body.get("cmd", "")).split(), "", ""]
+        if command not in _OF_STUDIES:
+            continue
+        if given[0] != "${key}" and given[0] not in named:
             found.keep(f"{DVC}: stages.{name}.cmd: no study {given[0]!r}{nearest(given[0], named)}")
-    for study, settings in configuration.root.studies.items():
-        axes = {axis: f"${{studies.{study}.axes.{axis}}}" for axis in settings.axes}
-        matrix = {**axes, "seed": f"${{studies.{study}.seeds}}"}
-        declared = stages.get(f"train-{study}", {})
-        if declared.get("matrix") != matrix:
-            found.keep(f"{DVC}: stages.train-{study}.matrix: expected {matrix}, got {declared.get('matrix')}")
-        shared = f"studies.{study}.settings"
-        if settings.settings and not (
-            shared in declared.get("params", ()) and f"{VARIANTS}/settings" in declared.get("deps", ())
-        ):
-            found.keep(
-                f"{DVC}: stages.train-{study}: {shared} are changed unseen; declare it under params, and "
-                f"{VARIANTS}/settings under deps"
-            )
-        for verb in ("extract", "measure"):
-            other = stages.get(f"{verb}-{study}", {}).get("matrix", axes)
-            if other != axes:
-                found.keep(f"{DVC}: stages.{verb}-{study}.matrix: expected {axes}, got {other}")
-        if f"analyse-{study}" not in stages:
-            found.keep(f"{DVC}: stages.analyse-{study}: missing, but {PARAMS} has the study {study!r}")
+        if given[0] == "${key}" and stage.get("foreach") != "${studies}":
+            found.keep(f"{DVC}: stages.{name}.foreach: expected '${{studies}}', got {stage.get('foreach')!r}")
+        if "studies.${key}" not in body.get("params", ()) and given[0] == "${key}":
+            found.keep(f"{DVC}: stages.{name}.params: a study is changed unseen; add 'studies.${{key}}'")
+    for verb in ("train", "analyse"):
+        if verb not in stages:
+            found.keep(f"{DVC}: stages.{verb}: missing")
 
 
 def _check_command(place: str, command: str, known: Collection[str]) -> None:

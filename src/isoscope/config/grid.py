@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from isoscope.config.search import Dimension, Search, exists
+from isoscope.config.searching import Dimension, Search, exists
 
 _EQUAL = 1e-6
 """Steps that a number may be off: samplers differ in how they round."""

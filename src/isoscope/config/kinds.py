@@ -7,11 +7,12 @@ from typing import Annotated, Any, Union, cast, get_args
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from isoscope import plugins
-from isoscope.config.base import Section
+from isoscope.config.base import Name, Section
 from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.config.explain import explain
 from isoscope.config.faults import Faults
 from isoscope.config.model import FFT, Additive, Conv2d, Model
+from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import PENALTIES
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.tree import Tree
@@ -65,7 +66,12 @@ def data_type() -> type[Data]:
 
 
 def cell_type() -> type[Cell]:
-    """A cell with the fusions, penalties and data sets that plugins add."""
+    """A cell with the fusions, objectives, penalties, observers and data sets that plugins add."""
     model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
     penalty = _union(PENALTIES, plugins.PENALTIES)
-    return create_model("Cell", __base__=Cell, data=(data_type(), ...), model=(model, ...), penalty=(penalty, ...))
+    objective = _union((ClassificationObjective,), plugins.OBJECTIVES)
+    fields: dict[str, Any] = {"data": data_type(), "model": model, "objective": objective, "penalty": penalty}
+    if plugins.OBSERVERS:
+        fields["observers"] = dict[Name, _union((), plugins.OBSERVERS)]  # type: ignore[misc]
+    required: Any = {name: (kind, ...) for name, kind in fields.items()}
+    return create_model("Cell", __base__=Cell, **required)

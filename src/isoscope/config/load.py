@@ -12,12 +12,13 @@ from isoscope.config.data import Data
 from isoscope.config.explain import closest, nearest
 from isoscope.config.faults import Faults
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
+from isoscope.config.objective import METRICS
+from isoscope.config.overlays import CELL_SECTIONS, check_sections
 from isoscope.config.project import Cell, Root, Study
-from isoscope.config.search import corners
+from isoscope.config.searching import corners
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 
-CELL_SECTIONS = tuple(Cell.model_fields)
 SECTIONS = (*Root.model_fields, *CELL_SECTIONS)
 OVERRIDE = "-S"
 SEARCHED = f"{paths.PARAMS}: search.space"
@@ -217,7 +218,15 @@ class Configuration:
                 raise InputError(f"{SEARCHED}: {value.name}: trials share data that are prepared; search another name")
             value.apply(tree, SEARCHED)
             origin.lay(value.as_tree(), SEARCHED)
-        return Resolved(validate(kind, tree, origin), tree, axes)
+        cell = validate(kind, tree, origin)
+        metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
+        if cell.training.select not in metrics:
+            cure = nearest(cell.training.select, metrics)
+            raise InputError(
+                f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
+                f"got '{cell.training.select}'{cure}"
+            )
+        return Resolved(cell, tree, axes)
 
     def cells(self, study: str) -> dict[str, Resolved]:
         """Every arm of a study, resolved, by its name."""
@@ -225,11 +234,16 @@ class Configuration:
 
     @staticmethod
     def plugin_digests(cell: Cell) -> dict[str, str]:
-        """File → sha256 of its code, of the plugins whose fusion and penalty a cell uses.
+        """File → sha256 of its code, of the plugins whose fusion, objective, penalty and observers a cell uses.
 
         A data set is in the hash of its data.
         """
-        used = [plugins.FUSIONS.get(cell.model.fusion.kind), plugins.PENALTIES.get(cell.penalty.kind)]
+        used = [
+            plugins.FUSIONS.get(cell.model.fusion.kind),
+            plugins.OBJECTIVES.get(cell.objective.kind),
+            plugins.PENALTIES.get(cell.penalty.kind),
+            *(plugins.OBSERVERS.get(one.kind) for one in cell.observers.values()),
+        ]
         files = {plugin.file for plugin in used if plugin}
         if len({file.name for file in files}) < len(files):
             raise InputError(f"plugins: two files of one run are called {next(iter(files)).name!r}; rename one")
@@ -281,16 +295,3 @@ class Configuration:
                 cure = "a search keeps no more; set it to best"
                 found.keep(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
         found.stop()
-
-
-def check_sections(file: Path, overlay: Tree) -> None:
-    """Refuse an overlay that sets what none may, or `data` where it is no task's."""
-    found = Faults()
-    for key in overlay:
-        if key not in CELL_SECTIONS:
-            found.keep(f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}")
-        elif key == "data" and file.parent != paths.VARIANTS / "task":
-            found.keep(
-                f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
-            )
-    found.stop()

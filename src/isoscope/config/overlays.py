@@ -1,11 +1,17 @@
-"""Overlays made by the program: what to lay over one tree to get another."""
+"""Overlays: which sections they may set, and the least one that makes one tree of another."""
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from isoscope import paths
+from isoscope.config.explain import nearest
+from isoscope.config.faults import Faults
+from isoscope.config.project import Cell
 from isoscope.config.tree import Tree
 
+CELL_SECTIONS = tuple(Cell.model_fields)
 _ABSENT = object()
 
 
@@ -30,3 +36,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else copy.deepcopy(value)
+
+
+def check_sections(file: Path, overlay: Tree) -> None:
+    """Refuse an overlay that sets what none may, or `data` where it is no task's."""
+    found = Faults()
+    for key in overlay:
+        if key not in CELL_SECTIONS:
+            found.keep(f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}")
+        elif key == "data" and file.parent != paths.VARIANTS / "task":
+            found.keep(
+                f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
+            )
+    found.stop()

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
@@ -63,7 +63,10 @@ def restore(folder: Path) -> str:
 
 
 def laid_over(text: str, overlay: Tree) -> str:
-    """YAML text with an overlay's values in it, comments and order kept; a node with `kind` is replaced whole."""
+    """YAML text with an overlay's values in it, comments and order kept; a node with `kind` is replaced whole.
+
+    A study that is null there is left out.
+    """
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 120
@@ -71,6 +74,9 @@ def laid_over(text: str, overlay: Tree) -> str:
     yaml.representer.add_representer(type(None), _null)
     tree = yaml.load(text)
     _lay(tree, overlay)
+    for study, given in overlay.get("studies", {}).items():
+        if given is None:
+            del tree["studies"][study]  # for DVC too: no stage is made for it
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()

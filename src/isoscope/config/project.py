@@ -1,16 +1,19 @@
 """The whole of params.yaml, and one cell of a study."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from isoscope.config.base import Below, Count, Fraction, Level, Name, Section, Seed, Share
 from isoscope.config.data import Data
-from isoscope.config.inspection import Extraction, Measures
+from isoscope.config.extraction import Extraction, Measures
 from isoscope.config.model import Model
+from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import Built
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
 from isoscope.config.training import Training
+
+Look = Literal["inside", "chart"]
 
 
 class Study(Section):
@@ -26,6 +29,10 @@ class Study(Section):
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Seeds of every arm, each once; none means the study is not run."""
+    looks: Annotated[tuple[Look, ...], Field(strict=False)]
+    """What is shown beside the comparison of its arms: `inside` (hidden states, and what is measured in them), `chart`
+    (arms over training, beside published figures).
+    """
 
     @model_validator(mode="after")
     def _once(self) -> Self:
@@ -35,6 +42,10 @@ class Study(Section):
             if self.seeds and not values:
                 raise ValueError(f"axes.{axis} has no values, but the study has seeds")
         return self
+
+    def looked_at(self, look: Look) -> Self:
+        """The study as a stage for one of its looks has it: without seeds, where it is not asked for."""
+        return self if look in self.looks else self.model_copy(update={"seeds": ()})
 
 
 class Phases(Section):
@@ -95,10 +106,20 @@ class Root(Section):
     report: Report
 
 
+class Kind(Section):
+    """A choice that plugins add."""
+
+    kind: str
+
+
 class Cell(Section):
     """One arm with one seed, fully resolved."""
 
     data: Data
     model: Model
+    objective: ClassificationObjective
+    """What the model is trained for."""
     penalty: Annotated[Built, Field(discriminator="kind")]
+    observers: Annotated[dict[Name, Kind], Field(max_length=0)]
+    """Your own observers (docs/plugins.md), by names of your choice: what looks at a run and changes nothing in it."""
     training: Training

@@ -79,8 +79,8 @@ class Training(Section):
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)] | None
     """Largest L2 norm of the gradient; null clips nothing."""
     schedule: Schedule
-    select: Literal["loss", "accuracy", "f1", "matthews"]
-    """Validation figure that chooses the best epoch (the first one, on a tie)."""
+    select: Annotated[str, Field(min_length=1)]
+    """Validation metric that chooses the best epoch (the first one, on a tie); one that the objective declares."""
     patience: Count | None
     """Epochs without a better `select` after which training stops; null never stops early."""
     freeze: Freeze

@@ -21,15 +21,6 @@ CAPTIONS = {
         "The objective by each parameter, over the trials that have it. Other parameters vary along: no effect is"
         " isolated here.",
     ),
-    "contour": (
-        "Contours",
-        "The objective over two parameters, linear between the trials shown; no model. Other parameters vary along.",
-    ),
-    "parallel": (
-        "Parallel coordinates",
-        "One line per complete trial through its parameters to the objective, with gaps where its architecture has no"
-        " such parameter; pale: a constraint is broken; black: the trial marked elsewhere by a ring.",
-    ),
     "intermediate": (
         "Intermediate values",
         "What each trial reported on the way; dashed, up to a cross: pruned.",

@@ -1,6 +1,7 @@
 """What figures over training share: arms in order, snapshots as columns, chosen epochs, means over seeds."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,8 @@ from matplotlib.ticker import FixedLocator, NullFormatter
 
 TWIN = -1
 """Column of the twin with other random weights, which has no step."""
+MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
+"""Snapshots at which arms are shown side by side."""
 
 
 def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
@@ -100,6 +103,20 @@ def moments_of(table: pd.DataFrame) -> dict[str, str]:
         moment: f"{name} (update {' or '.join(map(str, found))})" if len(found := steps[moment]) < 4 else name
         for moment, name in names.items()
     }
+
+
+def banded(
+    axes: Axes, means: pd.DataFrame, along: str, *, marks: int, alpha: float, start: int = 0, **line: Any
+) -> None:
+    """A line through `means` (as `over_seeds` gives them) along a column, with a band of ± 1 sd.
+
+    About `marks` markers are drawn, from point `start` on; `line` as `Axes.plot` takes it, with `color`.
+    """
+    means = means.sort_values(along)
+    at, mean, sd = (means[name].to_numpy(dtype=float) for name in (along, "mean", "sd"))
+    axes.plot(at, mean, markersize=3, markevery=(start, max(1, len(at) // marks)), **line)
+    spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+    axes.fill_between(at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0)
 
 
 def step_axis(axes: Axes, steps: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ Without a network: `evaluate.load("…/isoscope/metrics/classification_scores.py
 import datasets
 import evaluate
 
-from isoscope.metrics.classification import SCORES, confusion_matrix
+from isoscope.metrics.matrix_scores import scores
 
 
 class ClassificationScores(evaluate.Metric):
@@ -26,5 +26,4 @@ class ClassificationScores(evaluate.Metric):
         )
 
     def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
-        counts = confusion_matrix(references, predictions, max(1, *predictions, *references) + 1)
-        return {name: score(counts) for name, score in SCORES.items()}
+        return scores(references, predictions, max(1, *predictions, *references) + 1)

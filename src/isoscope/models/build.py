@@ -11,7 +11,7 @@ from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.utils import logging
 
-from isoscope.corpora.checkpoints import loadable_config
+from isoscope.data.checkpoints import loadable_config
 from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models  # noqa: F401 - registers the fusions' architecture
-from isoscope.corpora.checkpoints import loadable_config
+from isoscope.data.checkpoints import loadable_config
 from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.models.build import quiet, seeded
 

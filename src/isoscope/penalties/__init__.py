@@ -5,10 +5,26 @@ apart, their `labels` `[n]`, it returns a named tuple whose first field is the s
 included. The other fields say how it came about.
 """
 
-from isoscope.penalties.cosine import CosineRegularization, CosineTerms
-from isoscope.penalties.isoscore import IsoScoreStar, IsoScoreTerms
-from isoscope.penalties.persistent_entropy import PersistentEntropy, PersistentEntropyTerms
-from isoscope.penalties.spectrum import SpectrumControl, SpectrumTerms
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from isoscope.penalties.cosine import CosineRegularization, CosineTerms
+    from isoscope.penalties.isoscore import IsoScoreStar, IsoScoreTerms
+    from isoscope.penalties.persistent_entropy import PersistentEntropy, PersistentEntropyTerms
+    from isoscope.penalties.spectrum import SpectrumControl, SpectrumTerms
+
+# Each is imported when it is first asked for, so that a run knows only the penalty that it uses.
+_MODULES = {
+    "CosineRegularization": "cosine",
+    "CosineTerms": "cosine",
+    "IsoScoreStar": "isoscore",
+    "IsoScoreTerms": "isoscore",
+    "PersistentEntropy": "persistent_entropy",
+    "PersistentEntropyTerms": "persistent_entropy",
+    "SpectrumControl": "spectrum",
+    "SpectrumTerms": "spectrum",
+}
 
 __all__ = [
     "CosineRegularization",
@@ -20,3 +36,13 @@ __all__ = [
     "SpectrumControl",
     "SpectrumTerms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

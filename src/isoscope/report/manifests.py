@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from isoscope.analysis.baselines import NAMES
 from isoscope.errors import InputError
 from isoscope.report import numbers
+from isoscope.studies.classified import NAMES
 
 SPLITS = ("train", "validation", "test")
 

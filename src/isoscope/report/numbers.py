@@ -1,8 +1,14 @@
 """Numbers as text: one way to write each kind."""
 
-from isoscope.analysis.statistics import Interval
+from isoscope.statistics.paired import Interval
 
 NOTHING = "–"
+NAMES = {"f1": "F1", "matthews": "Matthews correlation"}
+
+
+def called(metric: str) -> str:
+    """A metric's name as a heading."""
+    return NAMES.get(metric, metric.replace("_", " ").capitalize())
 
 
 def score(value: float | None) -> str:

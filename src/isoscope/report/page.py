@@ -7,13 +7,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isoscope import __version__
-from isoscope.analysis.tables import Tables
 from isoscope.report import numbers
 from isoscope.report.manifests import task
 from isoscope.report.runs import plugins, run_row, server
-from isoscope.report.search import read_search
-from isoscope.report.studies import show
-from isoscope.tracking.lines import RunRecord
+from isoscope.report.search_section import read_search
+from isoscope.report.study_section import show
+from isoscope.runs.lines import RunRecord
+from isoscope.studies.tables import Tables
 
 
 def build(
@@ -24,14 +24,14 @@ def build(
     records: Mapping[str, RunRecord],
     tracking_uri: str | None,
     experiments: Mapping[str, str],
-    folders: Mapping[str, Path] | None = None,
+    folders: Mapping[str, Path],
     search: Path | None = None,
 ) -> str:
     """The report as HTML text: figures, tables, style and the explorer's script inside, nothing loaded from elsewhere.
 
     `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
     to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
-    experiment there; links need it. `folders`: study → where `isoscope explore` left its figures. `search`: where
+    experiment there; links need it. `folders`: study → where its stages left figures and tables. `search`: where
     `isoscope search` left its results; a search without trials has no section. Raises `InputError` where a manifest
     lacks what the page shows, or files are damaged.
     """
@@ -55,7 +55,7 @@ def build(
             title=title,
             version=__version__,
             studies=[
-                show(study, rows[study.study], position=i, folder=(folders or {}).get(study.study))
+                show(study, rows[study.study], position=i, folder=folders[study.study])
                 for i, study in enumerate(studies, start=1)
             ],
             search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from isoscope.analysis.outputs import Trained
-from isoscope.analysis.tables import Tables
-from isoscope.tracking.lines import RunRecord
-from isoscope.tracking.plan import DIGEST
-from isoscope.tracking.record import read
+from isoscope.mirror.fields import DIGEST
+from isoscope.outputs import Trained
+from isoscope.runs.lines import RunRecord
+from isoscope.runs.record import read
+from isoscope.studies.tables import Tables
 
 SHORT = 12
 """Digits of a digest that a page shows."""

@@ -1,1 +1,1 @@
-"""Hyperparameter search: trials in an Optuna study, the workers that run them, and their results."""
+"""Hyperparameter search with Optuna: workers claim trials, run them, and store the results."""

@@ -1,6 +1,6 @@
-"""Who works on which trial: locks that die with their holder, in files beside SQLite or in PostgreSQL's own sessions.
+"""Leases on trials: locks that end with their holder, in files next to SQLite or in PostgreSQL sessions.
 
-No clocks and no heartbeats: a lock is let go the moment its process ends, and never while it lives.
+No clocks, no heartbeats: a lock is free as soon as its process ends, and never before.
 """
 
 import contextlib
@@ -13,33 +13,33 @@ from pathlib import Path
 from typing import Any, Protocol
 
 TURN = -1
-"""Number of the lock that whoever reads and changes the list of trials holds."""
+"""Number of the lock for reading and changing the list of trials."""
 BASELINE = -2
-"""Number of the lock of the default arm's runs."""
+"""Number of the lock for the runs of the default arm."""
 
 
 class Leases(Protocol):
-    """Locks of one study, by number of a trial."""
+    """Locks of one study, by trial number."""
 
     def take(self, number: int, *, wait: bool = False) -> bool:
-        """Take a lock unless another process has it, or wait for that one; whether it is ours now."""
+        """Take a lock if it is free, or wait for it; return whether this process holds it."""
 
     def release(self, number: int) -> None:
-        """Let go of a lock."""
+        """Release a lock."""
 
     def held(self, number: int) -> bool:
-        """Whether what was taken is still ours; if it was lost with a connection, it is taken again if it is free.
+        """Whether a taken lock is still held; a lock lost with its connection is taken again if it is free.
 
-        Raises what a connection raises while the storage is away.
+        Raises the connection's error while the storage is away.
         """
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all."""
 
 
 @contextmanager
 def turn(leases: Leases) -> Iterator[None]:
-    """Be the only one who reads and changes the list of trials."""
+    """Be the only worker that reads and changes the list of trials."""
     leases.take(TURN, wait=True)
     try:
         yield
@@ -72,7 +72,7 @@ class FileLeases:
         descriptor = self._files.pop(number, None)
         if descriptor is None:
             return
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child still has the file open
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # even if a child process still has the file open
         os.close(descriptor)
 
     def held(self, number: int) -> bool:
@@ -84,8 +84,9 @@ class FileLeases:
 
 
 class PostgresLeases:
-    """Advisory locks of a PostgreSQL session: for processes anywhere. The session ends with its process, or when the
-    server has not heard of its machine for half a minute.
+    """Advisory locks of a PostgreSQL session, for workers on any machine.
+
+    A session ends with its process, or half a minute after the server last heard from its machine.
     """
 
     def __init__(self, url: str, study: str) -> None:
@@ -93,11 +94,11 @@ class PostgresLeases:
         self._class = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4], "big", signed=True)
         self._taken: set[int] = set()
         self._lost: set[int] = set()
-        """Of those, what went with a connection and has not been taken again."""
+        """Taken locks that were lost with a connection."""
         self._connection: Any = None
 
     def take(self, number: int, *, wait: bool = False) -> bool:
-        if number in self._taken - self._lost:  # a second lock would need a second release
+        if number in self._taken - self._lost:  # PostgreSQL counts: a second lock needs a second release
             return True
         kind = "pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "pg_try_advisory_lock(%s, %s)"
         if self._ask(f"SELECT {kind}", number):
@@ -111,7 +112,7 @@ class PostgresLeases:
 
         self._taken.discard(number)
         self._lost.discard(number)
-        with contextlib.suppress(psycopg.OperationalError):  # with the session the lock is gone as well
+        with contextlib.suppress(psycopg.OperationalError):  # a lock ends with its session
             self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
 
     def held(self, number: int) -> bool:
@@ -143,6 +144,6 @@ class PostgresLeases:
         import psycopg
 
         connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-        for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # a server's own are hours
+        for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # the server's defaults are hours
             connection.execute(f"SET tcp_keepalives_{name} = {value}")
         return connection

@@ -1,71 +1,74 @@
-"""What a person sees of a search under way: a table on a terminal, sparse lines in a log."""
+"""A running search as a person sees it: a table on a terminal, a line every half minute in a log, Ctrl-C."""
 
-import sys
-import time
-from collections.abc import Iterable
-from types import TracebackType
+import signal
+from collections.abc import Callable, Iterable
+from types import FrameType
 
-import optuna
 from optuna.trial import FrozenTrial, TrialState
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 
-from isoscope.config.search import Search
-from isoscope.search.status import Status, clock, in_words, row, status
-from isoscope.search.storage import away, let_go
+from isoscope.executor.live_table import Screen, clock
+from isoscope.guard import StopSignal
+from isoscope.search.status import Status, in_words, row, status
+from isoscope.search.storage import away
+from isoscope.search.study import OpenStudy
 
-EVERY, LINE_EVERY = 1.0, 30.0
-"""Seconds between two looks at the study, and between two lines in a log."""
+
+class Interrupts(StopSignal):
+    """Count Ctrl-C: the first finishes running trials, the second stops now. SIGTERM and SIGHUP stop now."""
+
+    stop = False
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.stop = self.stop or self.finish or number != signal.SIGINT
+        self.received = number
+        self._say(
+            "stopping; run the same command to resume"
+            if self.stop
+            else "finishing running trials, starting no other; press Ctrl-C again to stop now"
+        )
 
 
-class Watching:
-    """Looks at a study now and then, and shows what it sees on stderr."""
+class LiveStatus(Screen):
+    """Progress of a study, polled."""
 
-    def __init__(self, study: optuna.Study, search: Search, *, workers: int) -> None:
-        self.study, self.search, self.workers = study, search, workers
-        self._looked = self._said = float("-inf")
-        self._before: tuple[int, ...] | None = None
-        console = Console(stderr=True)
-        self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
-
-    def __enter__(self) -> "Watching":
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._live is not None:
-            self._live.stop()
+    def __init__(self, opened: OpenStudy, *, workers: int) -> None:
+        super().__init__()
+        self.opened, self.workers = opened, workers
+        self._table, self._before = Group(), (-1, -1, -1)
 
     def say(self, line: str) -> None:
-        """A line beside the table."""
-        if self._live is not None:
-            self._live.console.print(line, markup=False, highlight=False)
-        else:
-            print(f"isoscope: {line}", file=sys.stderr, flush=True)
+        """Print a line above the table."""
+        super().say(f"isoscope: {line}")
 
-    def look(self) -> None:
-        """Show how far the study is, if it is time."""
-        now = time.monotonic()
-        if now - self._looked < EVERY:
-            return
-        self._looked = now
+    def _poll(self) -> tuple[Status, list[FrozenTrial]] | None:
+        """The study's status and its trials; None while its storage is away, as the workers report."""
         try:
-            self.study._thread_local.cached_all_trials = None
-            trials = self.study.get_trials(deepcopy=False)  # those that ended are read once
-            seen = status(self.study, self.search, workers=self.workers, trials=trials)
-        except away():  # the workers wait for it, and say so
-            return
+            trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
+            return status(self.opened.study, self.opened.search, workers=self.workers, trials=trials), trials
+        except away():
+            return None
         finally:
-            let_go(self.study)  # whoever is forked next finds no connection
-        if self._live is not None:
-            self._live.update(Group(_summary(seen), _running(trials)), refresh=True)
-            return
-        counts = (seen.complete, seen.pruned, seen.failed)
-        if counts != self._before and now - self._said >= LINE_EVERY:
-            self._said, self._before = now, counts
-            self.say(in_words(seen))
+            self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection
+
+    def table(self) -> Group:
+        """Counts, time left, best trials and running trials."""
+        if polled := self._poll():
+            self._table = Group(_summary(polled[0]), _running(polled[1]))
+        return self._table
+
+    def in_words(self) -> str:
+        """The progress in one line, if a trial has ended since the last one."""
+        if not (polled := self._poll()):
+            return ""
+        seen, before = polled[0], self._before
+        self._before = (seen.complete, seen.pruned, seen.failed)
+        return in_words(seen) if self._before != before else ""
 
 
 def _summary(seen: Status) -> Table:

@@ -1,4 +1,4 @@
-"""A search in records, which MLflow shows: a run for the study, and below it a light one per trial."""
+"""Records of a search for MLflow: a parent run for the study, a child run per trial."""
 
 import time
 from collections.abc import Mapping
@@ -6,20 +6,20 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from isoscope.analysis.provenance import PROVENANCE
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
 from isoscope.config.tree import flatten
 from isoscope.paths import Project
+from isoscope.runs.provenance import Git
+from isoscope.runs.record import Record
 from isoscope.search.identity import digest
 from isoscope.search.jobs import Outcome
-from isoscope.tracking.provenance import Git
-from isoscope.tracking.record import Record
+from isoscope.search.trial_notes import PROVENANCE
 
 ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 
 
 def experiment(name: str) -> str:
-    """The experiment of a search."""
+    """MLflow experiment of a search."""
     return f"search-{name}"
 
 
@@ -33,7 +33,7 @@ def note_trial(
     git: Git,
     environment: Mapping[str, Any],
 ) -> None:
-    """Write a trial's record whole: what it tried, what it came to, and which runs made it. Once, however often."""
+    """Write the record of a trial: parameters, outcome, digests of its runs. Idempotent."""
     own = digest(identity, name=name, trial=outcome.number)
     with Record(project.records / f"{own}.jsonl") as record:
         if record.before.end is not None:
@@ -66,7 +66,7 @@ def note_trial(
 def begin_study(
     record: Record, search: Search, *, identity: Mapping[str, Any], name: str, git: Git, environment: Mapping[str, Any]
 ) -> None:
-    """Begin, or go on with, the record of a study."""
+    """Start or continue the record of a study."""
     record.run(
         digest=digest(identity, name=name),
         stage="search",

@@ -1,27 +1,25 @@
-"""Who proposes trials and who ends them early, by name, with every option that a later Optuna might change."""
+"""Optuna's samplers and pruners by name, with every option set that a later Optuna might change."""
 
 import hashlib
 import warnings
-from typing import Any
 
 from optuna import pruners, samplers
-from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.study import Study
 
-from isoscope.config import search as config
-from isoscope.config.search import Search
+from isoscope.config import searching as config
+from isoscope.config.searching import Search
+from isoscope.search.sobol import SobolSampler
 
 
 def sampler(search: Search, number: int) -> samplers.BaseSampler:
-    """The sampler of trial `number`, as if no other trial had ever asked it.
+    """A fresh sampler for trial `number`.
 
-    A sampler that lives on carries its generator's state, and a search that is stopped and continued would propose
-    other trials than one that is not. This one's draws depend on the seed, the number and the study's history alone.
+    A sampler kept between trials carries the state of its generator, so an interrupted search would propose different
+    trials. A fresh sampler depends only on the seed, the number and the history of the study.
     """
     seed = _seed(search.sampler.seed, number)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)  # they are asked for by name
+        warnings.simplefilter("ignore", ExperimentalWarning)  # the user names them
         match search.sampler:
             case config.TPE() as options:
                 return samplers.TPESampler(
@@ -34,19 +32,13 @@ def sampler(search: Search, number: int) -> samplers.BaseSampler:
             case config.Grid():
                 return samplers.BruteForceSampler(seed=seed)
             case config.QMC():
-                return _Numbered(
-                    number,
-                    scramble=True,
-                    seed=search.sampler.seed,
-                    independent_sampler=samplers.RandomSampler(seed),
-                    warn_independent_sampling=False,
-                )
+                return SobolSampler(list(search.space), number, search.sampler.seed)
             case config.Random():
                 return samplers.RandomSampler(seed)
 
 
 def pruner(search: Search, steps: int) -> pruners.BasePruner:
-    """The pruner of trials that take `steps` steps."""
+    """The pruner for trials of `steps` steps."""
     match search.pruner:
         case config.Median() as options:
             return pruners.MedianPruner(n_startup_trials=options.startup, n_warmup_steps=options.warmup)
@@ -58,17 +50,6 @@ def pruner(search: Search, steps: int) -> pruners.BasePruner:
                 return pruners.WilcoxonPruner(p_threshold=options.p, n_startup_steps=options.startup)
         case config.NoPruner():
             return pruners.NopPruner()
-
-
-class _Numbered(samplers.QMCSampler):
-    """One sequence, a trial's number its place in it; Optuna counts in the storage, from 0 again in a new one."""
-
-    def __init__(self, number: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.number = number
-
-    def _find_sample_id(self, study: Study, search_space: dict[str, BaseDistribution]) -> int:
-        return max(self.number - 1, 0)  # the first trial is drawn at random: it shows what the space is
 
 
 def _seed(seed: int, number: int) -> int:

@@ -1,4 +1,4 @@
-"""The searched space in Optuna's terms."""
+"""Draw a trial from the search space, in Optuna's terms."""
 
 import json
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import Any
 
 from optuna.trial import Trial
 
-from isoscope.config.search import Dimension, Search, exists
+from isoscope.config.searching import Dimension, Search, exists
 
 
 def suggest(search: Search, trial: Trial) -> dict[str, Any]:
-    """What a trial tries: every name that exists under what was drawn before it, in the order of the space.
+    """Draw every name of the space that exists under the earlier choices, in order.
 
-    A name that does not exist is never drawn, so that no sampler can learn from it. Lists, which Optuna has no choice
-    of, stand in the study as JSON.
+    A name that does not exist is never drawn, so no sampler learns from it. Optuna has no list-valued choices: lists
+    are stored as JSON.
     """
     chosen: dict[str, Any] = {}
     for name, one in search.space.items():
@@ -23,7 +23,7 @@ def suggest(search: Search, trial: Trial) -> dict[str, Any]:
 
 
 def chosen(search: Search, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, of a trial that was drawn before, by its parameters in the study."""
+    """The values of a stored trial, from its parameters in the study."""
     found = {}
     for name, one in search.space.items():
         if name in params:

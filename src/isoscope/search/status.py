@@ -1,4 +1,4 @@
-"""How far a search is: counts, the best so far, and when it will be done."""
+"""Progress of a search: trial counts, best trials so far, time left."""
 
 import time
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.analysis.provenance import worked
-from isoscope.analysis.searches import best, front, knee, objectives
 from isoscope.config.grid import wanted
-from isoscope.config.search import Search
-from isoscope.search.outline import outline
+from isoscope.config.searching import Search
+from isoscope.executor.live_table import clock
+from isoscope.search.outcomes import best, front, knee, objectives
 from isoscope.search.study import spent
+from isoscope.search.trial_notes import worked
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 
 class Status(NamedTuple):
-    """Of a study: trials by state, numbers of those that run, what the best one is worth, seconds left."""
+    """Progress of a study: trials by state, best trials, seconds left."""
 
     study: str
     trials: int
@@ -29,13 +29,13 @@ class Status(NamedTuple):
     failed: int
     waiting: int
     best: dict[int, dict[str, float]]
-    """Number → objectives by the study's own names, of the best trial, or of the Pareto front; feasible ones only."""
+    """Number → objectives, of the best trial or the Pareto front; feasible trials only."""
     suggested: int | None
-    """Of these the one that `isoscope search adopt` takes."""
+    """Number of the trial that `isoscope search adopt` takes."""
     seconds: float
-    """Work of all trials together."""
+    """Seconds of work, all trials together."""
     eta_seconds: float | None
-    """Until the budget is spent, as fast as it went so far; None where nothing can be said."""
+    """Seconds until the budget is spent, at the speed so far; None before the first trial has ended."""
     done: bool
     """Whether the budget is spent and every trial has ended."""
 
@@ -43,8 +43,8 @@ class Status(NamedTuple):
 def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
 ) -> Status:
-    """How far a study is; `workers`: how many share what is left; `trials`: its own, if they are at hand."""
-    trials = outline(study, choices=search.sampler.kind == "grid") if trials is None else trials
+    """Progress of a study; `workers` share the remaining work; `trials`: all of its trials, if already read."""
+    trials = study.get_trials(deepcopy=False) if trials is None else trials
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     finished = sum(counts[state] for state in FINISHED)
     seconds = sum(worked(trial) or 0.0 for trial in trials)
@@ -76,7 +76,7 @@ def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTria
 
 
 def _left(search: Search, trials: Sequence[FrozenTrial]) -> float:
-    """Seconds of work until the first of the two budgets is spent, of trials as long as those that have ended."""
+    """Seconds of work until either budget is spent, if trials stay as long as so far."""
     ended = [worked(trial) or 0.0 for trial in trials if trial.state in FINISHED]
     begun = sum(worked(trial) or 0.0 for trial in trials if trial.state not in FINISHED)
     left = sum(ended) / len(ended) * (wanted(search) - len(ended)) - begun
@@ -102,17 +102,11 @@ def in_words(one: Status) -> str:
     )
 
 
-def clock(seconds: float) -> str:
-    """A duration for people."""
-    minutes, hours = seconds / 60, seconds / 3600
-    return f"{hours:.1f} h" if hours >= 1 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
-
-
 def since(trial: FrozenTrial) -> float:
-    """Seconds since a trial was begun."""
+    """Seconds since a trial started."""
     return 0.0 if trial.datetime_start is None else max(0.0, time.time() - trial.datetime_start.timestamp())
 
 
 def row(trial: FrozenTrial) -> dict[str, Any]:
-    """A running trial for a table."""
+    """A running trial as a table row."""
     return {"trial": trial.number, "for": clock(since(trial)), **trial.params}

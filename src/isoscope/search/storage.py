@@ -1,4 +1,4 @@
-"""Where studies are kept: SQLite on this machine or PostgreSQL for many, and what is done while it is away."""
+"""Storage of studies: SQLite for one machine or PostgreSQL for many; wait while it is away."""
 
 import logging
 import sqlite3
@@ -16,17 +16,18 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from isoscope.errors import InputError
+from isoscope.executor.cluster import Cluster
 from isoscope.search.leases import FileLeases, Leases, PostgresLeases
 
 VARIABLE = "ISOSCOPE_SEARCH"
-"""Names the storage of every search, unless --storage does."""
+"""Environment variable with the address of the storage; --storage overrides it."""
 PATIENCE = 600.0
-"""Seconds that a storage may be away."""
+"""Seconds to wait for a storage that does not answer."""
 Returned = TypeVar("Returned")
 
 
 class Place(NamedTuple):
-    """Where studies are kept: `url` as Optuna takes it, and the folder of locks and logs on this machine."""
+    """A storage: `url` as Optuna takes it, and the folder of locks and logs on this machine."""
 
     url: URL
     folder: Path
@@ -38,7 +39,7 @@ class Place(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether it may hold studies: a server, or a file that is there."""
+        """Whether it may hold studies: a server, or an existing file."""
         return self.url.get_backend_name() != "sqlite" or Path(self.url.database or "").exists()
 
     def leases(self, study: str) -> Leases:
@@ -51,24 +52,33 @@ class Place(NamedTuple):
 
 
 def place(url: str | None, folder: Path) -> Place:
-    """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for what is no such address."""
+    """The storage at `url` (None: a SQLite file in `folder`). Raises `InputError` for an invalid address."""
     folder.mkdir(parents=True, exist_ok=True)
-    expected = "expected sqlite:///FILE or postgresql://HOST/DATABASE"  # what is wrong may hold a password
+    expected = "expected sqlite:///FILE or postgresql://HOST/DATABASE"  # without the address: it may hold a password
     try:
         known = make_url(url or f"sqlite:///{folder / 'studies.db'}")
         backend = known.get_backend_name()
     except (ArgumentError, ValueError):
-        raise InputError(f"--storage: no such address; {expected}") from None
+        raise InputError(f"--storage: invalid address; {expected}") from None
     if backend not in ("sqlite", "postgresql") or not known.database or known.database == ":memory:":
         raise InputError(f"storage {known.render_as_string(hide_password=True)!r}: {expected}")
     if backend == "sqlite":
         path = Path(known.database)
         if not path.parent.is_dir():
-            raise InputError(f"storage {known.database!r}: {path.parent} is no folder; make it first")
+            raise InputError(f"storage {known.database!r}: no folder {path.parent}; create it first")
         if path.exists() and not _of_sqlite(path):
-            raise InputError(f"storage {known.database!r}: is no SQLite database")
+            raise InputError(f"storage {known.database!r}: not a SQLite database")
         folder = path.resolve().parent if url else folder
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
+
+
+def check_shared(where: Place, cluster: Cluster) -> None:
+    """Raises `InputError` for a storage that the nodes of a cluster cannot share."""
+    if cluster.address != "local" and where.url.get_backend_name() != "postgresql":
+        raise InputError(
+            f"--cluster {cluster.address}: storage {where.shown} is a file on one machine; "
+            "use --storage postgresql://HOST/DATABASE (only --cluster local can use a file)"
+        )
 
 
 def _of_sqlite(path: Path) -> bool:
@@ -79,10 +89,10 @@ def _of_sqlite(path: Path) -> bool:
 
 
 def connect(where: Place, *, known: bool = False) -> RDBStorage:
-    """Optuna's storage there; `known`: its tables were looked at. Raises `InputError` where it does not answer."""
+    """Open the storage; `known`: skip the check of its tables. Raises `InputError` if it does not answer."""
     optuna.logging.set_verbosity(logging.WARNING)
     sqlite = where.url.get_backend_name() == "sqlite"
-    # No ping before each use of PostgreSQL: a connection that was lost is an outage, which is waited for (`persist`).
+    # No ping before each use of PostgreSQL: `persist` handles a lost connection.
     options: dict[str, Any] = {"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {}
     try:
         return RDBStorage(
@@ -93,17 +103,17 @@ def connect(where: Place, *, known: bool = False) -> RDBStorage:
         )
     except ImportError as error:
         raise InputError(
-            f"storage {where.shown}: {error.name} is missing; pip install 'isoscope[postgresql]'"
+            f"storage {where.shown}: {error.name} is missing; run: pip install 'isoscope[postgresql]'"
         ) from None
     except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
-        raise InputError(f"storage {where.shown}: does not open ({in_line(error)})") from None
+        raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
 
 
 class _Ahead(sqlite3.Connection):
-    """SQLite with a write-ahead log: who reads waits for nobody, and a change costs an append, not two waits for disks.
+    """SQLite with a write-ahead log: readers never wait, and a change is one append instead of two disk syncs.
 
-    Nothing committed is lost with a process; with the power, the last changes may be, and none is half there. A process
-    that is forked must find no connection (`let_go`): it would believe it held the locks of its parent's.
+    A killed process loses nothing committed; a power cut may lose the last changes, each whole. Dispose the engine
+    before a fork: a child that inherits a connection would believe that it holds its parent's locks.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -114,7 +124,7 @@ class _Ahead(sqlite3.Connection):
 
 @contextmanager
 def visited(where: Place) -> Iterator[RDBStorage]:
-    """The storage there, its connections closed at the end. Raises `InputError` where it does not answer."""
+    """Open the storage, and close its connections at the end. Raises `InputError` if it does not answer."""
     storage = connect(where)
     try:
         yield storage
@@ -122,13 +132,8 @@ def visited(where: Place) -> Iterator[RDBStorage]:
         storage.engine.dispose()
 
 
-def let_go(study: optuna.Study) -> None:
-    """Close a study's connections until it is asked again."""
-    study._storage._backend.engine.dispose()  # type: ignore[attr-defined]
-
-
 def away() -> tuple[type[Exception], ...]:
-    """What a storage raises while it is away."""
+    """Exceptions of a storage that is away."""
     known: list[type[Exception]] = [StorageInternalError, OperationalError]
     if find_spec("psycopg"):
         from psycopg import OperationalError as Away
@@ -140,9 +145,9 @@ def away() -> tuple[type[Exception], ...]:
 def persist(
     call: Callable[[], Returned], what: str, say: Callable[[str], None], *, look: Callable[[], None] = lambda: None
 ) -> Returned:
-    """`call()`, again and again while the storage is away, for ten minutes at most. Raises `InputError` then.
+    """`call()`, retried while the storage is away. Raises `InputError` after ten minutes.
 
-    `look` is called in between; what it raises ends the waiting.
+    `look` is called between retries; an exception from it ends the wait.
     """
     began, pause, told = time.monotonic(), 0.1, False
     while True:
@@ -150,7 +155,7 @@ def persist(
             found = call()
         except away() as error:
             if time.monotonic() - began > PATIENCE:
-                raise InputError(f"{what}: has been away for {PATIENCE / 60:.0f} minutes ({in_line(error)})") from None
+                raise InputError(f"{what}: no answer for {PATIENCE / 60:.0f} minutes ({in_line(error)})") from None
             if not told:
                 say(f"{what} does not answer: waiting for it ({in_line(error)})")
             told = True
@@ -164,5 +169,5 @@ def persist(
 
 
 def in_line(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """An error as one line."""
     return " ".join(str(error.__cause__ or error).split())[:200]

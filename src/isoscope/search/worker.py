@@ -1,60 +1,69 @@
-"""One worker of a search: asks for a trial or takes over one whose worker died, runs it, and tells what came of it."""
+"""A search worker: claim a trial (new, or of a dead worker), run it, store the result."""
 
 import contextlib
+import copy
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
-from isoscope.analysis.provenance import PROVENANCE
 from isoscope.errors import InputError
-from isoscope.search import ask_and_tell, samplers, space
-from isoscope.search.jobs import Outcome, Plan, Wishes, mean
+from isoscope.executor.execute import Requests
+from isoscope.search import samplers, space
+from isoscope.search.jobs import Outcome, Plan, mean
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Running, last_line
+from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Runner, last_line
 from isoscope.search.storage import away
-from isoscope.search.study import BASE, Opened, spent
+from isoscope.search.study import BASE, OpenStudy, spent
+from isoscope.search.trial_notes import PROVENANCE
+
+
+class Claim(NamedTuple):
+    """A trial leased by this worker, and the steps that an earlier worker reported of it."""
+
+    trial: Trial
+    reported: frozenset[int] = frozenset()
 
 
 class Worker:
-    """Works on a study until its budget is spent and every trial has ended, or until it is told not to."""
+    """Work on a study until its budget is spent and every trial has ended, or until asked to stop."""
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenStudy,
         plan: Plan,
         *,
-        wishes: Wishes,
+        requests: Requests,
         note: Callable[[Outcome], None],
         say: Callable[[str], None],
         provenance: Mapping[str, Any],
     ) -> None:
-        """`note`: called before a trial's end is told, and again if that was not told; `provenance`: of every trial."""
-        self.study, self.leases, self.search, self.where = opened
-        self.plan, self.wishes, self.note, self.say = plan, wishes, note, say
+        """`note`: called before a result is stored, again after a failure to store it; `provenance`: of every trial."""
+        self.opened, self.study, self.leases, self.search = opened, opened.study, opened.leases, opened.search
+        self.plan, self.requests, self.note, self.say = plan, requests, note, say
         self.provenance = {**provenance, "seeds": list(self.search.seeds), **_whereabouts()}
-        self.running = Running(opened, wishes, say)
+        self.running = Runner(opened, requests, say)
         self._persist = self.running.persist
 
     def run(self) -> None:
-        """Raises `InputError` for what no repetition helps, such as an objective that no run logs."""
+        """Raises `InputError` for errors that a retry does not help, such as an objective that no run logs."""
         try:
             if self.search.constraints:
                 self._measure_default()
             pause = LOOK
-            while not (self.wishes.finish() or self.wishes.stop()):
-                trial, left = self._persist(self._next)
-                if trial is not None:
-                    self._work(trial)
+            while not (self.requests.finish() or self.requests.stop()):
+                claim, left = self._persist(self.claim)
+                if claim is not None:
+                    self._work(claim)
                     pause = LOOK
                 elif left:
-                    time.sleep(pause)  # of those, some may lose their worker
+                    time.sleep(pause)  # their workers may die
                     pause = min(2 * pause, QUIET)
                 else:
                     return
@@ -63,88 +72,87 @@ class Worker:
         finally:
             self.leases.close()
 
-    def _next(self) -> tuple[Trial | None, bool]:
-        """A trial that is ours now; without one, whether some still run."""
+    def claim(self) -> tuple[Claim | None, bool]:
+        """Lease a trial to work on; without one, whether other workers still run trials."""
         with turn(self.leases):
-            study = self.study
-            study._thread_local.cached_all_trials = None
+            study = copy.copy(self.study)  # a fresh cache: samplers cache trials in the study
             trials = study.get_trials(deepcopy=False)
-            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            for known in running:
-                if not self.leases.take(known.number):
-                    continue
-                with self._unless_broken_off(known.number):
-                    if study._storage.get_trial(known._trial_id).state == TrialState.RUNNING:
-                        self.say(f"trial {known.number}: taken over, its worker is gone")
-                        return self._suggested(Trial(self._of(known.number), known._trial_id)), True
-                self.leases.release(known.number)  # it ended while we looked
+            running = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
+            for number in filter(self.leases.take, running):
+                with self._released_on_error(number):
+                    taken = self._taken_over(study, number)
+                if taken is not None:
+                    return taken, True
+                self.leases.release(number)
             if spent(trials, self.search):
                 return None, bool(running)
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
-            number = min(waiting, default=len(trials))
-            if not self.leases.take(number):  # by one who was broken off in its beginning, and goes on with it
-                return None, True
-            with self._unless_broken_off(number):
-                return self._asked(number, trials, waiting=bool(waiting)), True
+            return self._asked(study, min(waiting, default=len(trials))), True
+
+    def _taken_over(self, study: Study, number: int) -> Claim | None:
+        """A running trial whose worker is gone, with its missing names drawn; None if it has ended by now."""
+        trial_id = self.opened.trial_id(number)
+        known = self.opened.storage.get_trial(trial_id)
+        if known.state != TrialState.RUNNING:
+            return None
+        self.say(f"trial {number}: taken over, its worker has died")
+        study.sampler = samplers.sampler(self.search, number)
+        trial = Trial(study, trial_id)
+        space.suggest(self.search, trial)
+        return Claim(trial, frozenset(known.intermediate_values))
+
+    def _asked(self, study: Study, number: int) -> Claim | None:
+        """A new trial, or a queued trial with its choices; None if another worker holds the lease of its number.
+
+        If this worker dies before it takes the lease, another worker takes the trial over.
+        """
+        study.sampler = samplers.sampler(self.search, number)
+        trial = study.ask()
+        if not self.leases.take(trial.number):
+            return None
+        with self._released_on_error(trial.number):
+            space.suggest(self.search, trial)
+        return Claim(trial)
 
     @contextlib.contextmanager
-    def _unless_broken_off(self, number: int) -> Iterator[None]:
-        """Leave a trial to whoever is next, if its storage goes away while it is begun."""
+    def _released_on_error(self, number: int) -> Iterator[None]:
+        """Release the lease if the storage fails while a trial starts: the next worker takes the trial over."""
         try:
             yield
         except BaseException:
             self.leases.release(number)
             raise
 
-    def _asked(self, number: int, trials: Sequence[FrozenTrial], *, waiting: bool) -> Trial:
-        """A new trial, or one that was left `waiting` with its choices."""
-        study = self._of(number)
-        if waiting:
-            trial = self._suggested(study.ask())
-        else:
-            trial = ask_and_tell.ask(study, self.search, number, trials, {PROVENANCE: self.provenance})
-        if trial.number != number:  # another program, which knows nothing of turns, has added a trial or taken this one
-            self.leases.release(number)
-            self.leases.take(trial.number)
-        return trial
-
-    def _of(self, number: int) -> Study:
-        """The study with the sampler of a trial."""
-        self.study.sampler = samplers.sampler(self.search, number)
-        return self.study
-
-    def _suggested(self, trial: Trial) -> Trial:
-        space.suggest(self.search, trial)
-        return trial
-
-    def _work(self, trial: Trial) -> None:
-        began = time.time()
+    def _work(self, claim: Claim) -> None:
+        trial, began = claim.trial, time.time()
         jobs = self.plan(space.chosen(self.search, trial.params))
-        effort = Effort(trial, {**self.provenance, "digests": [job.digest for job in jobs]})
+        provenance = {**self.provenance, "digests": [job.digest for job in jobs]}
+        effort = Effort(trial, provenance, reported=claim.reported)
         try:
-            figures = self.running.run(jobs, effort)
+            self._persist(lambda: effort.note(at_once=True))
+            metrics = self.running.run(jobs, effort)
         except AskedError:
             with contextlib.suppress(UpdateFinishedTrialError, *away()):
                 effort.note(at_once=True)
             self.leases.release(trial.number)
             raise
-        except (LostError, UpdateFinishedTrialError):  # a connection was lost, and with it the lease for a while
+        except (LostError, UpdateFinishedTrialError):  # the lease was lost with a connection
             self._leave(trial)
             return
         except EndedError as error:
             outcome = Outcome(trial.number, error.state, None, trial.params, error.facts, began)
             wrong = error.wrong
         else:
-            outcome, wrong = self._judged(trial, figures, began)
+            outcome, wrong = self._judged(trial, metrics, began)
         self._tell(trial, outcome._replace(facts={PROVENANCE: effort.provenance, **outcome.facts}))
         if wrong:
             raise InputError(wrong)
 
-    def _judged(self, trial: Trial, figures: list[Mapping[str, float]], began: float) -> tuple[Outcome, str]:
-        """The outcome of a trial whose runs are done, and what is wrong with the search if it shows that."""
+    def _judged(self, trial: Trial, metrics: list[Mapping[str, float]], began: float) -> tuple[Outcome, str]:
+        """The outcome of a trial with finished runs, and an error message if the search itself is wrong."""
         facts: dict[str, Any] = {}
         try:
-            values = {name: mean(figures, name) for name in (*self.search.objectives, *self.search.constraints)}
+            values = {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
         except InputError as error:
             facts["error"] = str(error)
             return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), str(error)
@@ -167,53 +175,52 @@ class Worker:
             for name, value in facts.items():
                 if trial.user_attrs.get(name) != value:
                     trial.set_user_attr(name, value)
-            known = trial.constraints if self.search.constraints else {}  # not asked for where there are none
+            known = trial.constraints if self.search.constraints else {}  # saves a query
             for name in self.search.constraints:
                 if f"constraint {name}" in outcome.facts and name not in known:
                     trial.set_constraint(name, outcome.facts[f"constraint {name}"])
-            ask_and_tell.tell(self.study, trial, outcome.state, outcome.values)
+            self.study.tell(trial, outcome.values, outcome.state, skip_if_finished=True)
 
         if not self._persist(lambda: self.leases.held(trial.number)):
             self._leave(trial)
             return
         self.note(outcome)
-        with contextlib.suppress(UpdateFinishedTrialError):  # told before the connection was lost
+        with contextlib.suppress(UpdateFinishedTrialError):  # stored before the connection was lost
             self._persist(tell)
         self.leases.release(trial.number)
 
     def _leave(self, trial: Trial) -> None:
-        self.say(f"trial {trial.number}: another worker has it")
+        self.say(f"trial {trial.number}: another worker has taken it over")
         self.leases.release(trial.number)
 
     def _measure_default(self) -> None:
-        """Run the default arm, once for all workers, for constraints to be held against."""
-        while not self.wishes.stop():
-            self.study._thread_local.cached_all_trials = None
+        """Run the default arm once for all workers: constraints compare with it."""
+        while not self.requests.stop():
             if BASE in self._persist(lambda: self.study.user_attrs):
                 return
             if not self._persist(lambda: self.leases.take(BASELINE)):
                 time.sleep(QUIET)
                 continue
             if BASE not in self._persist(lambda: self.study.user_attrs):
-                self.say("the default arm is run first, for constraints to be held against")
+                self.say("running the default arm first: constraints compare with it")
                 try:
-                    figures = self.running.run(self.plan({}), Effort(None))
+                    metrics = self.running.run(self.plan({}), Effort(None))
                 except LostError:
                     self.leases.release(BASELINE)
                     continue
                 except EndedError as error:
-                    raise InputError(f"search.arm: the default failed: {last_line(error.ending.text)}") from None
+                    raise InputError(f"search.arm: the default arm failed: {last_line(error.ending.text)}") from None
                 names = (*self.search.objectives, *self.search.constraints)
-                self._keep_default({name: mean(figures, name) for name in names})
+                self._keep_default({name: mean(metrics, name) for name in names})
             self.leases.release(BASELINE)
 
     def _keep_default(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             if not math.isfinite(value):
-                raise InputError(f"search.arm: the default's {name} is {value}: nothing can be held against it")
+                raise InputError(f"search.arm: the default arm has {name} {value}; constraints need a number")
         self._persist(lambda: self.study.set_user_attr(BASE, values))
 
 
 def _whereabouts() -> dict[str, Any]:
-    """Where a trial is run, for its attributes."""
+    """Host and process of a worker, for the attributes of a trial."""
     return {"host": socket.gethostname(), "pid": os.getpid()}

@@ -10,13 +10,13 @@ import torch
 
 from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
+from isoscope.runs import accepted
+from isoscope.runs.lease import Lease
+from isoscope.runs.record import Record, read
+from isoscope.runs.stored import finished, take_back
 from isoscope.sealing import fault
 from isoscope.stages.train import rehearse
 from isoscope.stages.training_job import Job
-from isoscope.tracking import accepted
-from isoscope.tracking.lease import Lease
-from isoscope.tracking.record import Record, read
-from isoscope.tracking.stored import finished, take_back
 from isoscope.training import trace
 
 

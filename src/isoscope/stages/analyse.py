@@ -1,36 +1,36 @@
-"""Stage `analyse-<study>`: curves, the comparison of arms, confusion matrices."""
+"""Stage `analyse@<study>`: learning curves, the comparison of arms, and their figures."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from isoscope import paths
-from isoscope.analysis.baselines import baselines_on_test
-from isoscope.analysis.outputs import read_output
-from isoscope.analysis.tables import scores, tables, write_tables
 from isoscope.config.project import Analysis, Study
 from isoscope.errors import InputError
-from isoscope.figures.confusion import confusion_matrices
-from isoscope.figures.style import to_svg
-from isoscope.figures.training import training_curves
+from isoscope.figures.style import notice, to_svg
 from isoscope.guard import StopSignal
-from isoscope.sealing import write_text
-from isoscope.tracking.prepared import check_trained_on, content_md5, read_manifest
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.restored import ANALYSE, CONFIG, SCORES, score_points, shown
-from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.outputs import PREDICTIONS, read_output
+from isoscope.runs.prepared import check_trained_on, content_md5, read_manifest
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.restored import ANALYSE, CONFIG, METRICS, SCORES, score_points, shown
+from isoscope.runs.run import Identity, Run, tracked
+from isoscope.sealing import replacing, write_text
+from isoscope.studies import scored
+from isoscope.studies.classified import baselines_on_test
+from isoscope.studies.tables import scores, tables, write_tables
+from isoscope.studies.view import added_digests, pictures, with_added
 
-READ = ("config.yaml", "metrics.jsonl", "predictions.parquet")
-"""Of each run."""
+READ = (CONFIG, METRICS)
+"""Of each run; of a classifier also its predictions."""
 
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
-    """Write `reports/<study>/`: tables (csv, json), `metrics.json` for `dvc metrics`, figures (svg), `config.yaml`.
+    """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, `config.yaml`; figures in `results/`.
 
-    Of a study without seeds, which is not run here, they are empty. Raises `InputError` where a run is missing.
+    A study without seeds is not run: its tables are empty. Raises `InputError` where a run is missing.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
-    missing = [output for output in outputs if not all((output / name).is_file() for name in READ)]
+    missing = [output for output in outputs if not all(file.is_file() for file in _read(output))]
     if missing:
         lacking = ", ".join(path.relative_to(project.folder).as_posix() for path in missing)
         raise InputError(
@@ -46,15 +46,16 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=None, precision="fp64")
         options = analysis.model_dump(include={"confidence", "power", "margin"})
-        made = tables(name, outputs, baselines_on_test(manifest), **options)
+        items = int(manifest["splits"]["test"]["rows"])
+        made = tables(name, outputs, baselines_on_test(manifest), items=items, **options)
         write_tables(target, made)
+        with replacing(project.folder / paths.results(name), "table") as drawn:
+            for picture in pictures(with_added(scored.VIEWS), made.by_name):
+                write_text(drawn / f"{picture.name}.svg", to_svg(picture.figure()), "table")
+            if not any(drawn.iterdir()):
+                write_text(drawn / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
         found = scores(made.comparison)
-        figures = {
-            "training.svg": to_svg(training_curves(made.bands)),
-            "confusion.svg": to_svg(confusion_matrices(made.confusion)),
-        }
-        texts = {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary(), **figures}
-        for file, text in texts.items():
+        for file, text in {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary()}.items():
             write_text(target / file, text, "table")
         for point in score_points(found):
             run.record.metric(**point)
@@ -64,8 +65,15 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     return target
 
 
+def _read(output: Path) -> list[Path]:
+    """The files of a run that its study's tables are made of."""
+    files = [output / name for name in READ]
+    classifies = files[0].is_file() and read_output(output).objective == "classification"
+    return [*files, output / PREDICTIONS] if classifies else files
+
+
 def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], project: paths.Project) -> Identity:
-    read = [output / name for output in outputs for name in READ]
+    read = [file for output in outputs for file in _read(output)]
     runs = {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in read}
     data = paths.processed(study.task)
     inputs = {data.as_posix(): content_md5(project.folder / data), **runs}
@@ -79,5 +87,5 @@ def _identity(analysis: Analysis, study: Study, name: str, outputs: list[Path], 
         params={"analysis": analysis.model_dump(mode="json")},
         inputs=inputs,
         input_paths=inputs | {data.as_posix(): dvc_md5(project.folder / data)},
-        plugins={},
+        plugins=added_digests(),
     )

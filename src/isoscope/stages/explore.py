@@ -12,41 +12,42 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from isoscope import paths
-from isoscope.analysis.differences import chosen_figures, differences
-from isoscope.analysis.embedding_space import joint_map
-from isoscope.analysis.explorer import explorer
-from isoscope.analysis.heads import arm_heads
-from isoscope.analysis.outputs import METRICS
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.phases import NEEDED, named, phases
-from isoscope.analysis.topology import arm_distances
-from isoscope.analysis.trajectory import Trajectory
-from isoscope.config.inspection import Measures
+from isoscope.config.extraction import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.figures.style import notice, to_png, to_svg
-from isoscope.guard import StoppedError, StopSignal
+from isoscope.figures.style import to_png, to_svg
+from isoscope.guard import StopSignal
+from isoscope.inside.attention_tables import arm_heads
+from isoscope.inside.explorer import explorer
+from isoscope.inside.phases import NEEDED, named, phases
+from isoscope.inside.side_by_side import Key, cosine_maps, kernel_responses, maps, shown_planes
+from isoscope.inside.topology import arm_distances
+from isoscope.inside.trajectory import Trajectory
+from isoscope.outputs import METRICS
+from isoscope.runs.prepared import read_manifest
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.run import Identity, Run, tracked
 from isoscope.sealing import replacing, write_text
-from isoscope.stages.pictures import Draw, Key, first_seeds, pictures
-from isoscope.tracking.prepared import read_manifest
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.statistics.differences import chosen_figures, differences
+from isoscope.studies import fusion
+from isoscope.studies.view import Picture, added_digests, pictures, with_added
 from isoscope.workers import workers
 
 Labels = npt.NDArray[np.int64]
-TOGETHER = 1200
-"""Tokens of all arms in a map, so that a study of many arms takes no longer than one of five."""
 LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
+PLANES = "planes"
+"""The table of coordinates of all sentences, of which a few snapshots and layers are kept."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
 def explore(
     measures: Measures, analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project
 ) -> Path:
-    """Write `reports/<study>/inside/`: tables (parquet), phases, the explorer's data, and `figures/` (SVG and PNG).
+    """Write `reports/parts/<study>/inside/`: tables (parquet), phases, the explorer's data; and `figures/`.
 
-    Of a study without seeds, which is not run here, there is nothing. Raises `InputError` where a run was not measured.
+    Raises `InputError` where a run was not measured.
     """
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
@@ -60,8 +61,6 @@ def explore(
     if missing:
         commands = f"isoscope train {name} ARM --seed N, isoscope extract {name} ARM, isoscope measure {name} ARM"
         raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; for each arm run: {commands}")
-    if not cells:
-        return _nothing(name, project)
     run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with (
@@ -72,14 +71,22 @@ def explore(
     ):
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
         trajectories = {key: Trajectory(folder) for key, folder in states.items()}
-        tables = {
-            one: _together(folders, one)
-            for one in sorted({path.stem for folder in folders.values() for path in folder.glob("*.parquet")})
-        }
+        measured = {path.stem for folder in folders.values() for path in folder.glob("*.parquet")}
+        tables = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
         found = _phases(folders, labels, analysis.phases)
+        if len(of_snapshots := _phase_table(found)):
+            tables["phases"] = of_snapshots
         names = _classes(project, study.task)
-        tables["map"] = _map(trajectories, measures)
+        planes, frames = (
+            {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
+            for one in (PLANES, "frames")
+        )
+        tables[PLANES] = shown_planes(trajectories, planes, names)
+        tables["map"] = maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map)
+        tables["cosine_maps"] = cosine_maps(trajectories, measures.square)
+        if len(responses := kernel_responses(trajectories)):
+            tables["kernel_response"] = responses
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
         if len(heads := arm_heads(trajectories)):
@@ -87,20 +94,17 @@ def explore(
         tables["differences"] = differences(
             chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
         )
-        planes = {key: pd.read_parquet(folder / "planes.parquet") for key, folder in folders.items()}
-        frames = {key: pd.read_parquet(folder / "frames.parquet") for key, folder in folders.items()}
         data = explorer(trajectories, planes, frames) | {"classes": names}
         source = {"Source": f"isoscope digest {run.digest}"}
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for one, table in tables.items():
-                if one != "planes":
-                    write_parquet(table, fresh / f"{one}.parquet")
+                write_parquet(table, fresh / f"{one}.parquet")
             write_text(fresh / "phases.json", json.dumps(found, indent=1) + "\n", "table")
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
             (fresh / "png").mkdir()  # for papers; DVC shows the SVG
-            by_phase = _by_phase(tables["probing"], found)
-            asked = pictures(tables, trajectories, labels, names, by_phase, measures.square)
-            for one, svg, png in spread(partial(_drawn, source), asked, partial(_go_on, stop, run.identity.title)):
+            asked = pictures(with_added(fusion.VIEWS), tables)
+            anew = partial(stop.check, f"{run.identity.title}: stopped; the same command begins it anew")
+            for one, svg, png in spread(partial(_drawn, source), asked, anew):
                 write_text(shown / f"{one}.svg", svg, "table")
                 (fresh / "png" / f"{one}.png").write_bytes(png)
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
@@ -110,27 +114,10 @@ def explore(
     return target
 
 
-def _nothing(name: str, project: paths.Project) -> Path:
-    """The empty places of a study that is not run."""
-    with (
-        replacing(project.folder / paths.inside(name), "table"),
-        replacing(project.folder / paths.figures(name), "table") as drawn,
-    ):
-        write_text(drawn / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
-    write_text(project.folder / paths.analysed(name) / "layers.csv", ",".join(LAYERS) + "\n", "table")
-    return project.folder / paths.inside(name)
-
-
-def _go_on(stop: StopSignal, title: str) -> None:
-    if stop.received is not None:
-        raise StoppedError(stop.received, f"{title}: stopped; the same command begins it anew")
-
-
-def _drawn(source: Mapping[str, str], picture: tuple[str, Draw]) -> tuple[str, str, bytes]:
+def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes]:
     """A picture's name, SVG and PNG."""
-    name, draw = picture
-    figure = draw()
-    return name, to_svg(figure, source), to_png(figure, metadata=source)
+    figure = picture.figure()
+    return picture.name, to_svg(figure, source), to_png(figure, metadata=source)
 
 
 def _identity(
@@ -158,7 +145,7 @@ def _identity(
         params={"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")},
         inputs=md5s,
         input_paths=md5s | digests,
-        plugins={},
+        plugins=added_digests(),
     )
 
 
@@ -206,29 +193,11 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> 
     return found
 
 
-def _by_phase(table: pd.DataFrame, found: list[dict[str, Any]]) -> pd.DataFrame:
-    """A table with the phase of each snapshot of each run; none for the twin."""
-    phase = pd.Series(None, index=table.index, dtype=object)
-    for run in found:
-        mine = (table["arm"] == run["arm"]) & (table["seed"] == run["seed"])
-        phase[mine] = table.loc[mine, "snapshot"].map(run["phase"])
-    return table.assign(phase=phase)
-
-
-def _map(runs: Mapping[Key, Trajectory], measures: Measures) -> pd.DataFrame:
-    """The joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
-    one = dict(reversed(first_seeds(runs).items()))
-    most = min(measures.map, max(3, TOGETHER // len(one)))
-    moments = {
-        "first": {arm: run.trained[0] for arm, run in one.items()},
-        "chosen": {arm: run.best for arm, run in one.items()},
-    }
-    return pd.concat(
-        [
-            joint_map(one, snapshots, perplexity=measures.perplexity, seed=measures.seed, most=most).assign(
-                moment=moment
-            )
-            for moment, snapshots in moments.items()
-        ],
-        ignore_index=True,
-    )
+def _phase_table(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """The phase of each snapshot of each run that has phases."""
+    rows = [
+        {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
+        for run in found
+        for snapshot, phase in run["phase"].items()
+    ]
+    return pd.DataFrame(rows, columns=["arm", "seed", "snapshot", "phase"])

@@ -1,51 +1,37 @@
-"""Stage `extract-<study>@<arm>`: hidden states of every snapshot of an arm's runs over the probe set."""
+"""A cell of stage `extract@<study>`: hidden states of every snapshot of a run over the probe set."""
 
 import json
 import sys
-from collections.abc import Collection
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 import torch
-from tqdm import tqdm
 
 from isoscope import paths
-from isoscope.analysis import hidden_states as passes
-from isoscope.analysis.gradients import block_gradients
-from isoscope.analysis.outputs import read_output, read_points
-from isoscope.analysis.trajectory import (
-    RANDOM,
-    Snapshot,
-    holds,
-    write_arrays,
-    write_probe,
-    write_snapshots,
-    write_treebank,
-)
-from isoscope.config.inspection import Extraction
+from isoscope.config.extraction import Extraction
 from isoscope.config.project import Study
-from isoscope.corpora import probe, tokens, treebank
-from isoscope.corpora.checkpoints import checkpoint_digest
-from isoscope.corpora.corpus import SPLITS, TREEBANK
-from isoscope.corpora.manifest import sha256
+from isoscope.data import probe, tokens, treebank
+from isoscope.data.checkpoints import checkpoint_digest
+from isoscope.data.corpus import SPLITS, TREEBANK
+from isoscope.data.manifest import sha256
 from isoscope.errors import InputError
-from isoscope.guard import StoppedError, StopSignal
+from isoscope.guard import StopSignal
+from isoscope.inside import hidden_states as passes
+from isoscope.inside.extracted_states import extract_snapshots
+from isoscope.inside.gradient_steadiness import block_gradients
+from isoscope.inside.trajectory import RANDOM, Snapshot, write_treebank
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
-from isoscope.tracking.prepared import check_trained_on, content_md5
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run, tracked
+from isoscope.outputs import read_output, read_points
+from isoscope.runs.carried import carry_out
+from isoscope.runs.prepared import check_trained_on, content_md5
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.run import Identity, Run
 
 OWN = "task"
 """In the place of a treebank's name: the task's own."""
-
-
-class Source(NamedTuple):
-    """One snapshot and the folder that holds its weights."""
-
-    snapshot: Snapshot
-    folder: Path
 
 
 def extract(
@@ -54,44 +40,43 @@ def extract(
     *,
     name: str,
     arm: str,
-    seeds: Collection[int],
+    seed: int,
     project: paths.Project,
-    publish: bool,
-) -> list[Path]:
-    """Keep the hidden states of an arm's finished runs, or go on with that, or find it done; returns a folder for each.
+    output: Path | None,
+    stop: StopSignal,
+    find: bool = False,
+) -> Path | None:
+    """Keep the hidden states of a finished run, or go on with that, or find it done; returns the folder with them.
 
-    Raises `InputError` where a run or its task is missing, `StoppedError` after a signal.
+    `find`: only the last of these; None where it is not done. `output`: where to publish it, None publishes nothing.
+    Raises `InputError` where the run or its task is missing, `StoppedError` after a signal.
     """
-    return [_of_run(extraction, name, arm, seed, study.task, project, publish) for seed in seeds]
-
-
-def _of_run(
-    extraction: Extraction, study: str, arm: str, seed: int, task: str, project: paths.Project, publish: bool
-) -> Path:
-    trained = project.folder / paths.trained(study, arm, seed)
-    data = project.folder / paths.processed(task)
-    again = f"isoscope train {study} {arm} --seed {seed}"
+    trained = project.folder / paths.trained(name, arm, seed)
+    data = project.folder / paths.processed(study.task)
+    again = f"isoscope train {name} {arm} --seed {seed}"
     for folder, file, command in (
         (trained, "config.yaml", again),
-        (data, "manifest.json", f"isoscope prepare {task}"),
+        (data, "manifest.json", f"isoscope prepare {study.task}"),
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: not there yet; run: {command}")
-    check_trained_on(read_output(trained).run.inputs, project, task, paths.trained(study, arm, seed), again)
-    bank = trees_of(extraction, task, data, project)
-    run = Run(project, _identity(extraction, study, arm, seed, task, trained, data, bank))
-    with StopSignal() as stop, tracked(run, stop):
-        if not run.finished:
+    check_trained_on(read_output(trained).run.inputs, project, study.task, paths.trained(name, arm, seed), again)
+    bank = trees_of(extraction, study.task, data, project)
+    run = Run(project, _identity(extraction, name, arm, seed, study.task, trained, data, bank))
+
+    def do(finished: bool) -> None:
+        if not finished:
             _extract(run, extraction, trained, data, bank, stop)
-        else:
-            run.found([], source="snapshots.json")
-        if not publish:
-            return run.output
-        output = project.folder / paths.extracted(study, arm, seed)
-        run.finished_as(
-            output, run.publish(output, probe=json.loads((run.output / "snapshots.json").read_text())["facts"])
-        )
-    return output
+
+    return carry_out(
+        run,
+        None if find else do,
+        stop=stop,
+        output=output,
+        points=lambda _: [],
+        source="snapshots.json",
+        facts=lambda done: {"probe": json.loads((done / "snapshots.json").read_text())["facts"]},
+    )
 
 
 def _identity(
@@ -126,45 +111,43 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
         torch.set_num_threads(extraction.threads)
     warn_of_emulation(extraction.precision, device=extraction.device, key="extraction.precision")
     run.begin(device=extraction.device, threads=torch.get_num_threads(), precision=extraction.precision)
-    sources = sources_of(trained, every=extraction.every)
+    folders = sources_of(trained, every=extraction.every)
     tokenizer, max_length = _tokenizer(trained)
     chosen = _probe_set(extraction, data, tokenizer, max_length)
-    bank = _treebank(extraction, trees, tokenizer, max_length)
-    key = f"{run.digest} {chosen.digest}"
-    shown = tqdm(sources, desc=f"{run.identity.title}: hidden states", unit="snapshot", disable=None)
-    for source in shown:
-        if stop.received is not None:
-            raise StoppedError(stop.received, f"{run.identity.title}: stopped; the same command goes on")
-        path = run.work / "states" / f"{source.snapshot.name}.safetensors"
-        if holds(path, f"{key} {source.snapshot.weights}"):
-            continue
-        twin = run.identity.seed if run.identity.seed is not None else 0
-        if source.snapshot.name == RANDOM:
-            model = random_encoder(source.folder, seed=TWIN_SEED + twin).to(extraction.device)
-            arrays = snapshot_arrays(model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
-        else:
-            classifier = load_classifier(source.folder).to(extraction.device)
-            arrays = snapshot_arrays(classifier.base_model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
-            arrays |= passes.head(classifier.state_dict())
-            arrays["block_gradient"] = block_gradients(
-                classifier,
-                chosen,
-                pad_id=tokenizer.pad_id,
-                batch_size=extraction.gradient_batch,
-                batches=extraction.gradients,
-                seed=extraction.seed,
-            )
-        write_arrays(path, arrays, f"{key} {source.snapshot.weights}")
-    write_probe(run.work, chosen)
+    bank = None
+    if extraction.treebank is not None and trees is not None:
+        kept = extraction.treebank.sentences
+        bank = treebank.read(trees, tokenizer, sentences=kept, max_length=max_length, seed=extraction.seed)
+
+    def arrays(snapshot: Snapshot) -> passes.Arrays:
+        if snapshot.name == RANDOM:
+            model = random_encoder(folders[snapshot], seed=TWIN_SEED + (run.identity.seed or 0)).to(extraction.device)
+            return snapshot_arrays(model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
+        classifier = load_classifier(folders[snapshot]).to(extraction.device)
+        found = snapshot_arrays(classifier.base_model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
+        found |= passes.head(classifier.state_dict())
+        found["block_gradient"] = block_gradients(
+            classifier,
+            chosen,
+            pad_id=tokenizer.pad_id,
+            batch_size=extraction.gradient_batch,
+            batches=extraction.gradients,
+            seed=extraction.seed,
+        )
+        return found
+
     if bank is not None:
         write_treebank(run.work, bank)
-    facts = {
-        "sha256": chosen.digest,
-        "sentences": len(chosen.rows),
-        "split": extraction.split,
-        "truncated": chosen.encoded.truncated,
-    }
-    write_snapshots(run.work, [source.snapshot for source in sources], facts)
+    extract_snapshots(
+        run.work,
+        chosen,
+        [*folders],
+        arrays,
+        key=f"{run.digest} {chosen.digest}",
+        facts={"split": extraction.split},
+        title=f"{run.identity.title}: hidden states",
+        watch=partial(stop.check, f"{run.identity.title}: stopped; the same command goes on"),
+    )
     run.record.metric("probe/sentences", len(chosen.rows), step=0)
     run.record.metric("probe/words", len(chosen.words.text), step=0)
     run.complete()
@@ -182,9 +165,10 @@ def snapshot_arrays(
     return found | passes.kernel(model.state_dict())
 
 
-def sources_of(trained: Path, *, every: int) -> list[Source]:
-    """Every n-th of the snapshots and kept checkpoints of a finished run, by step, the chosen and the last one
-    among them, and a twin with other random weights.
+def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
+    """Every n-th of the snapshots and kept checkpoints of a finished run, by step, with the folders of their weights.
+
+    The chosen and the last one are among them; a twin with other random weights comes last.
     """
     points = list(read_points(read_output(trained)))
     # The test split is scored at the end, for the epoch that was chosen: its points say nothing about steps.
@@ -198,22 +182,19 @@ def sources_of(trained: Path, *, every: int) -> list[Source]:
     if not folders:
         raise InputError(f"{trained}: neither snapshots nor checkpoints in it; train this run again")
     taken = {*sorted(folders)[::every], max(folders), *(steps[one] for one in steps if one == best)}
-    found = [
-        Source(
-            Snapshot(
-                f"step-{step}",
-                step,
-                epochs.get(step),
-                best is not None and epochs.get(step) == best,
-                sha256(folder / "model.safetensors"),
-            ),
-            folder,
-        )
+    found = {
+        Snapshot(
+            f"step-{step}",
+            step,
+            epochs.get(step),
+            best is not None and epochs.get(step) == best,
+            sha256(folder / "model.safetensors"),
+        ): folder
         for step, folder in sorted(folders.items())
         if step in taken
-    ]
-    first = found[0].folder
-    return [*found, Source(Snapshot(RANDOM, None, None, False, checkpoint_digest(first)), first)]
+    }
+    first = next(iter(found.values()))
+    return found | {Snapshot(RANDOM, None, None, False, checkpoint_digest(first)): first}
 
 
 def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
@@ -234,15 +215,6 @@ def trees_of(extraction: Extraction, task: str, data: Path, project: paths.Proje
         return data / TREEBANK
     print(f"task {task!r} has no trees of its own: part of speech and tree depth are not probed", file=sys.stderr)
     return None
-
-
-def _treebank(
-    extraction: Extraction, path: Path | None, tokenizer: tokens.WordPieces, max_length: int
-) -> treebank.Treebank | None:
-    named = extraction.treebank
-    if named is None or path is None:
-        return None
-    return treebank.read(path, tokenizer, sentences=named.sentences, max_length=max_length, seed=extraction.seed)
 
 
 def _probe_set(extraction: Extraction, data: Path, tokenizer: tokens.WordPieces, max_length: int) -> probe.ProbeSet:

@@ -9,23 +9,25 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from isoscope.analysis.catalogue import MAPPED, Tables
-from isoscope.analysis.measures import measure
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.trajectory import Trajectory
-from isoscope.corpora.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
-from isoscope.corpora.plain import Texts
-from isoscope.corpora.short_names import short_names
+from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.data.parquet import write_parquet
+from isoscope.data.plain import Texts
+from isoscope.data.short_names import short_names
 from isoscope.errors import InputError
+from isoscope.inside.catalogue import MAPPED, Tables
+from isoscope.inside.choices import Settings
+from isoscope.inside.measures import measure
+from isoscope.inside.trajectory import Trajectory
 from isoscope.sealing import write_text
-from isoscope.stages.geometry_states import Checkpoint, Settings, attention, hidden_states
-from isoscope.stages.geometry_tables import Analysed, analysis, causal, code_of, measured, planes
+from isoscope.stages.geometry_states import Checkpoint, hidden_states
+from isoscope.stages.geometry_tables import analysis, code_of, planes
 
 PAGE = {"made_by": "isoscope geometry"}
 """Marks a manifest as that of a page; others have manifests too."""
@@ -99,24 +101,28 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     for name in settings.measures:
         measure(name)
     cache = out / "cache"
-    runs = {one.name: hidden_states(one, texts, settings, cache) for one in checkpoints}
+    runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
     found: dict[str, list[pd.DataFrame]] = {}
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     with threadpool_limits(settings.threads):
-        for one in checkpoints:
-            for name in (name for name in settings.analyses if name != "planes"):
-                _tell(f"{one.name}: {name}")
-                tables, note = _analysed(name, one, runs[one.name], texts, settings, cache)
-                for kind, table in tables.items():
-                    found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
-                notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
+        for one, name in product(checkpoints, (name for name in settings.analyses if name != "planes")):
+            if not sys.stderr.isatty():  # a log, where no bar is drawn
+                print(f"{one.name}: {name}", file=sys.stderr, flush=True)
+            run = runs[one.name]
+            if name == "attention":
+                run = hidden_states(one, texts, settings, cache, attended=True)
+            tables, note = analysis(name, run, settings, cache, one.name)
+            for kind, table in tables.items():
+                found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
+            notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
         whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
+    looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
     facts = {
         **PAGE,
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
-        "causal": [name for name, run in runs.items() if causal(run)],
+        "causal": [name for name, run in runs.items() if run.facts["causal"]],
         "pieces": {name: _pieces(run) for name, run in runs.items()},
         "notes": notes,
         "tables": sorted(whole),
@@ -127,7 +133,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
         "text": texts.digest,
         "classes": list(texts.classes),
-        "settings": settings._asdict() | _looked_at(whole),
+        "settings": settings._asdict() | looked_at,
         "measures": {name: code_of(name) for name in settings.measures},
     }
     earlier = _manifest(out).get("tables", ())
@@ -143,9 +149,9 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
 
 def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
     """What to know of a first token that was asked for, and is no [CLS]. Raises `InputError` where it means nothing."""
-    if "first" not in settings.vectors or (run.facts["cls"] and not causal(run)):
+    if "first" not in settings.vectors or (run.facts["cls"] and not run.facts["causal"]):
         return
-    if not causal(run):
+    if not run.facts["causal"]:
         why = "its tokenizer has none, so that `first` is a sentence's first word"
         yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
         return
@@ -155,23 +161,7 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
     yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
 
 
-def _tell(line: str) -> None:
-    """A line where no bar is drawn: in a log."""
-    if not sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)
-
-
-def _analysed(name: str, one: Checkpoint, run: Trajectory, texts: Texts, settings: Settings, cache: Path) -> Analysed:
-    if name == "measures":
-        return measured(run, settings, cache, one.name)
-    return analysis(name, attention(one, texts, settings, cache) if name == "attention" else run, settings, cache)
-
-
 def _pieces(run: Trajectory) -> list[str]:
     """The tokens of a cosine map, as people read them."""
     inner = run.tokens[~run.tokens["end"]].iloc[:MAPPED]
     return [run.facts["pieces"][str(token)] for token in inner["token"]]
-
-
-def _looked_at(tables: Tables) -> dict[str, Any]:
-    return {"vectors": list(tables["geometry"]["vectors"].unique())} if "geometry" in tables else {}

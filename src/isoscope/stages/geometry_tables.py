@@ -1,30 +1,30 @@
 """The tables of `isoscope geometry`: each analysis of each checkpoint, worked out once and kept by content."""
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow.parquet as pq
-from tqdm import tqdm
 
 from isoscope import plugins
-from isoscope.analysis.catalogue import Asked, Tables, analysed, usual_vectors
-from isoscope.analysis.dynamics import aligned
-from isoscope.analysis.geometry import Cells, frame, places
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.trajectory import Snapshot, Trajectory
 from isoscope.code import code_version
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.sealing import fault, write_text, write_whole
-from isoscope.stages.geometry_states import Settings
+from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
+from isoscope.inside.choices import Settings
+from isoscope.inside.kept import kept
+from isoscope.inside.measure_table import measured
+from isoscope.inside.planes_table import aligned
+from isoscope.inside.trajectory import Snapshot, Trajectory
+from isoscope.sealing import write_text
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Near tokens looked at, and points of a persistence diagram, as in params.yaml, which a page has none of."""
+PARTS = {"probing": ("probing", "learning", "baselines")}
+"""Analyses that are several in `inside.catalogue`."""
 LACKING = {
     "attention": "the model gives none",
     "embedding": "the model has no table of words by one of the usual names",
@@ -41,28 +41,15 @@ class Analysed(NamedTuple):
     note: str | None
 
 
-def measured(run: Trajectory, settings: Settings, cache: Path, title: str) -> Analysed:
-    """Every measure's rows, as `analysis.geometry.frame` gives them; each measure's are kept by themselves."""
-    cells = Cells(
-        run, subsample=settings.subsample, draws=settings.draws, confidence=settings.confidence, seed=settings.seed
-    )
+def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> Analysed:
+    """The table `geometry` as `inside.measure_table` gives it; the rows of each measure are kept by themselves."""
     vectors = asked_vectors(run, settings)
-    sampled = [settings.subsample, settings.draws, settings.confidence, settings.seed, vectors]
-
-    def make(name: str) -> Tables:
-        shown = tqdm(list(places(run, vectors)), desc=f"{title}: {name}", unit="cell", disable=None)
-        rows = [row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, [name])]
-        return {"geometry": frame(rows)} if rows else {}
-
-    found = [
-        _kept(
-            cache,
-            {"states": run.folder.name, "measure": name, "code": code_of(name), "settings": sampled},
-            partial(make, name),
-        )
-        for name in settings.measures
-    ]
-    parts = [one.tables["geometry"] for one in found if one.tables]
+    sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
+    parts: list[pd.DataFrame] = []
+    for name in settings.measures:
+        make = partial(_measured, run, name, vectors, f"{title}: {name}", sampled)
+        about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
+        parts += _kept(cache, about, make).tables.values()
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
@@ -71,23 +58,28 @@ def measured(run: Trajectory, settings: Settings, cache: Path, title: str) -> An
     return Analysed({"geometry": pd.concat(parts, ignore_index=True)}, None)
 
 
-def analysis(name: str, run: Trajectory, settings: Settings, cache: Path) -> Analysed:
-    """The tables of an analysis of `analysis.catalogue`."""
-    asked = Asked(
-        sentence_vectors(run, settings), settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM
-    )
+def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
+    return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
+
+
+def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> Analysed:
+    """The tables of `measures` or of an analysis of `inside.catalogue`, or why there are none."""
+    if name == "measures":
+        return _measures(run, settings, cache, title)
+    given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
+    asked = Asked(sentence_vectors(run, settings), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
-    found = _kept(cache, about, lambda: analysed(name, run, asked))
-    if found.tables or found.note:
-        return found
-    return found._replace(note=run.facts.get("lacking") or LACKING[name])
+    parts = PARTS.get(name, (name,))
+    found = _kept(cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()})
+    lacking = None if found.tables else found.note or run.facts.get("lacking") or LACKING[name]
+    return Analysed(found.tables, lacking)
 
 
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
     """Principal planes: of checkpoints of the same width and depth turned to the first of them, others by themselves.
 
-    `planes` and `frames` as `analysis.dynamics.aligned` gives them, and `vectors`, `checkpoint`, `group` (from 0: which
-    were aligned together) and, of points, `label`.
+    `planes` and `frames` as `inside.planes_table.aligned` gives them, and `vectors`, `checkpoint`, `group` (from 0:
+    which were aligned together) and, of points, `label`.
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():
@@ -113,22 +105,18 @@ def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables
     return {name: table.rename(columns={"snapshot": "checkpoint"}) for name, table in found.items()}
 
 
-def causal(run: Trajectory) -> bool:
-    """Whether a token sees none of those behind it."""
-    return bool(run.facts["causal"])
-
-
 def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
     """Kinds of representation that are looked at: those asked for, of a causal model without `first`, or the usual."""
-    asked = tuple(kind for kind in settings.vectors if kind != "first" or not causal(run))
-    return asked or usual_vectors(causal=causal(run), cls=run.facts["cls"])
+    asked = tuple(kind for kind in settings.vectors if kind != "first" or not run.facts["causal"])
+    return asked or usual_vectors(causal=run.facts["causal"], cls=run.facts["cls"])
 
 
 def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
     """Those of them that are of whole sentences, else the usual ones."""
-    kinds = (*asked_vectors(run, settings), *usual_vectors(causal=causal(run), cls=run.facts["cls"]))
-    asked = [kind for kind in asked_vectors(run, settings) if kind != "words"]
-    return tuple(asked or [kind for kind in kinds if kind != "words"])
+    for asked in (asked_vectors(run, settings), asked_vectors(run, settings._replace(vectors=()))):
+        if kinds := tuple(kind for kind in asked if kind != "words"):
+            break
+    return kinds
 
 
 def code_of(name: str) -> str:
@@ -138,25 +126,25 @@ def code_of(name: str) -> str:
 
 
 def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> Analysed:
-    """What `make` gives, kept in a sealed folder under what it depends on; bad input is kept as a note."""
-    folder = cache / "tables" / hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    if fault(folder) is not None:
+    """What `make` gives, kept under what it depends on; bad input is kept as a note."""
+
+    def fill(folder: Path) -> None:
+        tables, note = {}, None
         try:
-            made = Analysed(make(), None)
+            tables = make()
         except InputError as error:
-            made = Analysed({}, str(error))
-        write_whole(folder, partial(_write, made), "table")
-    note = json.loads((folder / NOTE).read_text("utf-8"))
-    return Analysed({path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}, note)
+            note = str(error)
+        write_text(folder / NOTE, json.dumps(note), "table")
+        for name, table in tables.items():
+            write_parquet(table, folder / f"{name}.parquet")
 
-
-def _write(made: Analysed, folder: Path) -> None:
-    write_text(folder / NOTE, json.dumps(made.note), "table")
-    for name, table in made.tables.items():
-        write_parquet(table, folder / f"{name}.parquet")
+    folder = kept(cache / "tables", about, fill, "table")
+    return Analysed(
+        {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}, json.loads((folder / NOTE).read_text())
+    )
 
 
 def _read(path: Path) -> pd.DataFrame:
     """A table; parquet alone does not tell whole numbers with gaps from others."""
-    table = pq.read_table(path).to_pandas()
+    table = pd.read_parquet(path)
     return table.astype({name: "Int64" for name in ("step", "epoch") if name in table})

@@ -1,6 +1,6 @@
-"""Stage `measure-<study>@<arm>`: tables of what is seen in the hidden states of an arm's runs."""
+"""A cell of stage `measure@<study>`: tables of what is seen in the hidden states of a run."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,23 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from isoscope import paths, plugins
-from isoscope.analysis.enough import check_enough
-from isoscope.analysis.geometry import frame, places
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.trajectory import Trajectory
-from isoscope.config.inspection import Measures
+from isoscope.config.extraction import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.guard import StoppedError, StopSignal
+from isoscope.guard import StopSignal
+from isoscope.inside.enough import check_enough
+from isoscope.inside.measure_table import frame, places
+from isoscope.inside.trajectory import Trajectory
+from isoscope.runs.carried import carry_out
+from isoscope.runs.prepared import content_md5
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.run import Identity, Run
 from isoscope.stages.measure_parts import Looked, cell, part, parts_of
-from isoscope.tracking.prepared import content_md5
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run, tracked
 from isoscope.workers import Spread, workers
+
+ANEW = "stopped; the same command begins these tables anew"
 
 
 def measure(
@@ -32,52 +35,54 @@ def measure(
     *,
     name: str,
     arm: str,
-    seeds: Collection[int],
-    project: paths.Project,
-    publish: bool,
-) -> list[Path]:
-    """Write the tables of an arm's runs (parquet), or find them done; returns a folder for each.
-
-    Every figure is also a metric of the record, `geometry/layer_07/first/avg_sim` at its step. Raises `InputError`
-    where the hidden states are missing, `StoppedError` after a signal.
-    """
-    with threadpool_limits(measures.threads), workers(measures.processes, key="measures.processes") as spread:
-        return [_of_run(measures, name, arm, seed, study.task, project, publish, spread) for seed in seeds]
-
-
-def _of_run(
-    measures: Measures,
-    study: str,
-    arm: str,
     seed: int,
-    task: str,
     project: paths.Project,
-    publish: bool,
-    spread: Spread,
-) -> Path:
-    states = project.folder / paths.extracted(study, arm, seed)
+    output: Path | None,
+    stop: StopSignal,
+    find: bool = False,
+    processes: int | None = None,
+) -> Path | None:
+    """Write the tables of a run (parquet), or find them done; returns the folder with them.
+
+    `find`: only the latter; None where they are not. `output`: where to publish them, None publishes nothing.
+    `processes`: so many, in place of `measures.processes`. Every figure is also a metric of the record,
+    `geometry/layer_07/first/avg_sim` at its step. Raises `InputError` where the hidden states are missing,
+    `StoppedError` after a signal.
+    """
+    states = project.folder / paths.extracted(name, arm, seed)
     if not (states / "config.yaml").is_file():
-        raise InputError(f"{states}: no hidden states yet; run: isoscope extract {study} {arm} --seed {seed}")
-    data = project.folder / paths.processed(task)
-    run = Run(project, _identity(measures, study, arm, seed, task, states, data))
-    with StopSignal() as stop, tracked(run, stop):
-        if not run.finished:
-            run.begin(device="cpu", threads=measures.threads, precision="fp64")
-            run.work.mkdir(parents=True, exist_ok=True)
-            check_enough(Trajectory(states), folds=measures.probes.folds, neighbours=measures.neighbours)
-            looked = Looked(states, run.identity.inputs["states"], data, measures)
-            for name, table in _tables(looked, run, stop, spread):
-                write_parquet(table, run.work / f"{name}.parquet")
-                _go_on(stop, run.identity.title)
-            run.complete()
-        else:
-            rows = pd.read_parquet(run.output / "geometry.parquet").to_dict("records")
-            run.found(filter(None, map(_point, rows)), source="geometry.parquet")
-        if not publish:
-            return run.output
-        output = project.folder / paths.measured(study, arm, seed)
-        run.finished_as(output, run.publish(output, probe=Trajectory(states).facts))
-    return output
+        raise InputError(f"{states}: no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
+    data = project.folder / paths.processed(study.task)
+    run = Run(project, _identity(measures, name, arm, seed, study.task, states, data))
+
+    def do(finished: bool) -> None:
+        if not finished:
+            with workers(processes or measures.processes, key="measures.processes") as spread:
+                _measure(run, measures, states, data, stop, spread)
+
+    with threadpool_limits(measures.threads):
+        return carry_out(
+            run,
+            None if find else do,
+            stop=stop,
+            output=output,
+            points=lambda done: filter(
+                None, map(_point, pd.read_parquet(done / "geometry.parquet").to_dict("records"))
+            ),
+            source="geometry.parquet",
+            facts=lambda _: {"probe": Trajectory(states).facts},
+        )
+
+
+def _measure(run: Run, measures: Measures, states: Path, data: Path, stop: StopSignal, spread: Spread) -> None:
+    run.begin(device="cpu", threads=measures.threads, precision="fp64")
+    run.work.mkdir(parents=True, exist_ok=True)
+    check_enough(Trajectory(states), folds=measures.probes.folds, neighbours=measures.neighbours)
+    looked = Looked(states, run.identity.inputs["states"], data, measures)
+    for name, table in _tables(looked, run, stop, spread):
+        write_parquet(table, run.work / f"{name}.parquet")
+        stop.check(f"{run.identity.title}: {ANEW}")
+    run.complete()
 
 
 def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, states: Path, data: Path) -> Identity:
@@ -107,15 +112,10 @@ def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}
 
 
-def _go_on(stop: StopSignal, title: str) -> None:
-    if stop.received is not None:
-        raise StoppedError(stop.received, f"{title}: stopped; the same command begins these tables anew")
-
-
 def _tables(looked: Looked, run: Run, stop: StopSignal, spread: Spread) -> Iterator[tuple[str, pd.DataFrame]]:
     """Tables by name; every figure of `geometry` becomes a metric on the way."""
     title, states, rows = run.identity.title, Trajectory(looked.states), []
-    go_on = partial(_go_on, stop, title)
+    go_on = partial(stop.check, f"{title}: {ANEW}")
     where = list(places(states, looked.measures.vectors))
     cells = tqdm(spread(partial(cell, looked), where, go_on), f"{title}: measures", len(where), disable=None)
     for found in cells:

@@ -1,20 +1,19 @@
 """The parts of a run's tables, each made from its hidden states alone by whatever process it falls to."""
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from isoscope.analysis.catalogue import Asked, Tables, analysed
-from isoscope.analysis.dynamics import feature_dynamics
-from isoscope.analysis.geometry import Cells
-from isoscope.analysis.learning import learning_table
-from isoscope.analysis.probing import baselines_table, probing_table
-from isoscope.analysis.trajectory import RANDOM, Snapshot, Trajectory
-from isoscope.config.inspection import Measures
-from isoscope.corpora.corpus import texts
+from isoscope.config.extraction import Measures
+from isoscope.data.corpus import texts
+from isoscope.inside.catalogue import Asked, Tables, analysed
+from isoscope.inside.measure_table import Cells
+from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
+
+PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
+"""Analyses of `inside.catalogue` beside the probes; what takes longest stands first."""
 
 
 class Looked(NamedTuple):
@@ -46,50 +45,15 @@ def parts_of(run: Trajectory, measures: Measures) -> list[tuple[str, str | None]
     closely = [run.best.name, steps[0], RANDOM]
     probed = dict.fromkeys([*closely, steps[-1], *steps[:: measures.probes.every]])
     there = {one.name for one in run.snapshots}
-    return [*(("probing", name) for name in probed if name in there), *((name, None) for name in _PARTS)]
+    return [*(("probing", name) for name in probed if name in there), *((name, None) for name in PARTS)]
 
 
-def part(looked: Looked, asked: tuple[str, str | None]) -> Tables:
+def part(looked: Looked, made: tuple[str, str | None]) -> Tables:
     """The tables of one of `parts_of`."""
-    name, snapshot = asked
-    run = Trajectory(looked.states)
-    return _PARTS[name](run, looked) if snapshot is None else {name: _probing(run, looked, snapshot)}
-
-
-def _probing(run: Trajectory, looked: Looked, snapshot: str) -> Any:
-    probes, seed = looked.measures.probes, looked.measures.seed
-    return probing_table(
-        run, vectors=probes.vectors, everywhere=("label",), snapshots=[snapshot], seed=seed, folds=probes.folds
-    )
-
-
-def _planes(run: Trajectory, looked: Looked) -> Tables:
-    if "first" not in run.arrays(run.best).vectors:
-        return {}
-    points, frames = feature_dynamics(run, looked.measures.alignment)
-    return {"planes": points, "frames": frames}
-
-
-def _topology(run: Trajectory, looked: Looked) -> Tables:
-    return _of_catalogue("topology", run, looked) if "first" in run.arrays(run.best).vectors else {}
-
-
-def _learning(run: Trajectory, looked: Looked) -> Tables:
-    probes = looked.measures.probes
-    table = learning_table(run, vectors=probes.vectors, seed=looked.measures.seed, folds=probes.folds)
-    return {"learning": table} if len(table) else {}
-
-
-def _baselines(run: Trajectory, looked: Looked) -> Tables:
-    """What needs no encoder, on the same sentences and folds."""
-    train = pq.read_table(looked.data / "train.parquet")
-    joined, labels = [" ".join(text) for text in texts(train)], train["label"].to_numpy()
-    folds = looked.measures.probes.folds
-    return {"baselines": baselines_table(run, joined, labels, seed=looked.measures.seed, folds=folds)}
-
-
-def _of_catalogue(name: str, run: Trajectory, looked: Looked) -> Tables:
-    one = looked.measures
+    (name, snapshot), one, train = made, looked.measures, None
+    if name == "baselines":  # on the same sentences and folds
+        table = pq.read_table(looked.data / "train.parquet")
+        train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
     asked = Asked(
         vectors=("first",),
         seed=one.seed,
@@ -97,15 +61,10 @@ def _of_catalogue(name: str, run: Trajectory, looked: Looked) -> Tables:
         confidence=one.confidence,
         neighbours=one.neighbours,
         diagram=one.diagram,
+        alignment=one.alignment,
+        probed=tuple(one.probes.vectors),
+        everywhere=("label",),
+        snapshots=None if snapshot is None else (snapshot,),
+        train=train,
     )
-    return analysed(name, run, asked)
-
-
-_PARTS: dict[str, Callable[[Trajectory, Looked], Tables]] = {
-    "baselines": _baselines,
-    "embedding": partial(_of_catalogue, "embedding"),
-    "planes": _planes,
-    "topology": _topology,
-    "learning": _learning,
-    **{name: partial(_of_catalogue, name) for name in ("attention", "spectrum", "fusion")},
-}
+    return analysed(name, Trajectory(looked.states), asked)

@@ -14,12 +14,12 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
-from isoscope.paths import Project
+from isoscope.mirror.addresses import LOCAL, address, read_notes
+from isoscope.paths import PARTS, Project
+from isoscope.runs import follower
+from isoscope.runs.follower import FOLLOWED
+from isoscope.runs.restored import published_digest
 from isoscope.sealing import write_text
-from isoscope.tracking import follower
-from isoscope.tracking.addresses import LOCAL, address, read_notes
-from isoscope.tracking.follower import FOLLOWED
-from isoscope.tracking.restored import published_digest
 
 
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
 
     Raises `InputError` where MLflow cannot be reached or refuses something.
     """
-    from isoscope.tracking.lines import RunRecord
-    from isoscope.tracking.mending import mended
-    from isoscope.tracking.mirror import mirror
-    from isoscope.tracking.restored import restored
+    from isoscope.mirror.replay import mirror
+    from isoscope.runs.lines import RunRecord
+    from isoscope.runs.mending import mended
+    from isoscope.runs.restored import restored
 
     there = _sizes(project)
     records: list[RunRecord] = []
@@ -73,7 +73,7 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     while digest is None and not ended and _sizes(project) == before:
         ended = _told_to_end(parent, 0.2)
     if not ended:
-        from isoscope.tracking.follow import follow
+        from isoscope.mirror.follow import follow
 
         digests = None if digest is None else {digest}
         end = follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
@@ -106,9 +106,21 @@ def following(project: Project) -> Iterator[dict[str, str]]:
         follower.finish(process, patience=follower.PATIENCE)
 
 
+@contextmanager
+def following_here(project: Project) -> Iterator[None]:
+    """The same around runs of this process and of those it forks: one process mirrors them all."""
+    with following(project) as followed:
+        os.environ.update(followed)
+        try:
+            yield
+        finally:
+            for name in followed:
+                del os.environ[name]
+
+
 def serve(project: Project, port: int) -> int:
     """Serve MLflow's pages for this project on 127.0.0.1 until stopped; returns the server's exit code."""
-    from isoscope.tracking.mlflow import connect, default_uri
+    from isoscope.mirror.mlflow import connect, default_uri
 
     uri = default_uri(project.state)
     if uri.startswith("http"):
@@ -132,7 +144,7 @@ def serve(project: Project, port: int) -> int:
 
 def _outputs(folder: Path) -> dict[str, Path]:
     """Digest → published output in the tree: of training, and of analysing a study."""
-    places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted(folder.glob("reports/*")))
+    places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted((folder / PARTS).glob("*")))
     named = ((published_digest(path), path) for path in places)
     return {digest: path for digest, path in named if digest}
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from isoscope import paths, plugins
 from isoscope.config.data import Data, Embedded, Hub, Local, Source
-from isoscope.corpora import embedded, hub, local, manifest, tokens
-from isoscope.corpora.assembly import Raw, build
-from isoscope.corpora.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
+from isoscope.data import embedded, hub, local, manifest, tokens
+from isoscope.data.assembly import Raw, build
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
 from isoscope.errors import InputError, said
+from isoscope.runs.prepared import SETTINGS, settings
+from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import replacing, write_text
-from isoscope.tracking.prepared import SETTINGS, settings
-from isoscope.tracking.secrets import scrub, scrub_tree
 
 _UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
 

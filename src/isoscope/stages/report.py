@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from isoscope import paths
-from isoscope.analysis.tables import read_tables
 from isoscope.config.project import Report, Study
+from isoscope.mirror.addresses import known_experiments
 from isoscope.report import build, read_records
+from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import write_text
-from isoscope.tracking.addresses import known_experiments
-from isoscope.tracking.prepared import read_manifest
+from isoscope.studies.tables import read_tables
 
 LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
 

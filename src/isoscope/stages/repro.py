@@ -15,8 +15,8 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.guard import end_with_parent
+from isoscope.runs.dvc_lock import free_dvc
 from isoscope.stages.mirror import following
-from isoscope.tracking.dvc_lock import free_dvc
 
 
 def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Stage `search`: trials until the budget is spent, by workers here and elsewhere, and what came of them."""
+"""Stage `search`: run trials until the budget is spent, on local or cluster workers, and write the results."""
 
 import socket
 import sys
@@ -12,30 +12,30 @@ from filelock import FileLock
 
 from isoscope import paths
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search
-from isoscope.config.tree import Tree
+from isoscope.config.searching import Search
 from isoscope.errors import InputError, RunError
+from isoscope.executor.cluster import Cluster, connected
+from isoscope.executor.execute import Requests, work
 from isoscope.guard import StoppedError
-from isoscope.search.cluster import Cluster, connected
+from isoscope.runs.lease import Lease
+from isoscope.runs.provenance import Git, environment, git_state
+from isoscope.runs.record import Record
 from isoscope.search.identity import digest
-from isoscope.search.jobs import Outcome, Wishes
-from isoscope.search.live import Watching
+from isoscope.search.jobs import Outcome
+from isoscope.search.live import Interrupts, LiveStatus
 from isoscope.search.mirrored import begin_study, note_trial
-from isoscope.search.pool import Interrupts, work
 from isoscope.search.status import Status, in_words, status
-from isoscope.search.storage import Place, away, let_go, persist, place
-from isoscope.search.study import Opened, create, forget, opened
+from isoscope.search.storage import Place, away, persist, place
+from isoscope.search.study import OpenStudy, create, forget, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
-from isoscope.tracking.lease import Lease
-from isoscope.tracking.provenance import Git, environment, git_state
-from isoscope.tracking.record import Record
+from isoscope.stages.setup import Setup
 
 
 class Found(NamedTuple):
-    """A study, and where what came of it was written."""
+    """Status of a study, and the folder of its results."""
 
     status: Status
     folder: Path | None
@@ -53,11 +53,10 @@ def search(
     join: bool,
     target: Path | None,
 ) -> Found:
-    """Work on the study of the section `search` with so many workers, until it is done or they are told to stop.
+    """Run the search with `workers` workers until its study is done or they are stopped.
 
-    `cluster`: where workers are placed; here, if not given. `join`: only help; the study must be there, and nothing is
-    written but its trials. `target`: where its tables and figures go. Raises `InputError` on bad input, `StoppedError`
-    after a signal.
+    `cluster`: where workers run (None: this machine). `join`: help an existing study, write nothing but its trials.
+    `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
     steps = _steps(configuration, search, project)
@@ -65,39 +64,40 @@ def search(
         search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
     )
     git = git_state(project.folder)
-    one_worker = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
-
+    training = plan(configuration, search, project)({})[0].work.training
+    sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
     before = seen_now()
     done = before.done
-    let_go(one.study)  # workers are forked from here
+    one.storage.engine.dispose()  # workers are forked from here
     with ExitStack() as stack:
-        nodes = stack.enter_context(connected(cluster)) if cluster and not done else None
-        watching = stack.enter_context(Watching(one.study, search, workers=workers))
+        nodes = stack.enter_context(connected(sized)) if sized and not done else None
+        watching = stack.enter_context(LiveStatus(one, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
         if not done:
-            stack.enter_context(following(project))  # first: it sends the end of the study's record, too
+            stack.enter_context(following(project))  # outermost: it also sends the end of the study's record
             if not join:
                 stack.enter_context(_noted(project, search, one, known, git))
-            if not join and not before.trials:  # what an earlier command has tried, failed or not, stays
+            if not join and not before.trials:  # trials of an earlier command stay, failed or not
                 stack.enter_context(_forgotten_if_wrong(one))
-            if nodes is None:
-                work(lambda told: one_worker(wishes=told, say=_say), workers, asked=asked, look=watching.look)
-            else:
-                order = Order.of(configuration, project, where)
-                nodes.work(work_elsewhere, order, workers, asked=asked, look=watching.look)
+            start = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
+            if nodes is not None:
+                address = where.url.render_as_string(hide_password=False)
+                order = WorkerOrder(Setup(configuration, project, "search"), address, str(where.folder))
+                start = partial(work_on_node, order)
+            work(start, workers, asked=asked, screen=watching, nodes=nodes)
         seen = seen_now()
     one.leases.close()
     folder = None
     if target is not None:
-        with FileLock(where.folder / "results.lock"):  # two that end at once
+        with FileLock(where.folder / "results.lock"):  # two commands may end at once
             folder = write_results(one, configuration, target, identity=known, digest=digest(known, name=name))
     print(f"isoscope: {in_words(seen)}", file=sys.stderr)
     if asked.received is not None and not seen.done:
-        raise StoppedError(asked.received, f"search {name}: stopped; the same command goes on")
+        raise StoppedError(asked.received, f"search {name}: stopped; run the same command to resume")
     if not seen.done:
-        raise RunError(f"search {name}: its workers were stopped before its budget was spent; the same command goes on")
+        raise RunError(f"search {name}: workers stopped before the budget was spent; run the same command to resume")
     return Found(seen, folder)
 
 
@@ -106,14 +106,14 @@ def work_on(
     configuration: Configuration,
     project: paths.Project,
     where: Place,
+    requests: Requests,
+    say: Callable[[str], None],
     *,
     name: str,
     identity: Mapping[str, Any],
     git: Git,
-    wishes: Wishes,
-    say: Callable[[str], None],
 ) -> None:
-    """Be one worker of the study `name`, in a process of its own. Raises `InputError` for what no repetition helps."""
+    """Run a worker of the study `name` in this process. Raises `InputError` for errors that a retry does not help."""
     provenance = {"commit": git.commit, "dirty": git.dirty, "data": identity["inputs"].get("data")}
     here = environment(device="cpu", threads=None, precision="fp32")
 
@@ -122,50 +122,24 @@ def work_on(
 
     one = opened(search, name, where, steps=_steps(configuration, search, project))
     runs = plan(configuration, search, project)
-    Worker(one, runs, wishes=wishes, note=note, say=say, provenance=provenance).run()
+    Worker(one, runs, requests=requests, note=note, say=say, provenance=provenance).run()
 
 
-class Order(NamedTuple):
-    """What a worker on another node is made from: plain values only."""
+class WorkerOrder(NamedTuple):
+    """Plain values from which another node makes a worker."""
 
-    folder: str
-    state: str
-    params: Tree
-    """params.yaml as it was when the search was begun."""
-    overrides: tuple[str, ...]
-    plugins: tuple[str, ...]
+    setup: Setup
     storage: str
     locks: str
 
-    @classmethod
-    def of(cls, configuration: Configuration, project: paths.Project, where: Place) -> "Order":
-        """The order for workers of this configuration."""
-        return cls(
-            str(project.folder),
-            str(project.state),
-            configuration.raw,
-            configuration.given,
-            tuple(str(path.resolve()) for path in configuration.extra_plugins),
-            where.url.render_as_string(hide_password=False),
-            str(where.folder),
-        )
 
+def work_on_node(order: WorkerOrder, requests: Requests, say: Callable[[str], None]) -> None:
+    """Run a worker of a search that another node started.
 
-def work_elsewhere(order: Order, wishes: Wishes, say: Callable[[str], None]) -> None:
-    """Be one worker of a search that was begun on another node.
-
-    Raises `InputError` where the project is not there, or is another one: data, code or overlays.
+    Raises `InputError` if the project is missing here or differs: data, code or overlays.
     """
-    host = socket.gethostname()
-    project = paths.Project(Path(order.folder), Path(order.state))
-    if not (project.folder / paths.PARAMS).is_file():
-        raise InputError(
-            f"node {host}: {project.folder} is not there; a cluster's nodes need the project at one path, "
-            "as on a shared file system"
-        )
+    configuration, project = order.setup.configuration, order.setup.project
     try:
-        files = [Path(path) for path in order.plugins]
-        configuration = Configuration(project.folder, order.overrides, files, raw=order.params)
         configuration.check_search()
         search = configuration.root.search
         assert search is not None
@@ -173,29 +147,19 @@ def work_elsewhere(order: Order, wishes: Wishes, say: Callable[[str], None]) -> 
         known, steps = identified(configuration, search, project), _steps(configuration, search, project)
         name = create(search, known, where, steps=steps, join=True)
     except InputError as error:
-        raise InputError(f"node {host}: {error}") from None
+        raise InputError(f"node {socket.gethostname()}: {error}") from None
     git = git_state(project.folder)
-    work_on(
-        search,
-        configuration,
-        project,
-        where,
-        name=name,
-        identity=known,
-        git=git,
-        wishes=wishes,
-        say=lambda line: say(f"{host}: {line}"),
-    )
+    work_on(search, configuration, project, where, requests, say, name=name, identity=known, git=git)
 
 
 def _steps(configuration: Configuration, search: Search, project: paths.Project) -> int:
-    """Values that a trial reports at most."""
+    """Most values that a trial reports."""
     return sum(run.steps for run in plan(configuration, search, project)({}))
 
 
 @contextmanager
-def _forgotten_if_wrong(one: Opened) -> Iterator[None]:
-    """As where no run logs the objective: what was meant is another search, under the same name."""
+def _forgotten_if_wrong(one: OpenStudy) -> Iterator[None]:
+    """Delete the study if the search is wrong, as when no run logs the objective: its name is free again."""
     try:
         yield
     except InputError:
@@ -205,8 +169,8 @@ def _forgotten_if_wrong(one: Opened) -> Iterator[None]:
 
 
 @contextmanager
-def _noted(project: paths.Project, section: Search, one: Opened, known: dict[str, Any], git: Any) -> Iterator[None]:
-    """The record of the study, by the first of those who work on it in this project; the others only work."""
+def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[str, Any], git: Any) -> Iterator[None]:
+    """Write the record of the study, if no other command of this project does."""
     name = one.study.study_name
     own = digest(known, name=name)
     with ExitStack() as stack:
@@ -225,11 +189,11 @@ def _noted(project: paths.Project, section: Search, one: Opened, known: dict[str
             raise
         seen = status(one.study, section)
         done = sum((seen.complete, seen.pruned, seen.failed))
-        for figure, value in (("trials", done), ("pruned", seen.pruned), ("failed", seen.failed)):
-            record.metric(figure, value, step=done)
+        for metric, value in (("trials", done), ("pruned", seen.pruned), ("failed", seen.failed)):
+            record.metric(metric, value, step=done)
         for objectives in list(seen.best.values())[:1] if len(section.objectives) == 1 else []:
-            for figure, number in objectives.items():
-                record.metric(f"best/{figure}", number, step=done)
+            for metric, number in objectives.items():
+                record.metric(f"best/{metric}", number, step=done)
         record.end(
             "FINISHED" if seen.done else "KILLED", reason=None if seen.done else "stopped before its budget was spent"
         )

@@ -1,8 +1,6 @@
-"""One trial of a search, taken out of it: as an overlay, or trained again with fresh seeds."""
+"""Use a trial of a search: adopt it as an overlay, or confirm it with fresh seeds."""
 
 import json
-import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,30 +9,29 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope import paths
-from isoscope.analysis.confirmation import Fresh, confirmation
-from isoscope.analysis.outputs import PREDICTIONS
-from isoscope.analysis.provenance import PROVENANCE
 from isoscope.config.explain import nearest
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search
-from isoscope.errors import InputError, RunError
-from isoscope.guard import StoppedError, StopSignal
-from isoscope.search import children, space
-from isoscope.search.children import Child
+from isoscope.config.searching import Search
+from isoscope.errors import InputError
+from isoscope.executor.execute import Piece, side_by_side
+from isoscope.guard import StopSignal
+from isoscope.outputs import PREDICTIONS
+from isoscope.runs.lines import plain
+from isoscope.search import space
+from isoscope.search.confirmation import Fresh, confirmation
 from isoscope.search.storage import Place, connect
-from isoscope.search.study import Opened, create
-from isoscope.stages.mirror import following
+from isoscope.search.study import create
+from isoscope.search.trial_notes import PROVENANCE
+from isoscope.stages.mirror import following_here
 from isoscope.stages.search_results import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan
-from isoscope.tracking.lines import plain
 
-_LOOK = 0.1
 DEFAULT, CHOSEN = "default", "chosen"
-NO_INTERVAL = "(an interval takes three seeds)"
+NO_INTERVAL = "(an interval needs three seeds)"
 
 
-class Confirmed(NamedTuple):
-    """How a trial differs from the default over fresh seeds, and what it was thought to be worth."""
+class Confirmation(NamedTuple):
+    """Difference between a trial and the default over fresh seeds, and the objectives of the trial in the search."""
 
     trial: int
     seeds: list[int]
@@ -43,11 +40,11 @@ class Confirmed(NamedTuple):
     """Its objectives in the search."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """As a JSON object."""
         return self._asdict()
 
     def as_text(self) -> str:
-        """For people."""
+        """As text."""
         lines = [f"trial {self.trial} against the default, {len(self.seeds)} fresh seeds:"]
         for row in self.rows:
             believed = self.believed.get(row["figure"])
@@ -65,7 +62,7 @@ def adopt(
 ) -> tuple[Path, int]:
     """Write `variants/<axis>/<name>.yaml` from a trial; returns the file and the trial's number.
 
-    Raises `InputError` for a name that is none or is taken by another overlay, and for an axis that has none yet.
+    Raises `InputError` for an invalid name, a name of another overlay, or an unknown axis.
     """
     axis, slash, value = name.partition("/")
     if not slash:
@@ -79,7 +76,7 @@ def adopt(
     text = f"# Trial {known.number} of the search {study!r} (runs {runs}), as found; not confirmed by this file.\n"
     text += overlay(configuration, search, known.params)
     if file.exists() and file.read_text("utf-8") != text:
-        raise InputError(f"{file.relative_to(configuration.folder)}: holds something else; choose another name")
+        raise InputError(f"{file.relative_to(configuration.folder)}: exists with other content; choose another name")
     file.write_text(text, "utf-8")
     return file, known.number
 
@@ -93,24 +90,25 @@ def confirm(
     trial: int | None,
     seeds: int,
     workers: int,
-) -> Confirmed:
-    """Train a trial and the default with seeds that the search has not used, and compare them in pairs, on test.
+) -> Confirmation:
+    """Train a trial and the default with unused seeds and compare them in pairs on the test split.
 
-    Written to `reports/search-confirmed.json`. Raises `RunError` where a run fails, `StoppedError` after a signal.
+    Writes `reports/search-confirmed.json`. Raises `RunError` if a run fails, `StoppedError` after a signal.
     """
     _, known = _trial(search, configuration, project, where, trial)
     runs = plan(configuration, search, project)
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
-    with StopSignal() as stop, following(project):
-        _train([*default, *chosen], workers, stop)
-    old, new = ([Fresh(one.figures(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
+    with StopSignal() as stop, following_here(project):
+        pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
+        side_by_side(pieces, title="confirm", workers=workers, stop=stop)
+    old, new = ([Fresh(one.metrics(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
     analysis = configuration.root.analysis
     options = {"confidence": analysis.confidence, "power": analysis.power, "margin": analysis.margin}
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
-    confirmed = Confirmed(known.number, fresh, found, believed)
+    confirmed = Confirmation(known.number, fresh, found, believed)
     target = project.folder / "reports" / "search-confirmed.json"
     target.parent.mkdir(exist_ok=True)
     text = json.dumps(plain(confirmed.as_dict() | {"digests": _digests(default, chosen)}), indent=1, allow_nan=False)
@@ -122,48 +120,19 @@ def _digests(default: Sequence[TrainingRun], chosen: Sequence[TrainingRun]) -> d
     return {DEFAULT: [one.digest for one in default], CHOSEN: [one.digest for one in chosen]}
 
 
-def _train(runs: list[TrainingRun], workers: int, stop: StopSignal) -> None:
-    """Train all, so many at a time."""
-    left, busy = list(runs), dict[Child, TrainingRun]()
-    while left or busy:
-        while left and len(busy) < workers:
-            one = left.pop(0)
-            busy[Child(one.run)] = one
-        for child in list(busy):
-            ending = child.ending(_LOOK / len(busy))
-            if ending is None:
-                continue
-            run = busy.pop(child)
-            title = run.work.run.identity.title
-            if ending.kind == children.STOPPED:
-                left.append(run)
-            elif ending.kind != children.DONE:
-                for other in busy:
-                    other.stop()
-                kind = InputError if ending.kind == children.WRONG else RunError
-                raise kind(f"{title}: {ending.text.rstrip()}")
-            print(f"isoscope: {title}: {ending.kind}, {len(left) + len(busy)} left", file=sys.stderr, flush=True)
-        if stop.received is not None:
-            for child in busy:
-                child.stop()
-            for child in busy:
-                child.ending(60)
-            raise StoppedError(stop.received or signal.SIGTERM, "confirm: stopped; the same command goes on")
-
-
 def _trial(
     search: Search, configuration: Configuration, project: paths.Project, where: Place, number: int | None
 ) -> tuple[str, FrozenTrial]:
-    """Of the very search that is described now: its study's name, and the trial of that number, or the best.
+    """The study of the search in params.yaml: its name, and the trial `number`, or the best trial.
 
-    Raises `InputError` where there is none that is complete, and where the search was another one.
+    Raises `InputError` if no such trial is complete, or if the stored study has other settings.
     """
     name = create(search, identified(configuration, search, project), where, steps=0, join=True)
     study = optuna.load_study(study_name=name, storage=connect(where, known=True))
     if number is None:
-        number = chosen_trial(Opened(study, where.leases(study.study_name), search, where))
+        number = chosen_trial(study)
         if number is None:
-            raise InputError(f"search {study.study_name}: no complete trial breaks no constraint; name one by --trial")
+            raise InputError(f"search {study.study_name}: no complete trial satisfies all constraints; see --trial")
     known = {str(trial.number): trial for trial in study.get_trials(states=(TrialState.COMPLETE,))}
     if str(number) not in known:
         raise InputError(

@@ -1,25 +1,26 @@
-"""What came of a search, as files: its trials, the best of them as an overlay, and figures."""
+"""Write the results of a search: table of trials, best trial as an overlay, importances, figures."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pandas as pd
 import pyarrow as pa
 
-from isoscope.analysis.parquet import write_parquet
-from isoscope.analysis.searches import LEAST, best, front, importances, knee, saved_by_pruning
-from isoscope.analysis.trials import rebuilt, trials_table
 from isoscope.config.load import Configuration
 from isoscope.config.overlays import difference
-from isoscope.config.search import Search
+from isoscope.config.searching import Search
 from isoscope.config.tree import dump_yaml
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.figures.search import pictures
+from isoscope.figures.search_figures import pictures
 from isoscope.sealing import replacing, write_text
 from isoscope.search import space
-from isoscope.search.study import BASE, Kept, Opened
+from isoscope.search.outcomes import LEAST, best, front, importances, knee, saved_by_pruning
+from isoscope.search.study import BASE, OpenStudy, StoredTrials
+from isoscope.search.trials_table import rebuilt, trials_table
 
 STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
     *("study.json", "trials.parquet", "importances.parquet"),
@@ -27,10 +28,10 @@ STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
 )
 
 
-def kept(folder: Path) -> Kept | None:
-    """The trials that an earlier search has left in a folder, as in a fresh clone; None where there are none.
+def kept(folder: Path) -> StoredTrials | None:
+    """Trials stored in a results folder, as in a fresh clone after `dvc pull`; None if there are none.
 
-    Raises `InputError` where the files are damaged.
+    Raises `InputError` if the files are damaged.
     """
     if not (folder / STUDY).is_file():
         return None
@@ -42,32 +43,30 @@ def kept(folder: Path) -> Kept | None:
         trials = rebuilt(pd.read_parquet(folder / TRIALS))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
-            f"{folder}: not what isoscope search left ({error}); delete it, or get it by dvc pull"
+            f"{folder}: not a results folder of isoscope search ({error}); delete it, or restore it with dvc pull"
         ) from None
-    return Kept(identity, trials, default)
+    return StoredTrials(identity, trials, default)
 
 
-def chosen_trial(one: Opened) -> int | None:
-    """Number of the best trial of a study, or of the one suggested from its Pareto front."""
-    study = one.study
+def chosen_trial(study: optuna.Study) -> int | None:
+    """Number of the best trial of a study, or of the suggested trial of its Pareto front."""
     found = best(study) if len(study.directions) == 1 else knee(front(study), study.directions)
     return None if found is None else found.number
 
 
 def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
-    """What a trial's choices change, as an overlay: laid over the study, it gives the trial's numbers again."""
+    """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
     chosen = space.chosen(search, params)
     tree = configuration.laid(search.study, search.arm, chosen, search.settings).tree
     return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
 
 
 def write_results(
-    one: Opened, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
+    one: OpenStudy, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
 ) -> Path:
-    """Write a study's table of trials, importances, best trial and figures to a folder, in place of what was there."""
+    """Write trials, importances, best trial and figures of a study to a folder; replace its content."""
     study, search = one.study, one.search
-    study._thread_local.cached_all_trials = None
-    table, number = trials_table(study), chosen_trial(one)
+    table, number = trials_table(study), chosen_trial(study)
     found = importances(study)
     params = None if number is None else study.trials[number].params
     facts = {

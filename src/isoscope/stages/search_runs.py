@@ -1,4 +1,4 @@
-"""The training runs of a search's trials: the ones that the same choices, given by hand, would make."""
+"""The training runs of a trial: plain runs, with the digest of the same choices given by hand."""
 
 import json
 import os
@@ -8,21 +8,22 @@ from typing import Any
 
 from isoscope import paths
 from isoscope.config.load import Configuration
-from isoscope.config.search import Search, corners
+from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
+from isoscope.executor.live_table import Progress
+from isoscope.runs import lease
+from isoscope.runs.follower import FOLLOWED
+from isoscope.runs.lines import Point
+from isoscope.runs.record import Tail
 from isoscope.search.identity import identity
 from isoscope.stages.train import train
-from isoscope.stages.training_job import Cell, Job, job
-from isoscope.tracking import lease
-from isoscope.tracking.follower import FOLLOWED
-from isoscope.tracking.lines import Point
-from isoscope.tracking.record import Tail
+from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
 
-_WAIT = 1.0  # seconds between two looks at a run that somebody else does
+_WAIT = 1.0  # seconds between polls of a run that another process holds
 
 
 class TrainingRun:
-    """One training run as a trial's job."""
+    """A training run as a job of a trial."""
 
     def __init__(self, work: Job, *, objective: str, at: str) -> None:
         self.work, self.objective, self.at = work, objective, at
@@ -31,20 +32,20 @@ class TrainingRun:
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
-        """Whether it was trained before."""
+        """Whether it is trained already."""
         return self.work.run.output.is_dir()
 
-    def run(self) -> None:
-        """Train, go on, or find it finished; where somebody else does the same run, wait for that."""
-        os.environ[FOLLOWED] = "1"  # the search mirrors all records
+    def run(self, display: Progress | None = None) -> str:
+        """Train or resume it; if another process holds the run, wait for its end."""
+        os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         work = self.work
         while True:
             try:
-                train(work.model, work.penalty, work.training, cell=work.cell, project=work.run.project, output=None)
+                return str(
+                    train(*work.sections, cell=work.cell, project=work.run.project, output=None, display=display)
+                )
             except lease.HeldError:
                 time.sleep(_WAIT)
-            else:
-                return
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
@@ -54,8 +55,8 @@ class TrainingRun:
         points = [point for point in self._tail.record.metrics if point.name == self.objective]
         return [(point.epoch, point.value) for point in points if point.epoch]
 
-    def figures(self) -> dict[str, float]:
-        """Every metric at the epoch that counts, or at its last step where it is of no epoch."""
+    def metrics(self) -> dict[str, float]:
+        """Every metric at the epoch that counts, or at its last step if it has no epoch."""
         text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
         points = [
             Point(0, line["name"], float(line["value"]), line["step"], line["epoch"])
@@ -69,7 +70,7 @@ class TrainingRun:
 
 
 def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
-    """What runs a choice means, one per seed (the search's own unless others are given)."""
+    """A function from choices to training runs, one per seed (default: the seeds of the search)."""
     task = configuration.study(search.study).task
     objective = next(iter(search.objectives))
 
@@ -77,9 +78,12 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
         found = configuration.laid(search.study, search.arm, chosen, search.settings)
         digests = configuration.plugin_digests(found.cell)
         arm = "-".join(found.axes.values())
-        sections = found.cell.model, found.cell.penalty, found.cell.training
         works = [
-            job(*sections, cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests), project=project)
+            job(
+                *sections(found.cell),
+                cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests),
+                project=project,
+            )
             for seed in seeds
         ]
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
@@ -88,12 +92,12 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
 
 
 def identified(configuration: Configuration, search: Search, project: paths.Project) -> dict[str, Any]:
-    """What this search is, for the study that is to hold it."""
+    """The identity of this search."""
     found = configuration.laid(search.study, search.arm, {}, search.settings)
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
-    default = plan(configuration, search, project)({})[0]
-    sections = ("model", "penalty", "training")
+    runs = plan(configuration, search, project)
+    default = runs({})[0]
     plugins: dict[str, str] = {}
     for chosen in corners(search):
         plugins |= configuration.plugin_digests(
@@ -101,9 +105,9 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
         )
     return identity(
         search,
-        fixed={section: found.tree[section] for section in sections},
+        fixed={section: found.tree[section] for section in SECTIONS},
         overlays={file.as_posix(): flatten(configuration.overlay(file)) for file in files},
         inputs=default.work.run.identity.inputs,
-        code=default.work.run.code,
+        code=" ".join(sorted({runs(chosen)[0].work.run.code for chosen in corners(search)})),
         plugins=plugins,
     )

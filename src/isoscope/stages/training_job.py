@@ -1,17 +1,24 @@
 """What training a cell takes: its run, its sections, and the folders it reads."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from isoscope import paths
+from isoscope import paths, used
+from isoscope.config import project as config
 from isoscope.config.base import Section
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.training import Training
 from isoscope.config.tree import Tree
-from isoscope.corpora.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
-from isoscope.tracking.prepared import content_md5, read_manifest
-from isoscope.tracking.provenance import dvc_md5
-from isoscope.tracking.run import Identity, Run
+from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.guard import StopSignal
+from isoscope.runs.carried import carry_out
+from isoscope.runs.prepared import content_md5, read_manifest
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.restored import METRICS, read_metrics
+from isoscope.runs.run import Identity, Run
+
+SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
 
 class Cell(NamedTuple):
@@ -39,18 +46,46 @@ class Job(NamedTuple):
 
     run: Run
     model: Model
+    objective: Section
     penalty: Section
+    observers: Mapping[str, Section]
     training: Training
     inputs: Inputs
     cell: Cell
-    labels: list[str]
+    manifest: dict[str, Any]
+
+    @property
+    def sections(self) -> tuple[Any, ...]:
+        """Its sections, in the order of `job`."""
+        return tuple(getattr(self, name) for name in SECTIONS)
 
 
-def job(model: Model, penalty: Section, training: Training, *, cell: Cell, project: paths.Project) -> Job:
+def sections(cell: config.Cell) -> tuple[Any, ...]:
+    """The sections of a cell that training it takes, in the order of `job`."""
+    return tuple(getattr(cell, name) for name in SECTIONS)
+
+
+def job(
+    model: Model,
+    objective: Section,
+    penalty: Section,
+    observers: Mapping[str, Section],
+    training: Training,
+    *,
+    cell: Cell,
+    project: paths.Project,
+) -> Job:
     """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
-    labels = read_manifest(project, cell.task)["labels"]
+    manifest = read_manifest(project, cell.task)
     inputs = _inputs(model, project.folder / paths.processed(cell.task))
-    return Job(Run(project, _identity(cell, inputs)), model, penalty, training, inputs, cell, labels)
+    run = Run(project, _identity(cell, inputs, watched=training.watch is not None))
+    return Job(run, model, objective, penalty, observers, training, inputs, cell, manifest)
+
+
+def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
+    """Own a cell's run, `do` it unless it was finished before, and publish it (see `carry_out`)."""
+    facts = {"labels": work.manifest.get("labels", [])}
+    return carry_out(work.run, do, stop=stop, output=output, points=read_metrics, source=METRICS, facts=lambda _: facts)
 
 
 def _inputs(model: Model, data: Path) -> Inputs:
@@ -65,7 +100,7 @@ def _inputs(model: Model, data: Path) -> Inputs:
             return Inputs(data, data / "tokenizer", None)
 
 
-def _identity(cell: Cell, inputs: Inputs) -> Identity:
+def _identity(cell: Cell, inputs: Inputs, *, watched: bool) -> Identity:
     hashes = {"data": content_md5(inputs.data)}
     by_path = {paths.processed(cell.task).as_posix(): dvc_md5(inputs.data)}
     if inputs.tokenizer.parent != inputs.data:
@@ -78,8 +113,13 @@ def _identity(cell: Cell, inputs: Inputs) -> Identity:
         seed=cell.seed,
         task=cell.task,
         axes=cell.axes,
-        params={section: cell.tree[section] for section in ("model", "penalty", "training")},
+        params={section: cell.tree[section] for section in SECTIONS},
         inputs=hashes,
         input_paths=by_path,
         plugins=cell.plugins,
+        used=used.modules(
+            objective=cell.tree["objective"]["kind"],
+            penalty=cell.tree["penalty"]["kind"],
+            observers=used.observers(watched=watched),
+        ),
     )

@@ -59,12 +59,12 @@ class Progressbar:
 
     def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None:
         """Say how an epoch went, and how long the rest will take."""
-        train, validation = figures["train"], figures["validation"]
         spent = time.monotonic() - self.began
         left = spent / max(step - self.start, 1) * (total - step)
+        shown = {split: ", ".join(f"{name} {one:.3f}" for name, one in own.items()) for split, own in figures.items()}
         line = (
-            f"{self.title}: epoch {epoch}, step {step}/{total}: train loss {train['loss']:.3f}, "
-            f"validation loss {validation['loss']:.3f}, accuracy {validation['accuracy']:.3f} ({left:.0f} s left)"
+            f"{self.title}: epoch {epoch}, step {step}/{total}: train {shown['train']}, "
+            f"validation {shown['validation']} ({left:.0f} s left)"
         )
         if self.bar is not None:
             self.bar.update(step - self.bar.n)

@@ -1,108 +1,88 @@
-"""Loss and confusion of a classifier on a split, as sums that can be added up and saved."""
+"""Evaluation of a split by an objective: what it counts, and points and columns in the order of the rows."""
 
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional as F
+from torch import Tensor
 
-from isoscope.corpora.batches import Batch, collate, evaluation_batches
-from isoscope.corpora.tokens import Encoded
-from isoscope.metrics.classification import SCORES, confusion_matrix
+from isoscope.objectives import Batch, Indices, Objective, Place, Scored, Tally
 from isoscope.training.ranks import Ranks
-from isoscope.training.representations import points_of
+
+Array = np.ndarray[Any, Any]
 
 
-class Sums(NamedTuple):
-    """Summed loss and counts of (true class, predicted class); `+` joins two parts of a split."""
-
-    loss: float
-    confusion: np.ndarray
-
-    @classmethod
-    def zero(cls, classes: int) -> "Sums":
-        return cls(0.0, np.zeros((classes, classes), np.int64))
-
-    def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
-        return Sums(self.loss + other.loss, self.confusion + other.confusion)
-
-    def figures(self) -> dict[str, float]:
-        """Mean loss in nats, accuracy, F1 (of class 1 if there are two, else the classes' mean) and Matthews."""
-        loss = self.loss / int(self.confusion.sum())
-        return {"loss": loss, **{name: score(self.confusion) for name, score in SCORES.items()}}
-
-
-def sums(loss: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor, classes: int) -> Sums:
-    """What one batch adds: its summed loss, and the classes its scores `[B, C]` predict."""
-    predicted = scores.detach().argmax(-1)
-    return Sums(float(loss.detach()), confusion_matrix(labels.cpu(), predicted.cpu(), classes))
-
-
-def joined(ranks: Ranks, part: Sums, stop: bool = False) -> tuple[Sums, bool]:
-    """The sums over all processes, and whether one of them was told to stop."""
+def joined(ranks: Ranks, objective: Objective, part: Tally, stop: bool = False) -> tuple[Tally, bool]:
+    """The tally over all processes, and whether one of them was told to stop."""
     if ranks.size == 1:
         return part, stop
-    loss, stops, *counts = ranks.sum(np.array([part.loss, stop, *part.confusion.ravel()], np.float64))
-    return Sums(float(loss), np.array(counts, np.int64).reshape(part.confusion.shape)), bool(stops)
+    stops, *vector = ranks.sum(np.array([stop, *part.vector()], np.float64))
+    return objective.tally(np.array(vector)), bool(stops)
 
 
-def to_device(batch: Batch, device: torch.device) -> dict[str, torch.Tensor]:
-    """A batch's arrays as tensors on `device`, by the names a model's forward takes."""
-    return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch._asdict().items()}
-
-
-class Evaluation(NamedTuple):
-    """Sums over a split and, in the split's own order, its logits (rows, classes) and its points (rows, width), if
-    asked for; float32.
-    """
-
-    sums: Sums
-    logits: np.ndarray
-    points: np.ndarray | None
-
-
-class Place(NamedTuple):
-    """Where a point per sentence is taken from: the layer (-1: the last) and the kind of vector (see `points_of`)."""
-
-    layer: int
-    vectors: str
+def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """A batch's arrays as tensors on `device`."""
+    return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch.items()}
 
 
 def evaluate(
     model: Any,
-    split: Encoded,
+    objective: Objective,
+    split: str,
     *,
-    batch_size: int,
-    pad_id: int,
     device: torch.device,
     ranks: Ranks,
-    place: Place | None = None,
-) -> Evaluation:
-    """Run a classifier over a whole split without dropout; nothing is dropped or seen twice.
+    places: Collection[Place] = (),
+    columns: bool = False,
+    rows: Indices | None = None,
+) -> Scored:
+    """Run a model over a split, or over some `rows` of it, without dropout; every row is seen once.
 
-    Rank r scores every world_size-th batch, so batches and their padding are the same for any number of processes.
+    Rank r evaluates every world_size-th batch, so batches and their padding are the same for any number of processes.
     """
-    classes = int(model.config.num_labels)
-    lengths = split.lengths
-    logits = np.zeros((len(lengths), classes), np.float32)
-    points = None if place is None else np.zeros((len(lengths), int(model.config.hidden_size)), np.float32)
-    total = Sums.zero(classes)
+    all_rows = np.arange(objective.size(split)) if rows is None else rows
+    position = np.zeros(objective.size(split), np.int64)
+    position[all_rows] = np.arange(len(all_rows))
+    starts = {place: _starts(objective.owners(split, all_rows, place)[0], len(all_rows)) for place in places}
+    total = objective.tally()
+    points: dict[Place, Array] = {}
+    by_row: dict[str, Array] = {}
+    plan = objective.plan(split, None, rows)
+    mine = plan[ranks.rank :: ranks.size]
     was_training = model.training
     model.eval()
     with torch.inference_mode():
-        for rows in evaluation_batches(lengths, batch_size=batch_size)[ranks.rank :: ranks.size]:
-            inputs = to_device(collate(split, rows, pad_id=pad_id), device)
-            labels = inputs.pop("labels")
-            output = model(**inputs, output_hidden_states=place is not None)
-            scores = output.logits.float()
-            if place is not None and points is not None:
-                found = points_of(output.hidden_states, inputs["attention_mask"], **place._asdict())
-                points[rows] = found.cpu().numpy()
-            loss = F.cross_entropy(scores, labels, reduction="sum")
-            total += sums(loss, scores, labels, classes)
-            logits[rows] = scores.cpu().numpy()
+        for batch in mine or plan[:1]:  # a rank without a batch runs one for its shapes alone
+            inputs = to_device(objective.batch(split, batch, None), device)
+            forward = objective.forward(model, inputs, places, columns)
+            at = position[batch if mine else batch[:0]]
+            for name, values in forward.columns.items():
+                _store(by_row, name, len(all_rows), at, values)
+            for place, values in forward.points.items():
+                _store(points, place, starts[place][-1], _positions(starts[place], at), values)
+            total = total + forward.tally if mine else total
     model.train(was_training)
-    if ranks.size > 1:  # each has its own rows and zeros elsewhere
-        logits = ranks.sum(logits.astype(np.float64)).astype(np.float32)
-        points = None if points is None else ranks.sum(points.astype(np.float64)).astype(np.float32)
-    return Evaluation(joined(ranks, total)[0], logits, points)
+    if ranks.size > 1:  # each has its own rows, and zeros elsewhere
+        by_row = {name: _sum(ranks, values) for name, values in by_row.items()}
+        points = {place: _sum(ranks, values) for place, values in points.items()}
+    return Scored(split, joined(ranks, objective, total)[0], points, by_row)
+
+
+def _starts(owners: Indices, rows: int) -> Indices:
+    """Where each row's points begin, and how many there are in all, `[rows + 1]`."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))])
+
+
+def _positions(starts: Indices, rows: Indices) -> Indices:
+    """Where the points of `rows` stand, in the order of `rows`."""
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(starts[row], starts[row + 1]) for row in rows)])
+
+
+def _store(into: dict[Any, Array], name: Any, size: int, at: Indices, values: Tensor) -> None:
+    array = values.cpu().numpy()
+    into.setdefault(name, np.zeros((size, *array.shape[1:]), array.dtype))[at] = array[: len(at)]
+
+
+def _sum(ranks: Ranks, values: Array) -> Array:
+    return ranks.sum(values.astype(np.float64)).astype(values.dtype)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from safetensors.torch import load_model
 from transformers.utils import logging
 
-from isoscope.corpora import tokens
+from isoscope.data import tokens
 from isoscope.errors import RunError
 from isoscope.sealing import fault, manifest_sha256, write_whole
 

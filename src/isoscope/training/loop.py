@@ -2,51 +2,40 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 
 from isoscope.config.training import Training
-from isoscope.corpora.batches import drawn_rows, epoch_batches
-from isoscope.corpora.tokens import Encoded
-from isoscope.errors import RunError
+from isoscope.data.batches import drawn_rows
 from isoscope.models import build
+from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.sealing import write_text
 from isoscope.training import trace
+from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
-from isoscope.training.evaluation import Place, joined
+from isoscope.training.endings import DivergedError, Fitted, InterruptedRunError
+from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
-from isoscope.training.objective import Objective
+from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.penalised import Penalised
 from isoscope.training.progress import Points, Progress
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
-from isoscope.training.scoring import Scorer
 
-
-class DivergedError(RunError):
-    """The loss is no longer a number."""
-
-
-class InterruptedRunError(Exception):
-    """A stop was asked for; the state is saved."""
-
-
-class Fitted(NamedTuple):
-    """The epoch whose weights the model now holds, and updates done in all."""
-
-    epoch: int
-    steps: int
+_TOKENS = Place(-1, "tokens")
 
 
 class Loop:
-    """One training run of a classifier, from its first update or its last good state to its best epoch.
+    """One training run, from its first update or its last good state to its best epoch.
+
+    It knows what is trained by `objective` only, and what is looked at by `observers`.
 
     `work` collects the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
     pure functions of (seed, epoch), dropout draws from torch's generator, whose state is saved: a resumed run is
@@ -60,14 +49,13 @@ class Loop:
     def __init__(
         self,
         model: Any,
+        objective: Objective,
         *,
-        train: Encoded,
-        validation: Encoded,
         settings: Training,
         seed: int,
-        pad_id: int,
         accelerator: Accelerator,
         penalised: Penalised | None,
+        observers: Sequence[Observer],
         work: Path,
         states: Path,
         keeper: Keeper,
@@ -75,15 +63,14 @@ class Loop:
         display: Display,
         stop: Callable[[], bool],
     ) -> None:
-        self.settings, self.seed, self.train = settings, seed, train
+        self.settings, self.seed, self.objective = settings, seed, objective
         self.work, self.keeper = work, keeper
         self.log, self.display, self.stop = log, display, stop
         self.ranks = Ranks(accelerator)
-        self.fusion_start = {name: value.detach().clone() for name, value in build.fusion_parameters(model).items()}
         self.frozen = build.freezable(model, embeddings=settings.freeze.embeddings, layers=settings.freeze.layers)
         groups = parameter_groups(
             model.named_parameters(),
-            fusion=self.fusion_start.keys(),
+            fusion=build.fusion_parameters(model).keys(),
             learning_rate=settings.learning_rate,
             fusion_lr=settings.fusion_lr,
             weight_decay=settings.weight_decay,
@@ -96,30 +83,19 @@ class Loop:
         # The optimiser stays as it is: Accelerate's wrapper is for loss scaling and for its own accumulation, and costs
         # a tiny model's update several per cent.
         self.model = accelerator.prepare(model)
-        self.lengths = train.lengths
-        self.per_epoch = len(self._batches(1))
+        self.per_epoch = len(objective.plan("train", 1))
         self.total = self.per_epoch * settings.epochs
-        classes = int(model.config.num_labels)
-        self.scorer = Scorer(
-            model,
-            validation,
-            batch_size=settings.batch_size,
-            pad_id=pad_id,
-            device=accelerator.device,
-            ranks=self.ranks,
-            watch=settings.watch,
-        )
+        self.device = accelerator.device
         self.penalised = penalised
-        self.objective = Objective(
+        self.observers = Observers(observers)
+        self.observers.begin(Context(model, optimizer, objective, seed, self.total, settings.log_every))
+        self.backward = Backward(
             self.model,
-            train,
-            pad_id=pad_id,
+            objective,
             accelerator=accelerator,
             ranks=self.ranks,
             accumulation=settings.accumulation,
-            classes=classes,
             penalised=penalised,
-            watch=settings.watch,
         )
         seed_dropout(settings.determinism, seed, rank=self.ranks.rank)
         self.resumption = Resumption(
@@ -130,12 +106,13 @@ class Loop:
             optimizer=optimizer,
             names=self.names,
             penalised=penalised,
+            observers=self.observers,
             ranks=self.ranks,
             determinism=settings.determinism,
             seed=seed,
         )
         resumed = self.resumption.restore()
-        self.progress = resumed or Progress(classes=classes)
+        self.progress = resumed or Progress()
         self.resumed_at = None if resumed is None else resumed.step
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
@@ -145,7 +122,7 @@ class Loop:
         progress, settings = self.progress, self.settings
         self.model.train()
         if progress.step == 0:
-            self._point_all("validation", self._begin(), epoch=0)
+            self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
         while progress.epochs_done < settings.epochs and not self._exhausted():
             self._train_epoch(progress.epochs_done + 1)
@@ -166,17 +143,42 @@ class Loop:
         for epoch in range(1, self.settings.epochs + 1):
             self._freeze(epoch <= self.settings.freeze.epochs)
             self._refer(epoch)
-            for rows in self._batches(epoch):
-                self._update(rows)
+            for rows in self.objective.plan("train", epoch):
+                self._update(rows, epoch)
                 if self.progress.step == updates:
                     return self.progress.trace
         return self.progress.trace
 
+    def test(self, epoch: int) -> None:
+        """Evaluate the test split, once: metrics of the chosen epoch, and the files that the objective keeps."""
+        scored = self._evaluate("test", columns=True)
+        self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
+        self.point("training/best_epoch", float(epoch), None)
+        if self.points is not None:
+            self.objective.finish(scored, self.work)
+            self.points.flush()
+
     def _begin(self) -> dict[str, float]:
-        """Score the validation split before the first update."""
-        figures = self.scorer.validate()
-        self.progress.trace = trace.begin(figures)
-        return figures
+        """Evaluate the validation split before the first update."""
+        metrics = self._validate(0)
+        self.progress.trace = trace.begin({name.removeprefix("validation/"): one for name, one in metrics.items()})
+        return metrics
+
+    def _validate(self, epoch: int | None) -> dict[str, float]:
+        """Metrics of the validation split, and what observers see in it."""
+        scored = self._evaluate("validation")
+        return _named("validation", scored) | self.observers.evaluated(scored, epoch)
+
+    def _evaluate(self, split: str, *, columns: bool = False) -> Scored:
+        return evaluate(
+            self.raw_model,
+            self.objective,
+            split,
+            device=self.device,
+            ranks=self.ranks,
+            places=self.observers.places(None),
+            columns=columns,
+        )
 
     def point(self, name: str, value: float, epoch: int | None) -> None:
         """Add one point to the output and to the log."""
@@ -187,12 +189,6 @@ class Loop:
     def _exhausted(self) -> bool:
         return self.settings.patience is not None and self.progress.stale >= self.settings.patience
 
-    def _batches(self, epoch: int) -> list[np.ndarray]:
-        settings = self.settings
-        return epoch_batches(
-            self.lengths, batch_size=settings.batch_size, seed=self.seed, epoch=epoch, bucket=settings.bucket
-        )
-
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(epoch <= self.settings.freeze.epochs)
         done = self.progress.step - (epoch - 1) * self.per_epoch
@@ -200,16 +196,16 @@ class Loop:
         if done == 0:
             self._refer(epoch)
         tokens, began = 0, time.perf_counter()
-        for rows in self._batches(epoch)[done:]:
-            tokens += int(self.lengths[rows].sum())
-            figures = self._update(rows)
+        for rows in self.objective.plan("train", epoch)[done:]:
+            tokens += len(self.objective.owners("train", rows, _TOKENS)[0])
+            metrics = self._update(rows, epoch)
             step = self.progress.step
             if step % self.settings.log_every == 0:
-                self._point_all("step", figures, None)
-                self.display.update(step, self.total, {"loss": figures["loss"]})
+                self._point_all(metrics, None)
+                self.display.update(step, self.total, {"loss": metrics["step/loss"]})
             self._keep_snapshot()
             if step - (epoch - 1) * self.per_epoch in between:
-                self._point_all("validation", self.scorer.validate(), None)
+                self._point_all(self._validate(None), None)
             if self._stopping or (step % self.settings.checkpoint_every == 0 and step < epoch * self.per_epoch):
                 self.resumption.save(self.progress, self.points)
             if self._stopping:
@@ -218,9 +214,9 @@ class Loop:
             speed = tokens / (time.perf_counter() - began)
             self.log.metric("speed/tokens_per_second", speed, step=self.progress.step, epoch=epoch)
 
-    def _update(self, rows: np.ndarray) -> dict[str, float]:
+    def _update(self, rows: Indices, epoch: int) -> dict[str, float]:
         """One optimiser step on the global batch `rows`: its mean loss, its gradient norm before clipping, and what
-        the penalty and the watch over anisotropy saw.
+        the penalty and the observers saw.
         """
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
@@ -228,51 +224,61 @@ class Loop:
         factor = schedule_factor(schedule.kind, progress.step, total=horizon, warmup=schedule.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
-        part, looked = self.objective.backward(
-            rows, step=progress.step, total=self.total, watched=(progress.step + 1) % settings.log_every == 0
+        number = progress.step + 1
+        found = self.backward.add(
+            rows, epoch=epoch, step=progress.step, total=self.total, observed=self.observers.places(number)
         )
-        part, self._stopping = joined(self.ranks, part, self.stop())
-        if not np.isfinite(mean := part.loss / len(rows)):
-            raise DivergedError(f"loss is {mean} at step {progress.step + 1}: try a lower learning rate")
-        if looked.get("penalty_weight") and not np.isfinite(looked["penalty"]):
-            raise DivergedError(f"penalty is {looked['penalty']} at step {progress.step + 1}: it takes no such batch")
+        part, self._stopping = joined(self.ranks, self.objective, found.tally, self.stop())
+        if not np.isfinite(mean := part.loss / self.objective.weight("train", rows, epoch)):
+            raise DivergedError(f"loss is {mean} at step {number}: try a lower learning rate")
+        penalty = found.metrics
+        if penalty.get("penalty_weight") and not np.isfinite(penalty["penalty"]):
+            raise DivergedError(f"penalty is {penalty['penalty']} at step {number}: it takes no such batch")
+        seen = self.observers.before_update(number)
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.names.keys(), bound, foreach=True))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        progress.add(part, norm)
+        progress.add((self._tally() + part).vector().tolist(), norm)
         trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
-        return looked | {"loss": mean, "gradient_norm": norm, "learning_rate": self.optimizer.param_groups[0]["lr"]}
+        rate = self.optimizer.param_groups[0]["lr"]
+        own = {"step/loss": mean, "step/gradient_norm": norm, "step/learning_rate": rate}
+        seen |= self.observers.after_update(number, found.points)
+        return {f"step/{name}": value for name, value in penalty.items()} | seen | own
+
+    def _tally(self) -> Tally:
+        """What was counted in the epoch so far."""
+        return self.objective.tally(np.array(self.progress.tally) if self.progress.tally else None)
 
     def _close_epoch(self) -> None:
-        progress = self.progress
-        train = {**progress.sums.figures(), "gradient_norm": progress.gradient_norm / max(progress.updates, 1)}
-        figures = self.scorer.validate()
-        better = progress.close_epoch(figures[self.settings.select], self.settings.select)
-        epoch = progress.epochs_done
-        self._point_all("train", train, epoch)
-        self._point_all("validation", figures, epoch)
-        moved = build.fusion_distance(self.raw_model, self.fusion_start)
-        if moved is not None:
-            self.point("fusion/moved", moved, epoch)
+        progress, select = self.progress, self.settings.select
+        norm = progress.gradient_norm / max(progress.updates, 1)
+        train = self._tally().metrics() | {"gradient_norm": norm}
+        epoch = progress.epochs_done + 1
+        validation = self._validate(epoch)
+        better = progress.close_epoch(validation[f"validation/{select}"], self.objective.metrics[select])
+        self._point_all({f"train/{name}": value for name, value in train.items()} | validation, epoch)
         if self.ranks.main:
             self.keeper.epoch(self.raw_model, epoch, better=better)
             if self.settings.snapshots.epochs:
                 self.keeper.snapshot(self.raw_model, progress.step)
         self.resumption.save(self.progress, self.points)
-        self.display.epoch(epoch, progress.step, self.total, {"train": train, "validation": figures})
+        shown = {name: validation[f"validation/{name}"] for name in list(self.objective.metrics)[:2]}
+        self.display.epoch(epoch, progress.step, self.total, {"train": {"loss": train["loss"]}, "validation": shown})
 
     def _refer(self, epoch: int) -> None:
         """Give the penalty its reference of this epoch."""
         penalised = self.penalised
         if penalised is not None and penalised.reference is not None:
-            rows = drawn_rows(len(self.lengths), penalised.reference, self.seed, epoch)
-            place = Place(penalised.points.layer, penalised.points.vectors)
-            penalised.refer_to(self.scorer.points(self.train.take(rows), place))
+            rows = drawn_rows(self.objective.size("train"), penalised.reference, self.seed, epoch)
+            place = penalised.place
+            where = {"device": self.device, "ranks": self.ranks}
+            scored = evaluate(self.raw_model, self.objective, "train", **where, places=[place], rows=rows)
+            penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.device))
 
-    def _point_all(self, group: str, figures: dict[str, float], epoch: int | None) -> None:
-        for name, value in figures.items():
-            self.point(f"{group}/{name}", value, epoch)
+    def _point_all(self, metrics: dict[str, float], epoch: int | None) -> None:
+        for name, value in metrics.items():
+            self.point(name, value, epoch)
 
     def _keep_snapshot(self) -> None:
         every, step = self.settings.snapshots.steps, self.progress.step
@@ -284,3 +290,7 @@ class Loop:
         for name, parameter in self.raw_model.named_parameters():
             if name in self.frozen:
                 parameter.requires_grad_(not frozen)
+
+
+def _named(split: str, scored: Scored) -> dict[str, float]:
+    return {f"{split}/{name}": value for name, value in scored.tally.metrics().items()}

@@ -6,16 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope import penalties, plugins
+from isoscope import plugins, used
 from isoscope.config.base import Section
-from isoscope.config.penalty import (
-    CosinePenalty,
-    IsoScorePenalty,
-    PersistentEntropyPenalty,
-    SpectrumPenalty,
-    Weighted,
-)
+from isoscope.config.penalty import CosinePenalty, IsoScorePenalty, PersistentEntropyPenalty, SpectrumPenalty, Weighted
 from isoscope.errors import InputError, brief
+from isoscope.objectives.protocol import Place
 
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
@@ -39,11 +34,12 @@ class Penalised:
     def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
         self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
         self.seed, self.classes = seed, classes
+        self.place = Place(settings.points.layer, settings.points.vectors)
         self.plugin = plugins.PENALTIES.get(settings.kind)  # type: ignore[attr-defined]
         self.shuffled = isinstance(settings, PersistentEntropyPenalty) and settings.clouds == "shuffled"
         self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None
         self.module = _module(settings, classes)
-        self._takes_generator = isinstance(self.module, penalties.PersistentEntropy)
+        self._takes_generator = isinstance(settings, PersistentEntropyPenalty)
 
     def weight_at(self, step: int, total: int) -> float:
         """The weight of update `step` (from 0) of `total`."""
@@ -101,22 +97,23 @@ def penalised(settings: Section, *, classes: int, seed: int) -> Penalised | None
 
 
 def _module(settings: Weighted, classes: int) -> Any:
+    kind = settings.kind  # type: ignore[attr-defined]
+    options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
+    if kind not in used.PENALTIES:
+        plugin = plugins.PENALTIES[kind]
+        if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
+            raise InputError(f"{plugin.title}: returns {brief(found)}; expected what takes points and labels")
+        return found
+    module = used.load(used.PENALTIES, kind)
     match settings:
         case PersistentEntropyPenalty():
-            per_class = settings.clouds != "batch"
-            options = settings.model_dump(exclude=_OWN | {"clouds"})
-            return penalties.PersistentEntropy(per_class=per_class, classes=classes, **options)
+            return module.PersistentEntropy(per_class=settings.clouds != "batch", classes=classes, **options)
         case CosinePenalty():
-            return penalties.CosineRegularization()
+            return module.CosineRegularization()
         case SpectrumPenalty():
-            return penalties.SpectrumControl(**settings.model_dump(exclude=_OWN))
-        case IsoScorePenalty():
-            return penalties.IsoScoreStar(zeta=settings.zeta)
+            return module.SpectrumControl(**options)
         case _:
-            plugin = plugins.PENALTIES[settings.kind]  # type: ignore[attr-defined]
-            if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
-                raise InputError(f"{plugin.title}: returns {brief(found)}; expected what takes points and labels")
-            return found
+            return module.IsoScoreStar(**options)
 
 
 def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool) -> None:

@@ -8,20 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from isoscope.errors import RunError
+from isoscope.objectives.protocol import Direction
 from isoscope.sealing import announce, write_text
-from isoscope.training.evaluation import Sums
-
-HIGHER_IS_BETTER = {"loss": False, "accuracy": True, "f1": True, "matthews": True}
 
 
 @dataclass
 class Progress:
     """Counters of one run. Epochs count from 1; `epoch` is the one under way, or the last one when it is complete."""
 
-    classes: int
     step: int = 0
     """Updates done."""
     epochs_done: int = 0
@@ -35,9 +30,8 @@ class Progress:
     """sha256 of these lines."""
     held: dict[str, str] = field(default_factory=dict)
     """Checkpoints and snapshots that belong to this state, with the sha256 of their manifests."""
-    loss: float = 0.0
-    """Summed training loss of the epoch under way."""
-    confusion: list[list[int]] = field(default_factory=list)
+    tally: list[float] = field(default_factory=list)
+    """What the objective has counted in the epoch under way (`Tally.vector`); empty before its first update."""
     gradient_norm: float = 0.0
     """Summed gradient norms of the epoch under way."""
     updates: int = 0
@@ -45,29 +39,19 @@ class Progress:
     trace: dict[str, Any] = field(default_factory=dict)
     """The golden trace, as far as it has come (see `training.trace`)."""
 
-    def __post_init__(self) -> None:
-        self.confusion = self.confusion or [[0] * self.classes for _ in range(self.classes)]
-
-    @property
-    def sums(self) -> Sums:
-        return Sums(self.loss, np.array(self.confusion, np.int64))
-
-    def add(self, part: Sums, norm: float) -> None:
-        """Count one update's loss, predictions and gradient norm."""
-        total = self.sums + part
-        self.loss, self.confusion = total.loss, total.confusion.tolist()
+    def add(self, tally: list[float], norm: float) -> None:
+        """Count one update: the tally of the epoch so far, and the update's gradient norm."""
+        self.tally = tally
         self.gradient_norm += norm
         self.updates += 1
         self.step += 1
 
-    def close_epoch(self, value: float, select: str) -> bool:
-        """Note an epoch's validation figure, empty the sums; returns whether it is the best so far."""
+    def close_epoch(self, value: float, direction: Direction) -> bool:
+        """Note an epoch's validation metric and empty the tally; returns whether it is the best epoch so far."""
         self.epochs_done += 1
-        self.loss, self.confusion = 0.0, [[0] * self.classes for _ in range(self.classes)]
-        self.gradient_norm, self.updates = 0.0, 0
-        better = self.best_value is None or (
-            value > self.best_value if HIGHER_IS_BETTER[select] else value < self.best_value
-        )
+        self.tally, self.gradient_norm, self.updates = [], 0.0, 0
+        sign = 1 if direction == "maximise" else -1
+        better = self.best_value is None or sign * value > sign * self.best_value
         if better:
             self.best_epoch, self.best_value, self.stale = self.epochs_done, value, 0
         else:

@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast
 
 from isoscope import launched
-from isoscope.corpora.batches import Indices, rank_slice
+from isoscope.data.batches import Indices, rank_slice
 from isoscope.errors import RunError
 from isoscope.training.determinism import refusal
 

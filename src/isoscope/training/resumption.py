@@ -18,15 +18,16 @@ from isoscope.training.checkpoint import (
 )
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
 from isoscope.training.keeping import Keeper
+from isoscope.training.observers import Observers
 from isoscope.training.penalised import Penalised
 from isoscope.training.progress import Points, Progress, points_fault
 from isoscope.training.ranks import Ranks
 
-_PENALTY = "penalty/"
+_PENALTY, _OBSERVERS = "penalty/", "observers/"
 
 
 class Resumption:
-    """Saves and restores weights, optimiser, penalty, generators and counters under `states`.
+    """Saves and restores weights, optimiser, penalty, observers, generators and counters under `states`.
 
     A state relies on what stands in the work so far: the points in `metrics`, and what the `keeper` holds. It counts
     only where all of that is as it was written.
@@ -42,13 +43,15 @@ class Resumption:
         optimizer: torch.optim.Optimizer,
         names: Names,
         penalised: Penalised | None,
+        observers: Observers,
         ranks: Ranks,
         determinism: Mode,
         seed: int,
     ) -> None:
         self.states, self.metrics, self.keeper = states, metrics, keeper
         self.model, self.optimizer, self.names = model, optimizer, names
-        self.penalised, self.ranks, self.determinism, self.seed = penalised, ranks, determinism, seed
+        self.penalised, self.observers = penalised, observers
+        self.ranks, self.determinism, self.seed = ranks, determinism, seed
 
     def save(self, progress: Progress, points: Points | None) -> None:
         """Save the state; all processes call it, the first one, which has the `points`, writes."""
@@ -64,6 +67,7 @@ class Resumption:
         model = dict(self.model.state_dict())  # buffers too: a fusion of one's own may have some
         if self.penalised is not None:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
+        model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
         optimizer = optimizer_tensors(self.optimizer, self.names)
         save_state(self.states, progress.step, State(model, optimizer, rng, progress.as_dict()))
         self.keeper.drop(needed(self.states))
@@ -75,11 +79,10 @@ class Resumption:
         state = read_state(self.states, step) if step and state is None else state
         if state is None:
             return None
-        weights = {name: value for name, value in state.model.items() if not name.startswith(_PENALTY)}
-        self.model.load_state_dict(weights)
+        self.model.load_state_dict({name: one for name, one in state.model.items() if "/" not in name})
         if self.penalised is not None:
-            kept = {name: state.model[name] for name in state.model.keys() - weights.keys()}
-            self.penalised.restore({name.removeprefix(_PENALTY): value for name, value in kept.items()})
+            self.penalised.restore(_below(_PENALTY, state.model))
+        self.observers.restore(_below(_OBSERVERS, state.model))
         restore_optimizer(self.optimizer, self.names, state.optimizer)
         progress = Progress(**state.progress)
         self.keeper.held = dict(progress.held)
@@ -94,3 +97,7 @@ class Resumption:
     def _lacking(self, progress: Mapping[str, Any]) -> str | None:
         wrong = points_fault(self.metrics, progress["points"], progress["points_sha256"])
         return wrong or self.keeper.fault(progress["held"])
+
+
+def _below(prefix: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,142 @@
+"""An objective, an observer and a view of your own: regress the number of characters of every token."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from matplotlib.figure import Figure
+from pydantic import PositiveInt
+from torch import Tensor
+
+from isoscope.data import tokens
+from isoscope.figures.style import style
+from isoscope.models import build
+from isoscope.models.bert import FusionBertForTokenClassification
+from isoscope.objectives import Direction, Forward, Scored, Task
+from isoscope.objectives.classification import Classification, read
+from isoscope.objectives.points import points_at
+from isoscope.plugins import objective, observer, view
+from isoscope.studies.view import View
+from isoscope.training.observers import Context, Observer
+
+
+class Errors(NamedTuple):
+    """The tally: summed squared error, and tokens."""
+
+    loss: float
+    count: float
+
+    def __add__(self, other: "Errors") -> "Errors":
+        return Errors(self.loss + other.loss, self.count + other.count)
+
+    def vector(self) -> np.ndarray:
+        return np.array(self)
+
+    def metrics(self) -> dict[str, float]:
+        loss = self.loss / self.count
+        return {"loss": loss, "rmse": loss**0.5}
+
+
+class PieceLength(Classification):
+    """The squared error of a number per token; the loss of a batch is divided by its tokens."""
+
+    metrics: Mapping[str, Direction] = {"loss": "minimise", "rmse": "minimise"}
+    classes = 1
+
+    def build(self, model: dict[str, Any], checkpoint: Any) -> Any:
+        config = super().build(model, checkpoint).config
+        config.num_labels = 1
+        with build.seeded(self.task.seed):
+            return FusionBertForTokenClassification(config)
+
+    def tally(self, vector: np.ndarray | None = None) -> Errors:
+        return Errors(0.0, 0.0) if vector is None else Errors(*map(float, vector))
+
+    def batch(self, split: str, rows: np.ndarray, epoch: int | None) -> dict[str, np.ndarray]:
+        found = super().batch(split, rows, epoch)
+        return {**found, "lengths": self.characters[found["input_ids"]]}
+
+    def weight(self, split: str, rows: np.ndarray, epoch: int | None) -> float:
+        return float(self.lengths[split][rows].sum())
+
+    def owners(self, split: str, rows: np.ndarray, place: Any) -> tuple[np.ndarray, None]:
+        return super().owners(split, rows, place)[0], None
+
+    def forward(self, model: Any, batch: dict[str, Any], places: Any = (), columns: bool = False) -> Forward:
+        names = ("input_ids", "token_type_ids", "attention_mask")
+        output = model(**{name: batch[name] for name in names}, output_hidden_states=True)
+        errors = (output.logits[..., 0].float() - batch["lengths"]).square() * batch["attention_mask"]
+        loss, count = errors.sum(), float(batch["attention_mask"].sum())
+        points = points_at(output.hidden_states, batch["attention_mask"], places)
+        kept = {"squared_error": errors.detach().sum(1)} if columns else {}
+        return Forward(loss, Errors(float(loss.detach()), count), points, kept)
+
+    def finish(self, scored: Scored, folder: Any) -> None:
+        columns = {"row": np.arange(self.size(scored.split)), **scored.columns}
+        pq.write_table(pa.table(columns), folder / "errors.parquet")
+
+
+@objective("piece_length")
+def piece_length(task: Task) -> PieceLength:
+    """Characters of each token of the tokenizer."""
+    found = read(PieceLength, task)
+    vocabulary = tokens.load(task.tokenizer).backend.get_vocab()
+    found.characters = np.zeros(max(vocabulary.values()) + 1, np.float32)
+    for token, number in vocabulary.items():
+        found.characters[number] = len(token.removeprefix("##"))
+    return found
+
+
+class Norms(Observer):
+    """The mean norm of the word table's gradient over all updates so far; a resumed run goes on with the same sum."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.total = every, 0.0
+
+    def begin(self, context: Context) -> None:
+        self.table = context.model.get_input_embeddings().weight
+
+    def before_update(self, step: int) -> dict[str, float]:
+        norm = float(self.table.grad.norm())
+        self.total += norm
+        return {"step/word_gradient_mean": self.total / step} if step % self.every == 0 else {}
+
+    def state(self) -> dict[str, Tensor]:
+        return {"total": torch.tensor(self.total, dtype=torch.float64)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.total = float(state["total"])
+
+
+@observer("norms")
+def norms(every: PositiveInt) -> Norms:
+    """The mean norm of the word table's gradient so far, every so many updates."""
+    return Norms(every)
+
+
+def error_by_epoch(bands: pd.DataFrame) -> Figure:
+    """Validation error by epoch, a line per arm."""
+    with style():
+        figure = Figure(figsize=(5.0, 3.0), layout="constrained")
+        axes = figure.subplots()
+        for arm, rows in bands[bands["metric"] == "validation/rmse"].groupby("arm", sort=False):
+            axes.errorbar(rows["epoch"], rows["mean"], rows["sd"].fillna(0.0), label=arm)
+        axes.set(xlabel="Epoch", ylabel="Error (characters)")
+        axes.legend()
+    return figure
+
+
+@view("length_error")
+def length_error() -> View:
+    """A figure of the report: it is drawn where a study has the table `bands`."""
+    caption = "Root mean squared error of a token's length, validation split: mean ± sd over seeds."
+    return View(name="length_error", needs=("bands",), draw=error_by_epoch, caption=caption, rows=of_lengths)
+
+
+def of_lengths(bands: pd.DataFrame) -> tuple[pd.DataFrame]:
+    """The rows of studies that have this error: of others nothing is drawn."""
+    return (bands[bands["metric"] == "validation/rmse"],)

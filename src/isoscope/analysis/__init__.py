@@ -1,1 +1,0 @@
-"""From finished runs to tidy tables: curves, confusion matrices, comparisons of arms."""

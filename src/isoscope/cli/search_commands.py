@@ -1,0 +1,219 @@
+"""Commands of hyperparameter search."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from isoscope.cli.options import (
+    AsJson,
+    Cpus,
+    Gpus,
+    OnCluster,
+    Plugins,
+    Set,
+    app,
+    as_stage,
+    check_data,
+    cluster_of,
+    configure,
+    heal,
+    importing,
+    say,
+)
+from isoscope.errors import InputError
+
+search = typer.Typer(
+    help="Search hyperparameters: the section `search` of params.yaml.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(search, name="search")
+
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ISOSCOPE_SEARCH",
+        metavar="URL",
+        help="postgresql://HOST/DATABASE for several machines; default: a SQLite file in the project.",
+    ),
+]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in its own process.")]
+
+
+def _place(project: Any, storage: str | None) -> Any:
+    from isoscope.search.storage import place
+
+    return place(storage, project.state / ".isoscope" / "search")
+
+
+@search.command()
+def run(
+    workers: Workers = 1,
+    storage: Storage = None,
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    fork: Annotated[bool, typer.Option(help="If the search has changed, create a new study.")] = False,
+    if_any: Annotated[bool, typer.Option(help="Do nothing if params.yaml has no search.")] = False,
+    overrides: Set = [],  # noqa: B006 - typer copies it
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Run or resume a search until its budget is spent.
+
+    Ctrl-C finishes running trials; a second Ctrl-C stops now. Run the same command to resume. Tables and figures go to
+    reports/search, or to .isoscope/search/ if -S changes more than search.budget.
+
+    Example: isoscope search run --workers 2 -S search.budget.trials=20
+    """
+    nodes = cluster_of(cluster, cpus, gpus)
+    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False, if_any=if_any, nodes=nodes)
+
+
+@search.command()
+def worker(
+    workers: Workers = 1,
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Join a search that runs on another machine, until its budget is spent.
+
+    Needs the same commit, the same params.yaml and the prepared task.
+
+    Example: isoscope search worker --storage postgresql://db.example.org/isoscope
+    """
+    _work(workers, storage, overrides, plugin, as_json, fork=False, join=True)
+
+
+@search.command()
+def status(
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show the progress of the search (its newest study).
+
+    Example: isoscope search status --json
+    """
+    project, configuration = configure(overrides, plugin)
+    where = _place(project, storage)
+    with importing():
+        from isoscope.search.status import in_words
+        from isoscope.search.status import status as look
+        from isoscope.search.study import latest
+
+    seen = look(latest(_searched(configuration), where), _searched(configuration))
+    say(seen._asdict(), as_json, in_words(seen))
+
+
+Trial = Annotated[int | None, typer.Option(min=0, help="Number of the trial; default: the best or suggested trial.")]
+
+
+@search.command()
+def adopt(
+    name: Annotated[str, typer.Argument(metavar="AXIS/NAME", help="The overlay to write: variants/AXIS/NAME.yaml.")],
+    trial: Trial = None,
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Write a trial as an overlay, to use it as an arm of a study.
+
+    Example: isoscope search adopt fusion/found --trial 7
+    """
+    project, configuration = configure(overrides, plugin)
+    section, where = _searched(configuration), _place(project, storage)
+    with importing():
+        from isoscope.stages.search_choice import adopt as write
+
+    file, number = write(section, configuration, project, where, name=name, trial=trial)
+    shown = file.relative_to(project.folder)
+    say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}")
+
+
+@search.command()
+def confirm(
+    trial: Trial = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of fresh seeds, for the trial and the default.")] = 5,
+    workers: Workers = 1,
+    storage: Storage = None,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Train a trial and the default with fresh seeds and compare them: the best of many trials is optimistic.
+
+    Example: isoscope search confirm --seeds 5 --workers 2
+    """
+    project, configuration = configure(overrides, plugin)
+    section, where = _searched(configuration), _place(project, storage)
+    check_data(project, configuration, configuration.study(section.study).task)
+    heal(project)
+    with importing():
+        from isoscope.stages.search_choice import confirm as run_again
+
+    found = run_again(section, configuration, project, where, trial=trial, seeds=seeds, workers=workers)
+    say(found.as_dict(), as_json, found.as_text())
+
+
+def _searched(configuration: Any) -> Any:
+    if configuration.root.search is None:
+        raise InputError("params.yaml: search: null; define a search there")
+    configuration.check_search()
+    return configuration.root.search
+
+
+def _work(
+    workers: int,
+    storage: str | None,
+    overrides: list[str],
+    plugin: list[Path],
+    as_json: bool,
+    *,
+    fork: bool,
+    join: bool,
+    if_any: bool = False,
+    nodes: Any = None,
+) -> None:
+    project, configuration = configure(overrides, plugin)
+    as_stage()
+    if if_any and configuration.root.search is None:
+        from isoscope.paths import SEARCH
+        from isoscope.sealing import replacing, write_text
+
+        (project.folder / SEARCH).parent.mkdir(exist_ok=True)
+        with replacing(project.folder / SEARCH, "table") as fresh:  # drops the results of an earlier search
+            write_text(fresh / "study.json", '{"counts": {}}\n', "table")
+        say({"study": None}, as_json, "nothing is searched")
+        return
+    section, where = _searched(configuration), _place(project, storage)
+    check_data(project, configuration, configuration.study(section.study).task)
+    if nodes is not None:
+        from isoscope.search.storage import check_shared
+
+        check_shared(where, nodes)
+    heal(project)
+    with importing():
+        from isoscope.search.status import in_words
+        from isoscope.stages.search import search as stage
+
+    folder = None if join else _folder(project, configuration, plugin, where)
+    found = stage(
+        section, configuration, project, where, workers=workers, cluster=nodes, fork=fork, join=join, target=folder
+    )
+    shown = in_words(found.status) + (f"\n{found.folder}" if found.folder else "")
+    say({**found.status._asdict(), "folder": str(found.folder) if found.folder else None}, as_json, shown)
+
+
+def _folder(project: Any, configuration: Any, plugin: list[Path], where: Any) -> Path:
+    """Folder of the results: reports/search for the search of params.yaml, another folder for other searches."""
+    from isoscope.paths import SEARCH
+
+    other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
+    return where.folder / "reports" / configuration.root.search.name if other else project.folder / SEARCH

@@ -1,0 +1,180 @@
+"""From raw tables of any source to a corpus: columns renamed, labels numbered, missing splits held out of train."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, check, texts
+from isoscope.errors import InputError
+
+INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
+
+
+class Raw(NamedTuple):
+    """One split as its source has it: where it was found, the table, names of integer classes, sha256 of its file."""
+
+    place: str
+    table: pa.Table
+    names: tuple[str, ...] | None = None
+    sha256: str | None = None
+
+
+def build(
+    raw: Mapping[str, Raw],
+    *,
+    columns: Mapping[str, str],
+    held_out: float,
+    seed: int,
+    source: str,
+    licence: str,
+    revision: str | None = None,
+) -> Corpus:
+    """Make a corpus of the splits in `raw`; a split that is not there is held out of train.
+
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the source's names. Labels that all read as
+    integers keep their numeric order, others are sorted. `held_out` is the fraction of train each missing split takes.
+    The corpus' facts name what was held out, and the sha256 of the files read.
+    Raises InputError for whatever makes the input unfit, naming file, row and column.
+    """
+    if set(columns) not in ({*SINGLE, "label"}, {*PAIR, "label"}):
+        raise InputError(
+            f"columns: expected sentence and label, or sentence1, sentence2 and label; got {sorted(columns)}"
+        )
+    if len(set(columns.values())) < len(columns):
+        raise InputError(f"columns: each must name a column of its own; got {', '.join(columns.values())}")
+    if "train" not in raw:
+        raise InputError(f"{source}: there is no train split; splits.train must name one")
+    splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
+    labels = _number(splits, raw, columns["label"])
+    names = raw["train"].names
+    if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
+        labels = tuple(names[int(label)] for label in labels)
+    missing = [split for split in SPLITS if split not in splits]
+    if missing:
+        splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source)
+    ordered = {split: splits[split].combine_chunks() for split in SPLITS}
+    facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
+    if inputs := {Path(one.place).name: one.sha256 for one in raw.values() if one.sha256 is not None}:
+        facts["inputs"] = inputs
+    corpus = Corpus(ordered, labels, source, licence, revision, facts)
+    check(corpus)
+    return corpus
+
+
+def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
+    """`raw.table` with our column names only: text as string, label as string (numbered later), nulls refused."""
+    arrays: dict[str, pa.ChunkedArray] = {}
+    for ours in (*(PAIR if "sentence1" in columns else SINGLE), "label"):
+        theirs = columns[ours]
+        if raw.table.column_names.count(theirs) != 1:
+            problem = "repeats" if theirs in raw.table.column_names else "is missing"
+            raise InputError(
+                f"{raw.place}: column {theirs!r} (for {ours}) {problem}; found {', '.join(raw.table.column_names)}"
+            )
+        values = raw.table[theirs]
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        kind = values.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        is_class = is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        if values.null_count:
+            row = pc.index(pc.is_null(values), True).as_py() + 1
+            raise InputError(
+                f"{raw.place}, row {row}: column {theirs!r} is null ({values.null_count} in all); fill or drop the row"
+            )
+        if not (is_class if ours == "label" else is_text) and len(values):
+            wanted = "integers or text" if ours == "label" else "text"
+            raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) holds {kind}; expected {wanted}")
+        arrays[ours] = _decoded(values, theirs, raw.place) if is_text else values.cast(pa.string())
+    if not raw.table.num_rows:
+        raise InputError(f"{raw.place}: there is no row; give the split rows, or null to hold it out of train")
+    return pa.table(arrays)
+
+
+def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:
+    """`values` as string; a parquet writer may have put any bytes there, and Arrow does not look until asked."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(values.cast(pa.large_binary()).to_pylist(), start=1):
+            try:
+                value.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{place}, row {row}: column {column!r} is not UTF-8 ({error.reason})") from None
+        raise
+    return values.cast(pa.string())
+
+
+def _number(splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str) -> tuple[str, ...]:
+    """Replace the label texts in `splits` by class numbers, in place; the classes are those of train."""
+    found = {split: table["label"].unique().to_pylist() for split, table in splits.items()}
+    everywhere = {label for labels in found.values() for label in labels}
+    integers = all(INTEGER.fullmatch(label) for label in everywhere)
+    decimals = sorted(label for label in everywhere if DECIMAL.fullmatch(label))
+    if decimals and all(INTEGER.fullmatch(label) for label in everywhere - set(decimals)):
+        raise InputError(
+            f"{raw['train'].place}: column {column!r} holds numbers such as {decimals[0]}; classes are integers or text"
+        )
+    classes = sorted(found["train"], key=int) if integers else sorted(found["train"])
+    for split, table in splits.items():
+        for label in sorted(set(found[split]) - set(classes)):
+            row = pc.index(table["label"], label).as_py() + 1
+            raise InputError(
+                f"{raw[split].place}, row {row}: label {label!r} does not occur in train ({', '.join(classes[:10])})"
+            )
+        numbers = pc.index_in(table["label"], value_set=pa.array(classes, pa.string())).cast(pa.int64())
+        splits[split] = table.set_column(table.column_names.index("label"), "label", numbers)
+    return tuple(classes)
+
+
+def hold_out(
+    splits: Mapping[str, pa.Table], missing: Sequence[str], *, fraction: float, seed: int, source: str
+) -> dict[str, pa.Table]:
+    """Tables for `missing` and a smaller `train`: each class gives `fraction` of its rows to each missing split.
+
+    Rows are drawn by sha256 of (seed, split, text), so the draw depends on nothing but these and the quota. Rows of
+    equal text go together, and a text that stands in a given split stays in train, so no text newly crosses a border.
+    Raises InputError when the fraction leaves a class without rows on one of the sides.
+    """
+    train = splits["train"]
+    if not 0 < fraction * len(missing) < 1:
+        raise InputError(
+            f"held_out: {fraction} of train for each of {', '.join(missing)}: must leave rows on both sides"
+        )
+    labels = train["label"].to_pylist()
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, text in enumerate(texts(train)):
+        groups.setdefault(text, []).append(row)
+    given = {text for split, table in splits.items() if split != "train" for text in texts(table)}
+    free = {text: rows for text, rows in groups.items() if text not in given}
+    sizes = Counter(labels)
+    drawn: dict[str, list[int]] = {}
+    for split in missing:
+        quota = Counter({label: max(1, round(fraction * size)) for label, size in sizes.items()})
+        drawn[split] = []
+        for text in sorted(free, key=lambda text: _draw(seed, split, text)):
+            needed = Counter(labels[row] for row in free[text])
+            if needed <= quota:
+                quota -= needed
+                drawn[split] += free.pop(text)
+    gone = {row for rows in drawn.values() for row in rows}
+    drawn["train"] = [row for row in range(len(labels)) if row not in gone]
+    for split, rows in drawn.items():
+        short = set(sizes) - {labels[row] for row in rows}
+        if short:
+            raise InputError(
+                f"{source}: holding {fraction} of train out leaves {split} without rows of {len(short)} of "
+                f"{len(sizes)} classes; give the split a file or raise held_out"
+            )
+    return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
+
+
+def _draw(seed: int, split: str, text: tuple[str, ...]) -> bytes:
+    return hashlib.sha256("\x1f".join((str(seed), split, *text)).encode()).digest()

@@ -1,0 +1,100 @@
+"""Batches as pure functions of (seed, epoch, example): shuffled, bucketed by length, padded to their longest.
+
+Resuming at step k is slicing the list at k.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.data.tokens import Encoded
+
+Indices = npt.NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Padded arrays of one batch, int64: the first three `[B, L]`, `labels` `[B]`; `attention_mask` is 0 on padding."""
+
+    input_ids: Indices
+    token_type_ids: Indices
+    attention_mask: Indices
+    labels: Indices
+
+
+def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
+    """Rows, ascending, of a seeded draw of `fraction` of each class (rounded, at least one row); 1 draws all.
+
+    A larger fraction holds the rows of a smaller one, so learning curves over fractions are nested.
+    """
+    order = _shuffled(len(labels), seed, 0, 2)
+    kept = [
+        rows[: max(1, round(fraction * len(rows)))]
+        for one in np.unique(labels)
+        if len(rows := order[labels[order] == one])
+    ]
+    return np.sort(np.concatenate(kept))
+
+
+def drawn_rows(count: int, most: int, *key: int) -> Indices:
+    """At most `most` of `count` rows, ascending, drawn for `key`."""
+    return np.sort(_shuffled(count, *key, 0, 3)[:most])
+
+
+def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, bucket: int) -> list[Indices]:
+    """Row numbers of each batch of an epoch; every example occurs once, the one partial batch is kept.
+
+    Examples are shuffled, cut into runs of `bucket` batches, sorted by length (in tokens) within a run, cut into
+    batches, and the batches shuffled. `bucket` 1 is a plain shuffle; the larger, the less padding and the less random
+    the company an example finds itself in.
+    """
+    order = _shuffled(len(lengths), seed, epoch, 0)
+    run = bucket * batch_size
+    batches = [
+        rows[start : start + batch_size]
+        for rows in (_by_length(order[first : first + run], lengths) for first in range(0, len(order), run))
+        for start in range(0, len(rows), batch_size)
+    ]
+    return [batches[number] for number in _shuffled(len(batches), seed, epoch, 1)]
+
+
+def evaluation_batches(lengths: Indices, *, batch_size: int) -> list[Indices]:
+    """Row numbers in batches of falling length, so that padding is least and too long a batch fails first."""
+    rows = _by_length(np.arange(len(lengths)), lengths)[::-1]
+    return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+
+
+def rank_slice(rows: Indices, rank: int, world: int) -> Indices:
+    """The part of a global batch that process `rank` of `world` works on: every world-th row, so lengths are alike.
+
+    Each process gets a part of each batch, so all make the same number of steps; parts differ by one row at most, and
+    of a batch with fewer rows than processes some are empty.
+    """
+    return rows[rank::world]
+
+
+def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> Batch:
+    """The examples `rows`, padded with `pad_id` to the longest among them."""
+    width = max((len(encoded.ids[row]) for row in rows), default=0)
+    input_ids = np.full((len(rows), width), pad_id, np.int64)
+    token_type_ids, attention_mask = np.zeros_like(input_ids), np.zeros_like(input_ids)
+    for place, row in enumerate(rows):
+        length = len(encoded.ids[row])
+        input_ids[place, :length] = encoded.ids[row]
+        token_type_ids[place, :length] = encoded.type_ids[row]
+        attention_mask[place, :length] = 1
+    return Batch(input_ids, token_type_ids, attention_mask, encoded.labels[rows])
+
+
+def _shuffled(count: int, *key: int) -> Indices:
+    """0..count-1 in an order drawn for `key`.
+
+    Sorts raw 64-bit draws: NumPy promises the stream of a bit generator for good, but not that of `permutation`.
+    """
+    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(count)
+    return np.argsort(draws, kind="stable")
+
+
+def _by_length(rows: Indices, lengths: Indices) -> Indices:
+    return rows[np.argsort(lengths[rows], kind="stable")]

@@ -1,0 +1,135 @@
+"""Sentences about a film whose verdict needs word order: negation scope, although and but, than, and nesting of these.
+
+The grammar, which one token of look-ahead parses without ambiguity:
+
+    sentence  = inner | inner ", but" inner | inner ", although" inner
+    inner     = ("although" | "while") inner "," inner | SUBJECT VERB "that" inner | clause
+    clause    = "the" PART COPULA [ADVERB | NEGATION] ADJECTIVE
+              | "the" PART COPULA "not" ADJECTIVE "but" ADJECTIVE
+              | "the" PART COPULA ADJECTIVE "rather than" ADJECTIVE
+              | "the" WORK "was" COMPARATIVE "than the" WORK
+
+and its meaning, +1 or -1: "although a, b", "while a, b" and "a, but b" mean b; "a, although b" means a (the two always
+disagree). "Critics doubted that a" means the opposite of a, "critics felt that a" means a. Negation turns its own
+adjective round and no other; "x rather than y" means x, "not x but y" means y. What counts is the film: being better
+than the book is praise, and a book better than the film is not.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from isoscope.data.embedded_draws import Draws
+
+LABELS = ("negative", "positive")
+COLUMNS = ("sentence",)
+
+PARTS = ("acting", "atmosphere", "cast", "climax", "comedy", "dialogue", "direction", "editing", "ending", "film",
+         "humor", "music", "opening", "pacing", "plot", "romance", "scenery", "script", "story", "style")  # fmt: skip
+ADJECTIVES = {
+    1: ("brilliant", "charming", "clever", "elegant", "fresh", "gripping", "honest", "moving", "superb", "witty"),
+    -1: ("awful", "bland", "clumsy", "dull", "hollow", "lazy", "messy", "shallow", "stale", "tedious"),
+}
+COPULAS = ("was", "seemed")
+ADVERBS = ("", "", "truly ", "very ")
+NEGATIONS = ("never", "not")
+FILMS = ("film", "movie")
+OTHERS = ("book", "original", "series")
+COMPARATIVES = {1: ("better", "smarter"), -1: ("poorer", "worse")}
+SUBJECTS = ("critics", "fans", "viewers")
+VERBS = {1: ("agreed", "claimed", "felt"), -1: ("denied", "doubted")}
+
+# Shares, set so that a bag of words stays near chance while some order can be learnt early and some only late.
+CLAUSES = ("plain",) * 6 + ("negated",) * 2 + ("corrected", "preferred", "compared")
+NEST = 0.45  # probability of each level of nesting that the difficulty allows
+PAIRED = 0.01  # share of examples that stand beside the same words in another order with the opposite label
+BUT_OR_ALTHOUGH = 0.3  # share of nested sentences joined in the middle
+ALTHOUGH = 0.3  # share of those in which the first part is the verdict
+CONTRAST = 0.8  # share of contrasts, the rest being reports, where the grammar allows both
+TURNED = 0.25  # share of reports that deny
+PRAISED = 0.85  # share of comparatives that praise what stands first
+
+
+class Phrase(NamedTuple):
+    """A piece of text, its meaning (+1 praise, -1 blame) and, if there is one, the same words meaning the opposite."""
+
+    text: str
+    meaning: int
+    twin: str | None = None
+
+
+def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A negative and a positive sentence of equal depth that `seen` lacks: a few such pairs share all their words.
+
+    Depth, the number of contrasts and reports around the innermost clause, is binomial: each of `difficulty` levels is
+    there with probability `NEST`. Raises `SpentError` when the distinct sentences of a depth are used up.
+    """
+    depth = sum(draws.coin(NEST) for _ in range(difficulty))
+
+    def unseen(text: str | None) -> bool:
+        return text is not None and (f"{text} .",) not in seen
+
+    def one(fits: Callable[[Phrase], bool]) -> Phrase:
+        return draws.until(lambda: _sentence(draws, depth), fits, f"sentences of depth {depth}")
+
+    if draws.coin(PAIRED):
+        phrase = one(lambda drawn: unseen(drawn.text) and unseen(drawn.twin))
+        negative, positive = (phrase.text, phrase.twin)[:: -phrase.meaning]
+    else:
+        negative = one(lambda drawn: drawn.meaning < 0 and unseen(drawn.text)).text
+        positive = one(lambda drawn: drawn.meaning > 0 and unseen(drawn.text)).text
+    return [(f"{negative} .",), (f"{positive} .",)]
+
+
+def _sentence(draws: Draws, depth: int) -> Phrase:
+    if depth and draws.coin(BUT_OR_ALTHOUGH):
+        first = draws.coin(ALTHOUGH)
+        return _contrast(draws, _inner(draws, depth - 1), "{} , although {}" if first else "{} , but {}", depth, first)
+    return _inner(draws, depth)
+
+
+def _inner(draws: Draws, depth: int, *, contrast: bool = True) -> Phrase:
+    if depth == 0:
+        return _clause(draws, draws.sign())
+    if contrast and draws.coin(CONTRAST):
+        form = draws.pick(("although {} , {}", "while {} , {}"))
+        return _contrast(draws, _inner(draws, depth - 1, contrast=False), form, depth, False)
+    return _report(draws, _inner(draws, depth - 1))
+
+
+def _contrast(draws: Draws, deep: Phrase, form: str, depth: int, first: bool) -> Phrase:
+    """`deep` against a shallow phrase of the opposite meaning, in either order; the `first` or the second counts."""
+    if depth > 1 and draws.coin():
+        turned = draws.coin(TURNED)
+        other = _report(draws, _clause(draws, deep.meaning if turned else -deep.meaning), turned)
+    else:
+        other = _clause(draws, -deep.meaning)
+    a, b = (deep, other) if draws.coin() else (other, deep)
+    return Phrase(form.format(a.text, b.text), (a if first else b).meaning, form.format(b.text, a.text))
+
+
+def _report(draws: Draws, said: Phrase, turned: bool | None = None) -> Phrase:
+    turned = draws.coin(TURNED) if turned is None else turned
+    head = f"{draws.pick(SUBJECTS)} {draws.pick(VERBS[-1 if turned else 1])} that "
+    twin = head + said.twin if said.twin else None
+    return Phrase(head + said.text, -said.meaning if turned else said.meaning, twin)
+
+
+def _clause(draws: Draws, meaning: int) -> Phrase:
+    kind = draws.pick(CLAUSES)
+    if kind == "compared":
+        film, other, praise = draws.pick(FILMS), draws.pick(OTHERS), 1 if draws.coin(PRAISED) else -1
+        form = f"the {{}} was {draws.pick(COMPARATIVES[praise])} than the {{}}"
+        pair = (film, other)[:: praise * meaning]
+    else:
+        start = f"the {draws.pick(PARTS)} {draws.pick(COPULAS)} "
+        apt, inapt = draws.pick(ADJECTIVES[meaning]), draws.pick(ADJECTIVES[-meaning])
+        if kind == "plain":
+            return Phrase(f"{start}{draws.pick(ADVERBS)}{apt}", meaning)
+        if kind == "negated":
+            return Phrase(f"{start}{draws.pick(NEGATIONS)} {inapt}", meaning)
+        form, pair = (
+            (start + "not {} but {}", (inapt, apt))
+            if kind == "corrected"
+            else (start + "{} rather than {}", (apt, inapt))
+        )
+    return Phrase(form.format(*pair), meaning, form.format(*pair[::-1]))

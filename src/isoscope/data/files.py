@@ -1,0 +1,129 @@
+"""Tables of labelled text from files: parquet, csv, tsv and jsonl, strictly UTF-8."""
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from isoscope.data.assembly import Raw
+from isoscope.data.json_files import parse_json
+from isoscope.errors import InputError
+
+EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
+
+
+def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
+    """Read the columns `texts` and `label` of one file, where they are there.
+
+    In csv (RFC 4180) an unquoted empty cell is null; tsv knows no quotes, as the GLUE files; a parquet file may bring
+    class names in the metadata of the library `datasets`. Raises InputError naming file and row for a file that is not
+    what its name says or not UTF-8.
+    """
+    extension = path.suffix.removeprefix(".")
+    if extension not in EXTENSIONS:
+        raise InputError(f"{path}: unknown format; expected a name ending in {', '.join(EXTENSIONS)}")
+    try:
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        if extension == "parquet":
+            table, names = _parse_parquet(data, texts, label)
+            return Raw(str(path), table, names, digest)
+        check_utf8(data, path)
+        if extension == "jsonl":
+            return Raw(str(path), _parse_jsonl(data, path, texts, label), sha256=digest)
+        return Raw(str(path), _parse_csv(data, [*texts, label], tabs=extension == "tsv"), sha256=digest)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: not valid {extension}: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {str(error.strerror or error).splitlines()[0]}") from None
+
+
+def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
+    """Class names that the library `datasets` left in the metadata of an Arrow schema, or None."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(features[column]["names"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _parse_parquet(data: bytes, texts: Sequence[str], label: str) -> tuple[pa.Table, tuple[str, ...] | None]:
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        schema, wanted = file.schema_arrow, {*texts, label}
+        table = file.read(columns=sorted(wanted)) if wanted <= set(schema.names) else schema.empty_table()
+    return table, class_names(schema, label)
+
+
+def check_utf8(data: bytes, path: Path) -> None:
+    """Raise `InputError` naming line and byte where `data`, read from `path`, is not UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = error.start - data.rfind(b"\n", 0, error.start)
+        raise InputError(
+            f"{path}, line {line}, byte {byte}: 0x{data[error.start]:02x} is not UTF-8 ({error.reason}); "
+            "save the file as UTF-8"
+        ) from None
+
+
+def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = False) -> pa.Table:
+    """`blank`: a line without anything in it is a row, as it is in a file of one column alone."""
+    table = pacsv.read_csv(
+        io.BytesIO(data),
+        # One thread, so that a bad row is named by its number; one block, so that a quoted text may be of any length.
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1)),
+        parse_options=pacsv.ParseOptions(
+            delimiter="\t" if tabs else ",",
+            quote_char=False if tabs else '"',
+            newlines_in_values=not tabs,
+            ignore_empty_lines=not blank,
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(wanted, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    alone = table.num_columns == 1 and not blank and not data.lstrip(b"\xef\xbb\xbf").startswith((b"\n", b"\r"))
+    return _parse_csv(data, wanted, tabs=tabs, blank=True) if alone else table
+
+
+def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str) -> pa.Table:
+    """One JSON object per line; the standard parser, since Arrow's takes dates for timestamps and names no line."""
+    values: dict[str, list[str | None]] = {name: [] for name in (*texts, label)}
+    seen: set[str] = set()
+    for number, line in enumerate(data.decode("utf-8-sig").split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        row = parse_json(line, place)
+        if not isinstance(row, dict):
+            raise InputError(f"{place}: expected one object per line, found {type(row).__name__}")
+        seen |= row.keys()
+        for name, column in values.items():
+            column.append(_cell(row.get(name), f"{place}: {name!r}", is_label=name == label))
+    if not values.keys() <= seen:
+        return pa.schema([(name, pa.string()) for name in sorted(seen)]).empty_table()
+    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
+
+
+def _cell(value: object, place: str, *, is_label: bool) -> str | None:
+    if is_label and isinstance(value, int):
+        return str(value).lower()  # true and false as Arrow spells them
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        wanted = "an integer or text" if is_label else "text"
+        raise InputError(f"{place} is {json.dumps(value)[:40]}; expected {wanted}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{place} holds half a surrogate pair, which is no character") from None
+    return value

@@ -1,0 +1,127 @@
+"""Data sets and checkpoints by their hub name: first in the folders of ISOSCOPE_HUB, then on the Hugging Face hub."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from isoscope.data.assembly import Raw, build
+from isoscope.data.corpus import Corpus
+from isoscope.data.local import read_splits
+from isoscope.errors import InputError
+
+VARIABLE = "ISOSCOPE_HUB"
+PART = re.compile(r"(?!\.\.?$)[\w.+-]+", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "*.model",
+)
+CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_FILES)
+
+
+def load(
+    name: str,
+    *,
+    config: str | None,
+    revision: str,
+    columns: Mapping[str, str],
+    splits: Mapping[str, str | None],
+    held_out: float,
+    seed: int,
+    licence: str,
+) -> Corpus:
+    """Load the data set `name` (`<name>` or `<org>/<name>`) from a local folder or from the hub at `revision`.
+
+    A folder `<name>/`, or `<name>/<config>/`, below one of ISOSCOPE_HUB comes first and is read as by `local.read`;
+    it has no revision. From the hub, the corpus' revision is the commit that was read; no remote code runs. `columns`,
+    `splits`, `held_out` and `seed` as in `local.read`. Raises InputError when neither has it.
+    """
+    _check_name(name)
+    if config is not None and not PART.fullmatch(config):
+        raise InputError(f"hub configuration {config!r}: expected letters, digits, '_', '-', '+' and '.'")
+    source = name if config is None else f"{name}/{config}"
+    folder = _local(source)
+    if folder is not None:
+        raw, commit = read_splits(folder, columns=columns, splits=splits), None
+    else:
+        raw, commit = _download(name, config, revision, columns["label"], splits)
+    return build(
+        raw, columns=columns, held_out=held_out, seed=seed, source=f"hub:{source}", licence=licence, revision=commit
+    )
+
+
+def resolve_checkpoint(name: str) -> str:
+    """The folder `<org>/<name>/` below one of ISOSCOPE_HUB as text, or the hub name unchanged when none has it.
+
+    Raises InputError for a name that could lead out of these folders, and for a folder without config.json.
+    """
+    _check_name(name)
+    folder = _local(name)
+    if folder is None:
+        return name
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: not a checkpoint, config.json is missing")
+    return str(folder)
+
+
+def folders() -> list[Path]:
+    """The folders of ISOSCOPE_HUB, in their order. Raises InputError for one that is not there."""
+    found = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    for folder in found:
+        if not folder.is_dir():
+            raise InputError(f"{VARIABLE}: {folder} is not a folder")
+    return found
+
+
+def _local(name: str) -> Path | None:
+    return next((folder / name for folder in folders() if (folder / name).is_dir()), None)
+
+
+def _check_name(name: str) -> None:
+    parts = name.split("/")
+    if len(parts) > 2 or not all(PART.fullmatch(part) for part in parts):
+        raise InputError(f"hub name {name!r}: expected <name> or <org>/<name> of letters, digits, '_', '-' and '.'")
+
+
+def _download(
+    name: str, config: str | None, revision: str, label: str, splits: Mapping[str, str | None]
+) -> tuple[dict[str, Raw], str]:
+    """Raw splits from the hub (or its cache on this machine) and the commit they are of."""
+    if Path(name).exists():  # the library would read it instead of the hub, and forget the revision
+        raise InputError(f"{name}: stands in the working directory and hides the hub's; use a local source for it")
+    import datasets  # 1 s, and only where the hub is asked
+
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        builder = datasets.load_dataset_builder(name, config, revision=revision)
+        builder.download_and_prepare()
+        there = builder.as_dataset()
+    except Exception as error:  # connection, HTTP, repository and format errors share no base class
+        reason = " ".join(str(error).split())[:300]
+        looked = f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
+        raise InputError(
+            f"data set {name} at revision {revision}: {looked}, and the hub gave {type(error).__name__}: {reason}; "
+            f"set {VARIABLE} to a folder that holds {name if config is None else name + '/' + config}/"
+        ) from None
+    # Without a connection the library takes whatever revision its cache holds.
+    if COMMIT.fullmatch(revision) and builder.hash != revision:
+        raise InputError(f"data set {name}: asked for revision {revision}, but the cache here holds {builder.hash}")
+    raw = {}
+    for split, theirs in splits.items():
+        if theirs is None:
+            continue
+        if theirs not in there:
+            raise InputError(f"data set {name}: splits.{split}: no split {theirs!r}; it has {', '.join(there)}")
+        feature = there[theirs].features.get(label)
+        names = tuple(feature.names) if isinstance(feature, datasets.ClassLabel) else None
+        raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:], names)
+    return raw, builder.hash

@@ -1,0 +1,153 @@
+"""Sentences of a user's own, with or without classes, as one table."""
+
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from isoscope.data.assembly import INTEGER, Raw
+from isoscope.data.files import EXTENSIONS, check_utf8, read_file
+from isoscope.errors import InputError
+
+USUAL = ("sentence", "text")
+FEWEST = 4
+"""Different sentences that a file must have."""
+MANY, LEAST = 20, 2
+"""More classes than the first with fewer rows than the second, on average, are taken for text or numbers."""
+
+ONE_CLASS = "one text, and one class, is needed in each row: name another column, or split the lists"
+
+
+class Texts(NamedTuple):
+    """A table with `sentence` and, where there are classes, `label` (0 … C − 1); their names; sha256 of the file.
+
+    `origin` says in words where they are from: the file's name and the columns. `rows`: how many the file has, rows
+    without a sentence among them.
+    """
+
+    table: pa.Table
+    classes: tuple[str, ...]
+    sha256: str
+    origin: str
+    rows: int
+
+    @property
+    def left_out(self) -> str | None:
+        """Which rows of the file are never looked at, in words; None where all are."""
+        empty, repeated = self.rows - len(self.table), len(self.table) - self._different
+        found = [f"{empty} of {self.rows} rows are empty"] if empty else []
+        found += [f"{repeated} of {self.rows} rows repeat an earlier sentence"] if repeated else []
+        return f"{self.origin}: {' and '.join(found)}; left out" if found else None
+
+    def check_enough(self) -> None:
+        """Raise `InputError` for fewer different sentences than have any geometry."""
+        if self._different < FEWEST:
+            raise InputError(
+                f"{self.origin}: {self._different} different sentences in {self.rows} rows; "
+                f"{FEWEST} or more are needed, and some hundreds for measures to mean much"
+            )
+
+    @property
+    def _different(self) -> int:
+        return len(set(self.table["sentence"].to_pylist()))
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of what was read: sentences, labels and names; another column of the same file gives another."""
+        return hashlib.sha256(json.dumps([self.table.to_pydict(), self.classes]).encode()).hexdigest()
+
+
+def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
+    """Sentences from a parquet, csv, tsv or jsonl file, or from a .txt file with one a line; empty ones are left out.
+
+    `column`: the text's (`sentence` or `text`, if none is named); `labels`: that of the classes, any text or integer.
+    Classes that all read as integers keep their numeric order, others are sorted. Raises `InputError` naming file, row
+    and column.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    if path.suffix == ".txt":
+        for option, name in (("column", column), ("labels", labels)):
+            if name is not None:
+                raise InputError(
+                    f"--{option} {name}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
+                )
+        return _lines(path)
+    found = None
+    for name in [column] if column else USUAL:
+        raw = read_file(path, texts=[name], label=labels or name)
+        if name in raw.table.column_names:
+            found = name
+            break
+    columns = raw.table.column_names
+    wanted = [] if found else [repr(column) if column else "'sentence' or 'text'"]
+    wanted += [repr(labels)] if labels is not None and labels not in columns else []
+    if found is None or wanted:
+        there = ", ".join(columns) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
+        raise InputError(
+            f"{path}: no column {' and '.join(wanted)}; there are: {there} (--column names the text's, --labels the "
+            "classes')"
+        )
+    sentences = [(text or "").strip() for text in _strings(raw, found)]
+    kept = [row for row, text in enumerate(sentences) if text]
+    table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
+    classes: tuple[str, ...] = ()
+    if labels is not None:
+        values = _strings(raw, labels)
+        if lacking := [row for row in kept if values[row] is None]:
+            raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
+        names = {str(values[row]) for row in kept}  # none is None
+        if lists := sorted(filter(_is_list, names)):
+            raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
+        classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
+        if len(classes) < 2:
+            raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
+        if len(classes) > MANY and len(kept) < LEAST * len(classes):
+            raise InputError(
+                f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so it names no classes: "
+                f"{LEAST} rows of each or more are needed, on average"
+            )
+        index = {name: number for number, name in enumerate(classes)}
+        table["label"] = [index[str(values[row])] for row in kept]
+    origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
+    return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences))
+
+
+_VALUE = r"""(?:'[^']*'|"[^"]*"|-?\d+(?:\.\d+)?)"""
+_LISTED = re.compile(rf"(?:{_VALUE}(?:\s*[,:]\s*{_VALUE})*\s*,?)?")
+BRACKETS = ("[]", "()", "{}")
+
+
+def _is_list(text: str) -> bool:
+    """Whether a class's name is a list or mapping written out, as tables with several labels a row have them."""
+    inside = text[1:-1].strip()
+    if text[:1] + text[-1:] not in BRACKETS or (text[0] == "(" and inside and "," not in inside):  # (1) is a number
+        return False
+    return _LISTED.fullmatch(inside) is not None
+
+
+def _strings(raw: Raw, column: str) -> list[str | None]:
+    """A column as text. Raises `InputError` where it stands twice, or holds what is none."""
+    if raw.table.column_names.count(column) > 1:
+        raise InputError(f"{raw.place}: column {column!r} repeats; found {', '.join(raw.table.column_names)}")
+    values = raw.table[column]
+    if pa.types.is_nested(values.type):
+        raise InputError(f"{raw.place}: column {column!r} holds lists ({values.type}); {ONE_CLASS}")
+    try:
+        found: list[str | None] = values.cast(pa.string()).to_pylist()
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
+    return found
+
+
+def _lines(path: Path) -> Texts:
+    data = path.read_bytes()
+    check_utf8(data, path)
+    lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
+    table = pa.table({"sentence": [line for line in lines if line]})
+    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))

@@ -1,0 +1,202 @@
+"""The probe set: sentences that neither trained nor selected a model, and the words and tokens looked at in them."""
+
+import hashlib
+import re
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from isoscope.data.batches import Indices
+from isoscope.data.corpus import text_columns, texts
+from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.errors import InputError
+
+
+class Words(NamedTuple):
+    """Every word of a sample of sentences: its sentence, its text, and its tokens `begin` … `end` − 1; `[W]` each."""
+
+    sentence: Indices
+    begin: Indices
+    end: Indices
+    text: list[str]
+
+
+class Shifted(NamedTuple):
+    """Sentences with two neighbouring words changed about: number of each, and its tokens."""
+
+    sentence: Indices
+    encoded: Encoded
+
+
+class ProbeSet(NamedTuple):
+    """Sentences with their tokens, a sample of their words, and which sentences are looked at more closely.
+
+    `rows` `[n]` of the split they come from; `special`: which tokens of each are the tokenizer's own, as
+    [CLS] is; `shifted`: half of them with two words changed about; `block`: sentences whose tokens' embedding parts are
+    kept; `attended`: sentences of the attention pass.
+    """
+
+    rows: Indices
+    texts: list[tuple[str, ...]]
+    encoded: Encoded
+    special: list[npt.NDArray[np.bool_]]
+    words: Words
+    shifted: Shifted
+    block: Indices
+    attended: Indices
+
+    @property
+    def begins_special(self) -> bool:
+        """Whether sentences begin with a token of the tokenizer's own, as [CLS] is."""
+        return all(bool(special[0]) for special in self.special)
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) over tokens, labels and samples."""
+        found = hashlib.sha256()
+        ids = (self.encoded.ids, self.encoded.type_ids, self.shifted.encoded.ids)
+        for arrays in (*ids, [self.encoded.labels], self.words[:3], [self.block, self.attended]):
+            for array in arrays:
+                found.update(np.ascontiguousarray(array, dtype=np.int64).tobytes() + b"\0")
+        return found.hexdigest()
+
+
+def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: int | None, seed: int) -> Indices:
+    """Rows of `split`, ascending: a seeded draw of `share` of its distinct texts, at most `most`, none in `others`.
+
+    Raises `InputError` where fewer than 4 are left.
+    """
+    known = {text for table in others for text in texts(table)}
+    fresh = []
+    for row, text in enumerate(texts(split)):
+        if text not in known:
+            known.add(text)
+            fresh.append(row)
+    count = round(share * len(fresh)) if most is None else min(most, round(share * len(fresh)))
+    if count < 4:
+        raise InputError(f"probe set: {count} sentences that are in no other split; give it a larger share or split")
+    return np.sort(_drawn(np.asarray(fresh, np.int64), count, seed, 0))
+
+
+def probe_set(
+    tokenizer: WordPieces,
+    table: pa.Table,
+    rows: Indices,
+    *,
+    max_length: int,
+    words: int,
+    block: int,
+    attended: int,
+    seed: int,
+) -> ProbeSet:
+    """Tokens of the sentences `rows` of `table`, cut to `max_length`; `block`, `attended`: how many of them.
+
+    Sentences are drawn until they hold `words` words, all of which are kept: the mean of a sentence's words is then its
+    own. A word is what the tokenizer's own splitting says it is, and ends at a space; those cut off by `max_length` are
+    none. Labels are the table's, −1 where it has none.
+    """
+    taken = table.take(rows)
+    columns = text_columns(taken)
+    backend = tokenizer.backend
+    if max_length <= backend.num_special_tokens_to_add(len(columns) == 2) + len(columns) - 1:
+        raise InputError(f"max_length: {max_length} leaves no room for text beside the special tokens")
+    backend.enable_truncation(max_length)
+    found = texts(taken)
+    encodings = backend.encode_batch([text if len(text) == 2 else text[0] for text in found])
+    backend.no_truncation()
+    labels = taken["label"].to_numpy() if "label" in taken.column_names else np.full(len(found), -1, np.int64)
+    encoded = Encoded(
+        [np.array(one.ids, np.int32) for one in encodings],
+        [np.array(one.type_ids, np.int32) for one in encodings],
+        labels,
+        sum(bool(one.overflowing) for one in encodings),
+    )
+    spans = [
+        (number, *span, found[number][part][slice(*place)].lower())
+        for number, one in enumerate(encodings)
+        for part, span, place in _spans(one, found[number])
+    ]
+    kept = _whole_sentences(spans, len(rows), words, seed)
+    sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
+    everyone = np.arange(len(rows))
+    shifted = _shifted(encoded, [[span for span in spans if span[0] == number] for number in everyone], seed)
+    return ProbeSet(
+        rows,
+        found,
+        encoded,
+        [np.array(one.special_tokens_mask, bool) for one in encodings],
+        Words(sentence, begin, end, [span[3] for span in kept]),
+        shifted,
+        np.sort(_drawn(everyone, min(block, len(rows)), seed, 2)),
+        np.sort(_drawn(everyone, min(attended, len(rows)), seed, 3)),
+    )
+
+
+def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """(part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
+
+    A tokenizer that does not split text before it merges (Llama's, Gemma's) calls a whole sentence one word, so words
+    also end at spaces. A token of spaces goes with the word behind it.
+    """
+    words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
+    between = [[match.span() for match in re.finditer(r"\S+", part)] for part in text]
+    found: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
+    before = None
+    for token, (word, part) in enumerate(zip(words, parts, strict=True)):
+        if word is None or part is None:
+            before = None
+            continue
+        first, last = places[token]
+        here = bisect_right(between[part], first, key=lambda span: span[1])
+        if here == len(between[part]):  # spaces at the end
+            before = None
+            continue
+        start = between[part][here][0]
+        if before in ((part, word, here), (part, None, here)):
+            _, (begin, _), (first, _) = found[-1]
+            found[-1] = (part, (begin, token + 1), (first, max(first, last)))
+        else:
+            found.append((part, (token, token + 1), (max(first, start), max(last, start))))
+        before = (part, None if last <= start else word, here)  # spaces alone are of no word yet
+    return found
+
+
+def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) -> list[Any]:
+    """The words of as many sentences, in a drawn order, as hold `words` of them or more; by sentence and place."""
+    counts = np.bincount([span[0] for span in spans], minlength=sentences)
+    order = _drawn(np.arange(sentences), sentences, seed, 1)
+    before = np.cumsum(counts[order]) - counts[order]
+    chosen = set(order[before < words].tolist())
+    return [span for span in spans if span[0] in chosen]
+
+
+def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
+    """A seeded half of the sentences of four words or more, each with two neighbouring words changed about."""
+    fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
+    chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
+    kept, ids = [], []
+    for number in chosen:
+        spans, tokens = words[number], encoded.ids[number]
+        pairs = [
+            (one, other)
+            for one, other in pairwise(spans)
+            if one[2] == other[1] and not np.array_equal(tokens[one[1] : one[2]], tokens[other[1] : other[2]])
+        ]
+        if pairs:
+            (_, first, middle, _), (_, _, last, _) = pairs[
+                int(_drawn(np.arange(len(pairs)), 1, seed, 6, int(number))[0])
+            ]
+            kept.append(int(number))
+            ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
+    rows = np.array(kept, np.int64)
+    return Shifted(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
+
+
+def _drawn(items: Indices, count: int, *key: int) -> Indices:
+    """`count` of `items` in an order drawn for `key`, by raw draws whose stream NumPy promises for good."""
+    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(len(items))
+    return items[np.argsort(draws, kind="stable")[:count]]

@@ -1,0 +1,215 @@
+"""Word pieces: a vocabulary trained on a task or a checkpoint's own, and text turned into token ids.
+
+Everything goes through the library `tokenizers`; transformers, slow to import, is not needed here.
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from isoscope.data.corpus import text_columns
+from isoscope.data.hub import TOKENIZER_FILES
+from isoscope.data.json_files import read_mapping
+from isoscope.errors import InputError
+
+SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+CONFIG = "tokenizer_config.json"
+
+
+class WordPieces(NamedTuple):
+    """A tokenizer ready for use: the library's object, the id of its padding token, and how many ids it can give."""
+
+    backend: Tokenizer
+    pad_id: int
+    vocab_size: int
+
+
+class Encoded(NamedTuple):
+    """Token ids and segment ids, one array per example, class numbers `[N]`, and how many examples lost their end."""
+
+    ids: list[npt.NDArray[np.int32]]
+    type_ids: list[npt.NDArray[np.int32]]
+    labels: npt.NDArray[np.int64]
+    truncated: int
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens per example, special ones included, `[N]`."""
+        return np.fromiter((len(ids) for ids in self.ids), np.int64, len(self.ids))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "Encoded":
+        """The examples `rows`, in that order; `truncated` stays the whole split's."""
+        ids, type_ids = ([arrays[row] for row in rows] for arrays in (self.ids, self.type_ids))
+        return Encoded(ids, type_ids, self.labels[rows], self.truncated)
+
+
+def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
+    """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
+
+    `vocab_size` bounds the vocabulary, special tokens included; its characters are the most frequent 1,000 at most and
+    take up half of it at most. The same texts give the same bytes.
+    Raises InputError when there is no text.
+    """
+    texts = list(texts)
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    if not words:
+        raise InputError("tokenizer: the train split holds no word to train a vocabulary on")
+    alphabet, pieces = _alphabet(words, limit=vocab_size // 2)
+    # The trainer numbers characters in the order of a hash map seeded anew in each process, and breaks ties between
+    # pairs by these numbers. Given first, as special tokens, they have fixed numbers; the vocabulary is kept, the rest
+    # of the trained tokenizer thrown away, so that "##a" is no special token of ours.
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[*SPECIAL.values(), *pieces],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
+    trained.normalizer, trained.pre_tokenizer = normalizer, splitter
+    trained.train_from_iterator(texts, trainer)
+    tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
+    options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, **SPECIAL}
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(folder / CONFIG, options)
+    return load(folder)
+
+
+def load(folder: Path, *, padded: bool = True) -> WordPieces:
+    """The tokenizer in `folder`: tokenizer.json, or a BERT's vocab.txt with the options of tokenizer_config.json.
+
+    Padding and truncation that the file brings are taken off. Raises InputError when neither file is there or readable,
+    or no padding token is in the vocabulary, unless `padded` is false: then any id will do, as padding is masked.
+    """
+    if (folder / "tokenizer.json").is_file():
+        try:
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the library raises bare Exception
+            raise InputError(f"{folder / 'tokenizer.json'}: not a tokenizer: {error}") from None
+    elif (folder / "vocab.txt").is_file():
+        tokenizer = _from_vocabulary(folder)
+    else:
+        raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json or vocab.txt")
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    vocabulary = tokenizer.get_vocab()
+    padding = next((vocabulary[token] for token in ("[PAD]", "<pad>") if token in vocabulary), None)
+    if padding is None and not padded:
+        padding = 0
+    if padding is None:
+        raise InputError(f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary; batches need padding")
+    return WordPieces(tokenizer, padding, max(vocabulary.values()) + 1)
+
+
+def copy(source: Path, target: Path, *, max_length: int) -> None:
+    """Put the tokenizer files of folder `source` beside the weights in `target`; `model_max_length` is `max_length`."""
+    files = sorted({file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG})
+    for file in files:
+        shutil.copyfile(file, target / file.name)
+    _write_json(target / CONFIG, _options(source) | {"model_max_length": max_length})
+
+
+def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encoded:
+    """Token ids of the sentences or pairs in `table`, special tokens included, cut to `max_length` tokens.
+
+    Of a pair the longer sentence is cut first. Raises InputError when `max_length` leaves no room for text.
+    """
+    columns = text_columns(table)
+    backend = tokenizer.backend
+    room = max_length - backend.num_special_tokens_to_add(len(columns) == 2)
+    if room < len(columns):
+        raise InputError(f"model.max_length: {max_length} leaves no room for text beside the special tokens")
+    backend.enable_truncation(max_length)
+    texts = iter(zip(*(table[column].to_pylist() for column in columns), strict=True))
+    ids, type_ids, truncated = [], [], 0
+    while chunk := list(islice(texts, 4096)):  # an encoding holds far more than its ids
+        for encoding in backend.encode_batch_fast([text if len(text) == 2 else text[0] for text in chunk]):
+            ids.append(np.array(encoding.ids, np.int32))
+            type_ids.append(np.array(encoding.type_ids, np.int32))
+            truncated += bool(encoding.overflowing)
+    backend.no_truncation()
+    return Encoded(ids, type_ids, table["label"].to_numpy(), truncated)
+
+
+def _alphabet(words: Counter[str], *, limit: int) -> tuple[list[str], list[str]]:
+    """The most frequent characters, and the same with their inner forms (`a`, `##a`), at most `limit` in all."""
+    counts: Counter[str] = Counter()
+    inner: set[str] = set()
+    for word, count in words.items():
+        inner.update(word[1:])
+        for character in word:
+            counts[character] += count
+    alphabet: list[str] = []
+    for character in sorted(counts, key=lambda character: (-counts[character], character))[:1000]:
+        limit -= 1 + (character in inner)
+        if limit < 0:
+            break
+        alphabet.append(character)
+    alphabet.sort()
+    return alphabet, alphabet + [f"##{character}" for character in alphabet if character in inner]
+
+
+def _bert(
+    vocabulary: dict[str, int], *, lowercase: bool, chinese: bool = True, strip_accents: bool | None = None
+) -> Tokenizer:
+    """A BERT tokenizer around `vocabulary`: its normaliser, its splitting of words, [CLS] A [SEP] B [SEP]."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL["unk_token"]))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=chinese, strip_accents=strip_accents, lowercase=lowercase
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(list(SPECIAL.values()))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+def _from_vocabulary(folder: Path) -> Tokenizer:
+    options = _options(folder)
+    if not isinstance(stripping := options.get("strip_accents"), bool | None):
+        raise InputError(f"{folder / CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}")
+    try:
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
+    vocabulary = {token: number for number, token in enumerate(lines)}
+    if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
+        raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
+    return _bert(
+        vocabulary,
+        lowercase=bool(options.get("do_lower_case", True)),
+        chinese=bool(options.get("tokenize_chinese_chars", True)),
+        strip_accents=stripping,
+    )
+
+
+def _options(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    return read_mapping(path) if path.is_file() else {}
+
+
+def _write_json(path: Path, content: dict[str, object]) -> None:
+    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

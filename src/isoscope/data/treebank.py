@@ -1,0 +1,119 @@
+"""Words with their part of speech and depth in the sentence's tree, for probes of what a word's vector knows."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isoscope.data.batches import Indices
+from isoscope.data.hub import folders
+from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.errors import InputError
+
+COLUMNS = ("tokens", "upos", "head")
+
+
+class Treebank(NamedTuple):
+    """Encoded sentences, and of every word: its sentence, tokens `begin` … `end` − 1, text, tag and depth (root: 0)."""
+
+    encoded: Encoded
+    sentence: Indices
+    begin: Indices
+    end: Indices
+    text: list[str]
+    tag: list[str]
+    depth: Indices
+
+
+def find(name: str, project: Path) -> Path:
+    """The parquet file `name`: below the project's folder, or `<name>/test.parquet` below one of ISOSCOPE_HUB.
+
+    Raises `InputError` where neither is there.
+    """
+    places = [project / name, *(folder / name / "test.parquet" for folder in folders())]
+    for place in places:
+        if place.is_file():
+            return place
+    raise InputError(f"extraction.treebank: {name!r}: no such file, and no <name>/test.parquet below ISOSCOPE_HUB")
+
+
+def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, seed: int) -> Treebank:
+    """A seeded draw of `sentences` of the treebank that fit into `max_length` tokens.
+
+    Columns as in Universal Dependencies: `tokens`, `upos` and `head` (1-based, 0 for the root), a list each. Entries
+    without a head (`None`) are no words and left out: multiword tokens, whose words follow, and empty nodes. Raises
+    `InputError` where columns are missing or lists disagree, or a head leads nowhere.
+    """
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not valid parquet: {str(error).splitlines()[0]}") from None
+    if missing := set(COLUMNS) - set(table.column_names):
+        raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(COLUMNS)}")
+    rows = list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
+    draws = np.random.PCG64(np.random.SeedSequence((seed, 4))).random_raw(len(rows))
+    encoded, known = [], []
+    for row in np.argsort(draws, kind="stable"):
+        words, tags, heads = rows[row]
+        if not len(words) == len(tags) == len(heads):
+            raise InputError(f"{path}, row {row + 1}: {len(words)} tokens, {len(tags)} tags, {len(heads)} heads")
+        headed = [place for place, head in enumerate(heads) if head not in (None, "None", "_")]
+        words, tags, heads = ([one[place] for place in headed] for one in (words, tags, heads))
+        if len(words) < 2:
+            continue
+        depths = _depths(heads, f"{path}, row {row + 1}")
+        encoding = tokenizer.backend.encode(words, is_pretokenized=True)
+        if len(encoding.ids) <= max_length:
+            encoded.append(encoding)
+            known.append((words, tags, depths))
+        if len(encoded) == sentences:
+            break
+    if not encoded:
+        raise InputError(f"{path}: no sentence of two words or more fits into {max_length} tokens")
+    places = [
+        (number, *span, words[word].lower(), tags[word], depths[word])
+        for number, (one, (words, tags, depths)) in enumerate(zip(encoded, known, strict=True))
+        for word, span in _spans(one.word_ids).items()
+    ]
+    numbers = np.array([place[:3] for place in places], np.int64).T
+    return Treebank(
+        Encoded(
+            [np.array(one.ids, np.int32) for one in encoded],
+            [np.array(one.type_ids, np.int32) for one in encoded],
+            np.full(len(encoded), -1, np.int64),
+            0,
+        ),
+        sentence=numbers[0],
+        begin=numbers[1],
+        end=numbers[2],
+        text=[place[3] for place in places],
+        tag=[place[4] for place in places],
+        depth=np.array([place[5] for place in places], np.int64),
+    )
+
+
+def _spans(words: list[int | None]) -> dict[int, tuple[int, int]]:
+    found: dict[int, tuple[int, int]] = {}
+    for token, word in enumerate(words):
+        if word is not None:
+            found[word] = (found.get(word, (token, 0))[0], token + 1)
+    return found
+
+
+def _depths(given: list[Any], where: str) -> list[int]:
+    """Edges between each word and its root. Raises `InputError` for a head out of range or no number, or a circle."""
+    try:
+        heads = [int(head) for head in given]
+    except ValueError:
+        raise InputError(f"{where}: heads {given[:12]} are not all numbers") from None
+    depths = []
+    for word in range(1, len(heads) + 1):
+        depth, at = 0, word
+        while (above := heads[at - 1]) != 0:
+            if not 0 < above <= len(heads) or depth > len(heads):
+                raise InputError(f"{where}: heads {heads[:12]} are no tree")
+            depth, at = depth + 1, above
+        depths.append(depth)
+    return depths

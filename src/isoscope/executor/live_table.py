@@ -1,0 +1,158 @@
+"""Progress of many runs: one table on a terminal, sparse lines in a log."""
+
+import contextlib
+import multiprocessing
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+EVERY, LINE_EVERY = 1.0, 30.0
+"""Seconds between updates of the table, and between lines in a log."""
+
+
+class Progress:
+    """Progress of one run: its process writes, the one that shows it reads.
+
+    Serves as the display of a training loop.
+    """
+
+    def __init__(self) -> None:
+        self._at = multiprocessing.get_context("fork").RawArray("d", 2)
+
+    @property
+    def at(self) -> tuple[float, float]:
+        """Updates done, and all updates (0: unknown)."""
+        done, total = self._at
+        return done, total
+
+    @property
+    def share(self) -> float:
+        """Share of the work that is done, as far as is known."""
+        done, total = self._at
+        return done / total if total else 0.0
+
+    def begin(self, done: float, total: float) -> None:
+        """Start at update `done` of `total`."""
+        self._at[:] = [done, total]
+
+    def update(self, step: int, total: int, figures: Mapping[str, float]) -> None:
+        """Be at `step`."""
+        self.begin(step, total)
+
+    def epoch(self, epoch: int, step: int, total: int, figures: Mapping[str, Mapping[str, float]]) -> None:
+        """Be at the end of an epoch."""
+        self.begin(step, total)
+
+    def note(self, line: str) -> None:
+        """Print a line for the process that shows this one."""
+        with contextlib.suppress(BrokenPipeError):  # it is gone
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Screen:
+    """A table on a terminal that is updated in place, or lines on stderr."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, Progress] = {}
+        self._shown = self._printed = float("-inf")
+        console = Console(stderr=True)
+        self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line above the table."""
+        if self._live is not None:
+            self._live.console.print(line, markup=False, highlight=False)
+            return
+        with contextlib.suppress(BrokenPipeError):  # nobody listens: no reason to end
+            print(line, file=sys.stderr, flush=True)
+
+    def look(self) -> None:
+        """Show the progress, if it is time."""
+        now = time.monotonic()
+        if now - self._shown < EVERY:
+            return
+        self._shown = now
+        if self._live is not None:
+            self._live.update(self.table(), refresh=True)
+        elif now - self._printed >= LINE_EVERY and (line := self.in_words()):
+            self._printed = now
+            self.say(line)
+
+    def ended(self, *, done: bool) -> None:
+        """Count a piece that is done or has failed."""
+
+    def table(self) -> RenderableType:
+        """The progress as a table."""
+        return ""
+
+    def in_words(self) -> str:
+        """The progress in one line; empty if there is nothing to say."""
+        return ""
+
+
+class Shown(Screen):
+    """Progress of the pieces of a work."""
+
+    def __init__(self, title: str, *, total: int, found: int) -> None:
+        """`found`: of `total` pieces, those that were done before."""
+        super().__init__()
+        self.title, self.total, self.found = title, total, found
+        self.done, self.failed = found, 0
+        self._began = self._printed = time.monotonic()
+
+    def ended(self, *, done: bool) -> None:
+        """Count a piece that is done or has failed."""
+        self.done += done
+        self.failed += not done
+        if done:
+            self.say(self.in_words())
+
+    def in_words(self) -> str:
+        """The progress in one line."""
+        left = self._left()
+        failed = f", {self.failed} failed" if self.failed else ""
+        more = "" if left is None else f", about {clock(left)} left"
+        return f"{self.title}: {self.done} of {self.total} done, {len(self.running)} running{failed}{more}"
+
+    def _left(self) -> float | None:
+        """Estimated seconds until the end, at the speed so far."""
+        shares = sum(one.share for one in self.running.values())
+        did = self.done + self.failed - self.found + shares
+        rest = self.total - self.done - self.failed - shares
+        return (time.monotonic() - self._began) / did * rest if did and rest else None
+
+    def table(self) -> Table:
+        """Cells done, running and failed, and the time left."""
+        left = self._left()
+        table = Table(title=f"{self.title} ({'?' if left is None else clock(left)} left)", title_justify="left")
+        for name in ("done", "running", "failed"):
+            table.add_column(name)
+        shown = "\n".join(
+            f"{name} {one.share:.0%}" if one.share else name for name, one in list(self.running.items())[:20]
+        )
+        table.add_row(f"{self.done}/{self.total}", shown, str(self.failed))
+        return table
+
+
+def clock(seconds: float) -> str:
+    """A duration as text."""
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{hours:.1f} h" if hours >= 1 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"

@@ -1,0 +1,133 @@
+"""Attention over training: what each head looks at, how far heads agree with themselves at the chosen epoch, and with
+the heads of other runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
+
+from isoscope.errors import InputError
+from isoscope.geometry.attention import AttentionSummary, head_agreement
+from isoscope.geometry.moments import Floats
+from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
+
+Key = tuple[str, int]
+"""Arm and seed of a run."""
+
+
+def attention_table(run: Trajectory) -> pd.DataFrame:
+    """A row for each snapshot, layer (1 … L) and head: means over sentences, their sd, and n.
+
+    `agreement`: 1 − Jensen–Shannon divergence of the head's attention here and at the chosen epoch; `between`: of the
+    head with the other heads of its layer, here.
+    """
+    best = _maps(run, run.best)
+    kept = list(best)
+    rows = []
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        summaries = {name: arrays.whole(f"attention_{name}") for name in AttentionSummary._fields}
+        maps = {name: arrays.whole(name) for name in kept}
+        agreement = np.mean([head_agreement(maps[name], best[name]) for name in kept], axis=0) if kept else None
+        layers, heads, sentences = summaries["entropy"].shape
+        for layer in range(layers):
+            for head in range(heads):
+                others = [other for other in range(heads) if other != head]
+                between = [
+                    float(head_agreement(maps[name][layer, head], maps[name][layer, others]).mean())
+                    for name in kept
+                    if others
+                ]
+                rows.append(
+                    {
+                        "snapshot": snapshot.name,
+                        "step": snapshot.step,
+                        "best": snapshot.best,
+                        "layer": layer + 1,
+                        "head": head,
+                        **{name: float(values[layer, head].mean()) for name, values in summaries.items()},
+                        **{
+                            f"{name}_sd": float(values[layer, head].std(ddof=1)) if sentences > 1 else float("nan")
+                            for name, values in summaries.items()
+                        },
+                        "agreement": None if agreement is None else float(agreement[layer, head]),
+                        "between": sum(between) / len(between) if between else None,
+                        "n": sentences,
+                    }
+                )
+    return pd.DataFrame(rows).astype({"step": "Int64"})
+
+
+class Pair(NamedTuple):
+    """Two runs whose heads are held against each other, each at its chosen epoch, and what they differ in.
+
+    `arms`: the fusion, with the same seed. `seeds`: the seed alone. `random`: training; the other one is the first
+    one's twin with random weights.
+    """
+
+    differ: str
+    one: Key
+    other: Key
+
+
+def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
+    """How far the heads of two runs agree at the chosen epoch, layer by layer: differ, arm, seed, other, other_seed.
+
+    Heads of two runs have no correspondence: those of a layer are paired so that they agree best (Kuhn 1955), on the
+    whole maps of the same sentences. `agreement`: 1 − Jensen–Shannon divergence, mean over the pairs; `unpaired`: mean
+    over every two heads of the layer; what arms share beyond that and beyond `differ` = `random` they have learned,
+    and what differs more than two `seeds` of one arm is the arm's. `heads`: pairs; `n`: sentences. Layers that both
+    have. Empty without whole maps. Raises `InputError` for runs whose maps are of different sentences.
+    """
+    maps = {key: _maps(run, run.best) for key, run in runs.items()}
+    rows = []
+    for pair in _pairs(list(runs)):
+        one = maps[pair.one]
+        other = _maps(runs[pair.one], _twin(runs[pair.one])) if pair.differ == "random" else maps[pair.other]
+        if one.keys() != other.keys():
+            raise InputError("attention: the runs have different probe sets; run: isoscope repro")
+        if not one:
+            continue
+        depth = min(len(next(iter(several.values()))) for several in (one, other))
+        each = [head_agreement(one[name][:depth, :, None], other[name][:depth, None]) for name in one]
+        for layer, agreement in enumerate(np.mean(each, axis=0), start=1):
+            rows.append({**_who(pair), "layer": layer, **_paired(agreement), "n": len(each)})
+    return pd.DataFrame(rows)
+
+
+def _maps(run: Trajectory, snapshot: Snapshot) -> dict[str, Floats]:
+    """Whole attention maps `[L, H, T, T]` by sentence."""
+    arrays = run.arrays(snapshot)
+    return {
+        name: arrays.whole(name).astype(np.float64)
+        for name in sorted(arrays.names)
+        if name.startswith("attention_map_")
+    }
+
+
+def _twin(run: Trajectory) -> Snapshot:
+    return next(one for one in run.snapshots if one.name == RANDOM)
+
+
+def _pairs(keys: list[Key]) -> Iterator[Pair]:
+    for one, other in combinations(keys, 2):
+        if one[1] == other[1]:
+            yield Pair("arms", one, other)
+        elif one[0] == other[0]:
+            yield Pair("seeds", one, other)
+    yield from (Pair("random", key, key) for key in keys)
+
+
+def _who(pair: Pair) -> dict[str, str | int]:
+    (arm, seed), (other, other_seed) = pair.one, pair.other
+    return {"differ": pair.differ, "arm": arm, "seed": seed, "other": other, "other_seed": other_seed}
+
+
+def _paired(agreement: Floats) -> dict[str, float | int]:
+    """Figures of one layer's agreement `[heads, heads]`."""
+    best = agreement[linear_sum_assignment(agreement, maximize=True)]
+    return {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}

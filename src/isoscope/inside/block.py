@@ -1,0 +1,223 @@
+"""The embedding block over training: what word, position and fusion make of each other.
+
+Cosines of tokens after the block (the source's heat-map, and as numbers), spectra along the hidden index with the
+control of permuted axes, values over the hidden dimensions, and the fusion's kernel as a filter.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.geometry.contextuality import units
+from isoscope.geometry.fourier import fourier, permuted_axes
+from isoscope.geometry.kernels import kernel_energy
+from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
+
+PARTS = ("block_word", "block_position", "block_fused", "block_normed")
+GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
+"""Parts with weights of their own, in the order of `block_gradient`."""
+LEAVES = ("block_normed", "block_fused", "block_word")
+"""What leaves the block: the first of these that there is. One without LayerNorm or positions of its own lacks some."""
+NEAR = 3
+"""Positions at most so far apart are neighbours: a kernel may see both."""
+
+
+def cosine_table(run: Trajectory) -> pd.DataFrame:
+    """Mean cosine of pairs of tokens of different sentences, for each snapshot and part of the block.
+
+    Pairs: all; of one position and different words; of one word and different positions; of different words whose
+    positions are more than `NEAR` apart; [CLS] and [SEP] are left out. `n`: pairs of the kind.
+    """
+    tokens = run.tokens
+    inner = ~tokens["end"].to_numpy()
+    sentence, position, word = (tokens[name].to_numpy()[inner] for name in ("sentence", "position", "token"))
+    apart = np.abs(position[:, None] - position[None])
+    same_word = word[:, None] == word[None]
+    pairs = np.triu(sentence[:, None] != sentence[None], 1)
+    kinds = {
+        "all": pairs,
+        "same position": pairs & (apart == 0) & ~same_word,
+        "same word": pairs & same_word & (apart > 0),
+        "neither": pairs & ~same_word & (apart > NEAR),
+    }
+    rows: list[dict[str, Any]] = []
+    for who, points in _parts(run, run.snapshots):
+        unit = units(points[inner])
+        cosines = unit @ unit.T
+        for kind, chosen in kinds.items():
+            count = int(chosen.sum())
+            mean = float(cosines[chosen].mean()) if count else float("nan")
+            rows.append({**who, "pairs": kind, "cosine": mean, "n": count})
+    return _frame(rows)
+
+
+def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
+    """Cosine of every two of the first `most` tokens that leave the block, [CLS] and [SEP] left out.
+
+    A row for each snapshot and pair: one, other (places 0, 1, …), cosine. As `token_cosines`, of the snapshots of
+    `_ends`.
+    """
+    rows = []
+    for snapshot in _ends(run):
+        cosines = token_cosines(run, snapshot, most=most)
+        one, other = np.indices(cosines.shape)
+        pairs = {"one": one.ravel(), "other": other.ravel(), "cosine": cosines.ravel()}
+        rows.append(pd.DataFrame({**_who(snapshot), **pairs}))
+    found = pd.concat(rows, ignore_index=True)
+    return found.astype({"step": "Int64"}) if len(found) else pd.DataFrame()
+
+
+def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDArray[np.float64]:
+    """Cosines `[T, T]` of the first `most` tokens that leave the block, [CLS] and [SEP] left out; `[0, 0]` of none."""
+    arrays = run.arrays(snapshot)
+    part = leaving(arrays)
+    inner = np.flatnonzero(~run.tokens["end"].to_numpy())[: most if part else 0]
+    unit = units(arrays.whole(part)[inner]) if part else np.zeros((0, 1))
+    found: npt.NDArray[np.float64] = unit @ unit.T
+    return found
+
+
+def leaving(arrays: Arrays) -> str | None:
+    """Which of the arrays holds the tokens that leave the block, see `LEAVES`."""
+    return next((part for part in LEAVES if part in arrays.names), None)
+
+
+def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+    """Spectral flatness and near-dead share for each snapshot and part, and both with the hidden axes permuted."""
+    rows = []
+    for who, points in _parts(run, run.snapshots):
+        found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
+        rows.append(
+            {
+                **who,
+                "flatness": found.flatness,
+                "dead": found.dead,
+                "flatness_permuted": control.flatness,
+                "dead_permuted": control.dead,
+                "n": len(points),
+                "d": points.shape[1],
+            }
+        )
+    return _frame(rows)
+
+
+def magnitude_table(run: Trajectory) -> pd.DataFrame:
+    """Root mean squared magnitude of each frequency, over a mean of 1, by part, of the snapshots of `_ends`."""
+    rows = []
+    for who, points in _parts(run, _ends(run)):
+        found = fourier(points).magnitude
+        frequency, magnitude = np.arange(1, len(found) + 1), found / found.mean()
+        rows.append(pd.DataFrame({**who, "n": len(points), "frequency": frequency, "magnitude": magnitude}))
+    return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def weight_table(run: Trajectory) -> pd.DataFrame:
+    """The fusion's kernel at each snapshot, a weight a row: source, place along tokens and hidden axis (0: middle)."""
+    rows = []
+    for who, weights in _kernels(run):
+        for (source, token, hidden), weight in np.ndenumerate(weights):
+            place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
+            rows.append({**who, "source": _sources(weights)[source], **place, "weight": float(weight)})
+    return _frame(rows)
+
+
+def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
+    return ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
+
+
+def kernel_table(run: Trajectory) -> pd.DataFrame:
+    """Where the energy of the fusion's kernel lies at each snapshot; empty without a kernel."""
+    rows = []
+    for who, weights in _kernels(run):
+        energy = kernel_energy(weights)
+        for source, name in enumerate(_sources(weights)):
+            shares = {place: float(share[source]) for place, share in energy._asdict().items()}
+            rows.append({**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))})
+    return _frame(rows)
+
+
+def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """The fusion's kernel of each snapshot of training that has one."""
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "kernel" in arrays.names:
+            yield _who(snapshot), arrays.whole("kernel")
+
+
+def _parts(run: Trajectory, snapshots: Iterable[Snapshot]) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """The tokens of each part of the block that a snapshot has, `[T, d]`."""
+    for snapshot in snapshots:
+        arrays = run.arrays(snapshot)
+        for part in PARTS:
+            if part in arrays.names:
+                yield {**_who(snapshot), "part": part.removeprefix("block_")}, arrays.whole(part)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def gradient_table(run: Trajectory) -> pd.DataFrame:
+    """Gradient of each part of the embedding block at each snapshot: its squared norm (unbiased), the trace of its
+    covariance over batches, and their ratio, the noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162);
+    no ratio where the norm is not told from 0. `n`: batches.
+    """
+    rows = []
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "block_gradient" in arrays.names:
+            for part, (norm, spread, n) in zip(GRADIENTS, arrays.whole("block_gradient").astype(float), strict=True):
+                if np.isfinite(norm):
+                    noise = spread / norm if norm > 0 else float("nan")
+                    found = {"mean": norm, "variance": spread, "noise": noise, "n": int(n)}
+                    rows.append({**_who(snapshot), "part": part, **found})
+    return _frame(rows)
+
+
+def dimension_table(run: Trajectory) -> pd.DataFrame:
+    """Mean, sd, skewness and kurtosis of each hidden dimension of the tokens that leave the block; see `_ends`.
+
+    `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
+    """
+    rows = []
+    for snapshot in _ends(run):
+        arrays = run.arrays(snapshot)
+        if (part := leaving(arrays)) is None:
+            continue
+        points = arrays.whole(part).astype(np.float64)
+        mean, sd = points.mean(0), points.std(0, ddof=1)
+        scaled = (points - mean) / np.where(sd > 0, sd, 1.0)
+        rows.append(
+            pd.DataFrame(
+                {
+                    **_who(snapshot),
+                    "dimension": np.arange(points.shape[1]),
+                    "mean": mean,
+                    "sd": sd,
+                    "skewness": (scaled**3).mean(0),
+                    "kurtosis": (scaled**4).mean(0),
+                    "outlier": _far(mean) | _far(sd),
+                    "n": len(points),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
+
+
+def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    middle = np.median(values)
+    spread = 1.4826 * np.median(np.abs(values - middle))
+    found: npt.NDArray[np.bool_] = np.abs(values - middle) > 6 * spread
+    return found
+
+
+def _ends(run: Trajectory) -> list[Snapshot]:
+    """The first and the chosen snapshot; of one checkpoint, which has no training, itself and its twin."""
+    return list(dict.fromkeys((run.trained[0], run.best))) if len(run.trained) > 1 else run.snapshots
+
+
+def _who(snapshot: Any) -> dict[str, Any]:
+    return {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}

@@ -1,0 +1,141 @@
+"""The analyses of hidden states by name: each a function of a run that gives its tables, those it has anything for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from isoscope.geometry.planes import Alignment
+from isoscope.inside import block
+from isoscope.inside.attention_tables import attention_table
+from isoscope.inside.embedding_tables import decoding_table, neighbour_table
+from isoscope.inside.learning_table import learning_table
+from isoscope.inside.planes_table import feature_dynamics
+from isoscope.inside.probing_tables import baselines_table, probing_table
+from isoscope.inside.rank_tables import predicted_table, rank_table, singular_values
+from isoscope.inside.topology import topology
+from isoscope.inside.trajectory import Trajectory
+
+Tables = dict[str, pd.DataFrame]
+MAPPED = 24
+"""Tokens of a cosine map: few enough to be named."""
+MOMENTS = ("chosen", "random")
+"""Of a checkpoint, whose one snapshot is its first and its last one too."""
+
+
+def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
+    """The kinds that are looked at where none is asked for: what a model itself makes of a sentence, and words.
+
+    [CLS] and the mean of an encoder, the mean alone where its tokenizer has no [CLS] (`cls`); of a `causal` model,
+    whose first token has seen no other, the last token and the mean. [SEP] is looked at only where it is asked for.
+    """
+    if causal:
+        return ("last", "mean", "words")
+    return ("first", "mean", "words") if cls else ("mean", "words")
+
+
+class Asked(NamedTuple):
+    """What is looked at, and how.
+
+    `vectors`: kinds of sentence vectors; `probed`: kinds that probes read, if others; `folds` of probes; `confidence`:
+    coverage of intervals; `neighbours`: near tokens looked at; `diagram`: points of a persistence diagram;
+    `everywhere`: probing tasks of every snapshot; `snapshots`: those that are probed (None: all); `train`: texts and
+    labels of the training split, where there is one.
+    """
+
+    vectors: tuple[str, ...]
+    seed: int
+    folds: int
+    confidence: float
+    neighbours: int
+    diagram: int
+    alignment: Alignment
+    probed: tuple[str, ...] = ()
+    everywhere: tuple[str, ...] = ("label", "bigram shift")
+    snapshots: tuple[str, ...] | None = None
+    train: tuple[Sequence[str], Any] | None = None
+
+    @property
+    def probes(self) -> dict[str, Any]:
+        """Arguments of tables of probes."""
+        return {"vectors": self.probed or self.vectors, "seed": self.seed, "folds": self.folds}
+
+
+def _probing(run: Trajectory, asked: Asked) -> Tables:
+    return {"probing": probing_table(run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots)}
+
+
+def _learning(run: Trajectory, asked: Asked) -> Tables:
+    return {"learning": learning_table(run, **asked.probes)}
+
+
+def _baselines(run: Trajectory, asked: Asked) -> Tables:
+    return {"baselines": baselines_table(run, *(asked.train or ()), seed=asked.seed, folds=asked.folds)}
+
+
+def _planes(run: Trajectory, asked: Asked) -> Tables:
+    if "first" not in run.arrays(run.best).vectors:
+        return {}
+    return dict(zip(("planes", "frames"), feature_dynamics(run, asked.alignment), strict=True))
+
+
+def _attention(run: Trajectory, _: Asked) -> Tables:
+    return {"attention": attention_table(run)} if "attention_entropy" in run.arrays(run.best).names else {}
+
+
+def _embedding(run: Trajectory, asked: Asked) -> Tables:
+    return {
+        "cosines": block.cosine_table(run),
+        "token_cosines": block.token_cosine_table(run, most=MAPPED),
+        "dimensions": block.dimension_table(run),
+        "neighbours": neighbour_table(run, k=asked.neighbours, confidence=asked.confidence, seed=asked.seed),
+        "decoding": decoding_table(run, seed=asked.seed),
+    }
+
+
+def _spectrum(run: Trajectory, asked: Asked) -> Tables:
+    return {
+        "spectrum": block.spectrum_table(run, seed=asked.seed),
+        "magnitudes": block.magnitude_table(run),
+        "singular_values": singular_values(run, vectors=asked.vectors),
+    }
+
+
+def _fusion(run: Trajectory, _: Asked) -> Tables:
+    return {
+        "kernel": block.kernel_table(run),
+        "weights": block.weight_table(run),
+        "gradients": block.gradient_table(run),
+        "ranks": rank_table(run),
+        "predicted": predicted_table(run),
+    }
+
+
+def _topology(run: Trajectory, asked: Asked) -> Tables:
+    found: dict[str, list[pd.DataFrame]] = {"bars": [], "distances": []}
+    for vectors in (kind for kind in asked.vectors if kind in run.arrays(run.best).vectors):
+        for name, table in zip(
+            found, topology(run, points=asked.diagram, seed=asked.seed, vectors=vectors), strict=True
+        ):
+            if len(table):
+                kept = table if len(run.trained) > 1 else table[table["moment"].isin(MOMENTS)]
+                found[name].append(kept.assign(vectors=vectors))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items() if parts}
+
+
+ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
+    "probing": _probing,
+    "learning": _learning,
+    "baselines": _baselines,
+    "planes": _planes,
+    "attention": _attention,
+    "embedding": _embedding,
+    "spectrum": _spectrum,
+    "fusion": _fusion,
+    "topology": _topology,
+}
+
+
+def analysed(name: str, run: Trajectory, asked: Asked) -> Tables:
+    """The tables of one analysis of `ANALYSES` that have rows."""
+    return {one: table for one, table in ANALYSES[name](run, asked).items() if len(table)}

@@ -1,0 +1,265 @@
+"""One pass of a model over a probe set: every layer's representations, pooled as they are looked at, and attention.
+
+Works on any Hugging Face encoder or decoder. Sentences go in batches of like length, padding is masked, and what is
+kept of a batch goes straight to its rows, so memory does not grow with the number of snapshots or of sentences beyond
+what is kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from isoscope.data.batches import Indices, collate, evaluation_batches
+from isoscope.data.probe import ProbeSet
+from isoscope.data.tokens import Encoded
+from isoscope.data.treebank import Treebank
+from isoscope.errors import InputError
+from isoscope.geometry.attention import AttentionSummary, summarise
+
+Arrays = dict[str, npt.NDArray[np.float32]]
+
+TABLES = {
+    "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
+    "position": ("position_embeddings", "wpe", "embed_positions"),
+}
+NORMS = ("LayerNorm", "layer_norm", "norm")
+MAPS = 4
+"""Sentences whose whole attention maps are kept, to hold heads against each other."""
+LONGEST_MAP = 32
+"""Tokens of such a sentence at most."""
+
+
+@torch.no_grad()
+def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
+    """Representations at layers 0 (after the embedding block) … L, fp32.
+
+    `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last one ([SEP]; what a decoder
+    knows of the whole text), and the mean over a sentence's tokens, special ones included. `words` `[L + 1, W, D]`: the
+    mean over a word's tokens. `shifted_first`, `shifted_last`, `shifted_mean`: the same of the sentences with two words
+    changed about. `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of
+    every token of the sentences `probe.block`, `[T, D]`: `block_word`, `block_position`, `block_fused` (what enters the
+    block's LayerNorm; of a block that adds both and has none, what leaves it) and `block_normed` (what leaves it).
+    `model` is the bare encoder or decoder, without a head. Raises `InputError` on values that are no numbers.
+    """
+    encoded, words = probe.encoded, probe.words
+    block = {int(sentence): place for place, sentence in enumerate(probe.block)}
+    lengths = encoded.lengths
+    starts = np.concatenate([[0], np.cumsum(lengths[probe.block])])
+    found: Arrays = {}
+
+    def put(name: str, shape: tuple[int, ...], rows: Any, values: Tensor) -> None:
+        kept = found.setdefault(name, np.empty(shape, np.float32))
+        kept[..., rows, :] = values.float().cpu().numpy()
+
+    model.eval()
+    with _embedding_parts(model) as parts:
+        for rows in evaluation_batches(lengths, batch_size=batch_size):
+            layers, mask = _layers(model, encoded, rows, pad_id, bf16)
+            depth, _, _, width = layers.shape
+            for name, values in _pooled(layers, mask).items():
+                put(name, (depth, len(lengths), width), rows, values)
+            if "word" in parts:
+                weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+                put(
+                    "bag",
+                    (len(lengths), parts["word"].shape[-1]),
+                    rows,
+                    torch.einsum("btd,bt->bd", parts["word"], weight),
+                )
+            _put_words(put, layers, words, rows, (depth, len(words.text), width))
+            if {"word", "position"} <= parts.keys():
+                parts.setdefault("fused", layers[0])
+            for name, values in parts.items():
+                for place, sentence in enumerate(map(int, rows)):
+                    if sentence in block:
+                        size = int(lengths[sentence])
+                        at = starts[block[sentence]]
+                        put(
+                            f"block_{name}",
+                            (int(starts[-1]), values.shape[-1]),
+                            slice(at, at + size),
+                            values[place if len(values) > 1 else 0, :size],
+                        )
+            parts.clear()
+        for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
+            layers, mask = _layers(model, probe.shifted.encoded, rows, pad_id, bf16)
+            for name, values in _pooled(layers, mask).items():
+                put(f"shifted_{name}", (len(layers), len(probe.shifted.sentence), layers.shape[-1]), rows, values)
+            parts.clear()
+    return found
+
+
+@torch.no_grad()
+def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
+    """`treebank` `[L + 1, words, D]`: the mean over each word's tokens, for every word of a treebank's sentences."""
+    model.eval()
+    found: Arrays = {}
+    for rows in evaluation_batches(bank.encoded.lengths, batch_size=batch_size):
+        layers, _ = _layers(model, bank.encoded, rows, pad_id, bf16)
+        kept = found.setdefault("treebank", np.empty((len(layers), len(bank.text), layers.shape[-1]), np.float32))
+        place = {int(sentence): number for number, sentence in enumerate(rows)}
+        for word in np.flatnonzero(np.isin(bank.sentence, rows)):
+            span = slice(int(bank.begin[word]), int(bank.end[word]))
+            kept[:, word] = layers[:, place[int(bank.sentence[word])], span].mean(1).float().cpu().numpy()
+    return found
+
+
+def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
+    """All layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` on NaN or infinity."""
+    device = next(model.parameters()).device
+    inputs = _inputs(model, encoded, rows, pad_id, device)
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
+        output = model(**inputs, output_hidden_states=True, return_dict=True)
+    layers = torch.stack([layer.float() for layer in output.hidden_states])
+    if not torch.isfinite(layers).all():
+        raise InputError("hidden states: NaN or infinity; are the weights damaged?")
+    return layers, inputs["attention_mask"]
+
+
+def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """First token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
+    weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+    every = torch.arange(len(mask), device=layers.device)
+    return {
+        "first": layers[:, :, 0],
+        "last": layers[:, every, mask.sum(1) - 1],
+        "mean": torch.einsum("lbtd,bt->lbd", layers, weight),
+    }
+
+
+def _put_words(put: Any, layers: Tensor, words: Any, rows: Indices, shape: tuple[int, ...]) -> None:
+    """Means over the tokens of each sampled word in a batch, by differences of running sums."""
+    place = {int(sentence): number for number, sentence in enumerate(rows)}
+    chosen = [number for number, sentence in enumerate(words.sentence) if int(sentence) in place]
+    if not chosen:
+        return
+    means = torch.stack(
+        [
+            layers[:, place[int(words.sentence[one])], int(words.begin[one]) : int(words.end[one])].mean(1)
+            for one in chosen
+        ],
+        dim=1,
+    )
+    put("words", shape, np.asarray(chosen), means)
+
+
+def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: torch.device) -> dict[str, Tensor]:
+    batch = collate(encoded, rows, pad_id=pad_id)
+    inputs = {
+        "input_ids": torch.from_numpy(batch.input_ids).to(device),
+        "attention_mask": torch.from_numpy(batch.attention_mask).to(device),
+    }
+    if getattr(model.config, "type_vocab_size", 0):
+        inputs["token_type_ids"] = torch.from_numpy(batch.token_type_ids).to(device)
+    return inputs
+
+
+@contextmanager
+def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """What the embedding block's tables gave, and its LayerNorm took and gave, in the last call `[B or 1, T, D]`."""
+    seen: dict[str, Tensor] = {}
+    handles = []
+
+    def keep(name: str) -> Any:
+        def hook(_module: nn.Module, inputs: Any, output: Tensor) -> None:
+            values = output if output.dim() == 3 else output[None]
+            seen.setdefault(name, values.detach())
+            if name == "normed":
+                seen.setdefault("fused", inputs[0].detach())
+
+        return hook
+
+    for name, called in TABLES.items():
+        if (table := _module(model, called, nn.Embedding)) is not None:
+            handles.append(table.register_forward_hook(keep(name)))
+    embeddings = getattr(model, "embeddings", None)
+    if embeddings is not None and (norm := _module(embeddings, NORMS, nn.LayerNorm)) is not None:
+        handles.append(norm.register_forward_hook(keep("normed")))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _module(model: nn.Module, called: tuple[str, ...], kind: type[nn.Module]) -> nn.Module | None:
+    """The first sub-module whose own name is one of `called` and whose type is `kind`."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in called and isinstance(module, kind):
+            return module
+    return None
+
+
+@torch.no_grad()
+def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int) -> Arrays:
+    """Summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
+
+    `attention_<summary>` `[L, H, S]` for each of `geometry.attention.AttentionSummary`, padding cut off; and of the
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`. Raises
+    `InputError` for a model that gives none, and for weights that do not sum to 1 (attention sinks of their own).
+    """
+    device = next(model.parameters()).device
+    rows = probe.attended
+    lengths = probe.encoded.lengths
+    drawn = [int(row) for row in rows if lengths[row] <= LONGEST_MAP][:MAPS]
+    summaries: dict[int, AttentionSummary] = {}
+    found: Arrays = {}
+    config: Any = model.config
+    before = config._attn_implementation
+    if "output_attentions" not in (takes := signature(model.forward).parameters) and "kwargs" not in takes:
+        raise InputError(f"attention: {type(model).__name__} gives none")
+    model.set_attn_implementation("eager")  # type: ignore[operator]
+    model.eval()
+    try:
+        for batch in evaluation_batches(lengths[rows], batch_size=batch_size):
+            chosen = rows[batch]
+            output = model(**_inputs(model, probe.encoded, chosen, pad_id, device), output_attentions=True)
+            if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
+                raise InputError(f"attention: {type(model).__name__} gives none at some of its layers, or at all")
+            for place, sentence in enumerate(map(int, chosen)):
+                size = int(lengths[sentence])
+                maps = np.stack([layer[place, :, :size, :size].float().cpu().numpy() for layer in output.attentions])
+                summaries[sentence] = summarise(maps)
+                if sentence in drawn:
+                    found[f"attention_map_{drawn.index(sentence)}"] = maps
+    finally:
+        model.set_attn_implementation(before)  # type: ignore[operator]
+    for name in AttentionSummary._fields:
+        values = [getattr(summaries[int(sentence)], name) for sentence in rows]
+        found[f"attention_{name}"] = np.stack(values, -1).astype(np.float32)
+    return found
+
+
+def kernel(weights: Mapping[str, Tensor]) -> Arrays:
+    """The fusion kernel `[sources, kh, kw]` among a model's weights, as `kernel`; nothing where there is none."""
+    for name, value in weights.items():
+        if name.endswith("embeddings.fusion.weight") and value.dim() == 3:
+            return {"kernel": value.detach().float().cpu().numpy()}
+    return {}
+
+
+HEADS = (
+    ("bert.pooler.dense", "classifier"),
+    ("classifier.dense", "classifier.out_proj"),
+)
+"""The two linear maps, a tanh between them, from [CLS] to class scores: BERT's, RoBERTa's."""
+
+
+def head(weights: Mapping[str, Tensor]) -> Arrays:
+    """Both maps of a classifier's head: `head_pooler`, `head_classifier`, their biases; nothing for another head."""
+    for pooler, classifier in HEADS:
+        called = {
+            "head_pooler": f"{pooler}.weight",
+            "head_pooler_bias": f"{pooler}.bias",
+            "head_classifier": f"{classifier}.weight",
+            "head_classifier_bias": f"{classifier}.bias",
+        }
+        if all(name in weights for name in called.values()):
+            return {name: weights[key].detach().float().cpu().numpy() for name, key in called.items()}
+    return {}

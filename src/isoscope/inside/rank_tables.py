@@ -1,0 +1,132 @@
+"""How much of a decision lies in how few directions: SUFO's views (Hsu et al. 2024) of singular values and of rank k.
+
+[CLS] of the last layer, rebuilt from some of its principal components, goes through the trained pooler and classifier:
+the k leading ones alone, all but these, and each of the first two by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import f1_score
+
+from isoscope.geometry.moments import Floats, Ints, spectrum
+from isoscope.inside.cloud import fault
+from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
+
+KEPT = (1, 2, 5, 10)
+"""Components kept or dropped together."""
+ALONE = (1, 2)
+"""Components that go through the head by themselves, as in the source."""
+LEADING = 50
+"""Singular values kept of a cell: what is left beyond these is in `cumulative`."""
+
+
+def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
+    """The leading singular values of the centred sentences' vectors at each layer and snapshot, the twin's as well.
+
+    Columns snapshot, step, best, vectors, layer, component (1 the largest), value (over the largest one, 0 … 1), share
+    of variance, cumulative share, n, d, degenerate. A degenerate cell (`isoscope.inside.cloud.fault`) has one row
+    without figures. Of the kinds of `vectors` that the run has; empty where it has none.
+    """
+    rows = []
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        cells = ((one, layer) for one in vectors if one in arrays.names for layer in range(arrays.shape(one)[0]))
+        for kind, layer in cells:
+            points = arrays.layer(kind, layer).astype(np.float64)
+            size = {"n": len(points), "d": points.shape[1]}
+            if fault(points, sentences=True) is not None:
+                found: dict[str, Any] = {"component": [1], "value": np.nan, "share": np.nan, "cumulative": np.nan}
+                found |= {"degenerate": True}
+            else:
+                squares = spectrum(points)
+                share = squares / squares.sum()
+                every = {
+                    "component": np.arange(1, len(share) + 1),
+                    "value": np.sqrt(squares / squares[0]),
+                    "share": share,
+                    "cumulative": np.cumsum(share),
+                }
+                found = {name: values[:LEADING] for name, values in every.items()} | {"degenerate": False}
+            rows.append(pd.DataFrame({**_who(snapshot), "vectors": kind, "layer": layer, **found, **size}))
+    return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
+
+
+def rank_table(run: Trajectory) -> pd.DataFrame:
+    """How well the trained head decides on each snapshot's rebuilt sentences.
+
+    Columns snapshot, step, best, components, k, accuracy, macro_f1 (both against the labels), explained (share of
+    variance in these components), n. `components`: `kept`, the k leading ones; `dropped`, all but these, where k = 0 is
+    the whole model; `alone`, the k-th by itself. Empty where the head is not BERT's pooler and classifier, or the
+    sentences have no classes.
+    """
+    labels = run.probe["label"].to_numpy()
+    rows = [
+        {
+            **who,
+            "accuracy": float((said == labels).mean()),
+            "macro_f1": float(f1_score(labels, said, average="macro", labels=range(classes), zero_division=0.0)),
+            "explained": explained,
+            "n": len(labels),
+        }
+        for who, explained, said, classes in _decisions(run)
+    ]
+    return pd.DataFrame(rows)
+
+
+def predicted_table(run: Trajectory) -> pd.DataFrame:
+    """How the trained head shares each snapshot's rebuilt sentences out over the classes.
+
+    Columns snapshot, step, best, components, k (as in `rank_table`), class, predicted and actual (shares of the
+    sentences that are said to be, and are, of the class), n. Empty where that is.
+    """
+    labels = run.probe["label"].to_numpy()
+    parts = []
+    for who, _, said, classes in _decisions(run):
+        shares = {
+            name: np.bincount(of, minlength=classes) / len(labels)
+            for name, of in (("predicted", said), ("actual", labels))
+        }
+        parts.append(pd.DataFrame({**who, "class": np.arange(classes), **shares, "n": len(labels)}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, int]]:
+    """Who, from which components, their share of variance, the class said of each sentence, and how many there are."""
+    labels = run.probe["label"].to_numpy()
+    for snapshot in run.trained:
+        arrays = run.arrays(snapshot)
+        if "head_classifier" not in arrays.names or "first" not in arrays.names or labels.min() < 0:
+            continue
+        classes = len(arrays.whole("head_classifier"))
+        for components, k, explained, cloud in _rebuilt(arrays):
+            who = {**_who(snapshot), "components": components, "k": k}
+            yield who, explained, _logits(arrays, cloud).argmax(1), classes
+
+
+def _rebuilt(arrays: Arrays) -> Iterator[tuple[str, int, float, Floats]]:
+    """The last layer's [CLS] from some of its components: which, k, their share of variance, the points `[n, d]`."""
+    points = arrays.layer("first", arrays.shape("first")[0] - 1).astype(np.float64)
+    mean = points.mean(0)
+    left, values, right = np.linalg.svd(points - mean, full_matrices=False)
+    share = values**2 / max(float((values**2).sum()), 1e-300)
+    yield "dropped", 0, 0.0, points
+    for k in (k for k in KEPT if k < len(values)):
+        top = (left[:, :k] * values[:k]) @ right[:k]
+        yield "kept", k, float(share[:k].sum()), mean + top
+        yield "dropped", k, float(share[:k].sum()), points - top
+    for k in (k for k in ALONE if k < len(values)):
+        yield "alone", k, float(share[k - 1]), mean + np.outer(left[:, k - 1] * values[k - 1], right[k - 1])
+
+
+def _who(snapshot: Snapshot) -> dict[str, Any]:
+    return {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}
+
+
+def _logits(arrays: Arrays, points: Floats) -> Floats:
+    """BERT's head: `C tanh(P x + p) + c`."""
+    pooled = np.tanh(points @ arrays.whole("head_pooler").T + arrays.whole("head_pooler_bias"))
+    found = pooled @ arrays.whole("head_classifier").T + arrays.whole("head_classifier_bias")
+    return np.asarray(found, dtype=np.float64)

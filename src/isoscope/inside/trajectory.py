@@ -1,0 +1,216 @@
+"""Hidden states on disk: a folder per run with its probe set and one file per snapshot, read a layer at a time."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from isoscope.data.parquet import write_parquet
+from isoscope.data.probe import ProbeSet
+from isoscope.data.treebank import Treebank
+from isoscope.errors import InputError
+from isoscope.sealing import announce, sync, write_text
+
+SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
+TREEBANK = "treebank.parquet"
+RANDOM = "random"
+"""Name of the snapshot of another random initialisation, never trained."""
+
+
+class Snapshot(NamedTuple):
+    """One state of the weights: `name` (`step-128`), update, epoch (or None), whether chosen, sha256."""
+
+    name: str
+    step: int | None
+    epoch: int | None
+    best: bool
+    weights: str
+
+
+class Trajectory:
+    """The hidden states of one run over its snapshots, by step; nothing is in memory until it is asked for.
+
+    Raises `InputError` where the folder is none, and where nothing but a random twin is in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            facts = json.loads((folder / SNAPSHOTS).read_text("utf-8"))
+            self.facts: dict[str, Any] = facts["facts"]
+            self.snapshots = [Snapshot(**one) for one in facts["snapshots"]]
+        except FileNotFoundError:
+            raise InputError(f"{folder / SNAPSHOTS}: no such file; run: isoscope repro") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{folder / SNAPSHOTS}: not a list of snapshots ({error}); run: isoscope repro") from None
+        if not self.trained:
+            raise InputError(f"{folder / SNAPSHOTS}: no snapshot of a training run in it; run: isoscope repro")
+
+    @cached_property
+    def probe(self) -> pd.DataFrame:
+        """Sentences: row, text (and its pair), label, tokens, first and second token."""
+        return pq.read_table(self.folder / PROBE).to_pandas()
+
+    @cached_property
+    def words(self) -> pd.DataFrame:
+        """Sampled word occurrences: sentence, position (index of the first token), text."""
+        return pq.read_table(self.folder / WORDS).to_pandas()
+
+    @cached_property
+    def tokens(self) -> pd.DataFrame:
+        """Tokens whose embedding parts are kept: sentence, position, token id, special or not."""
+        return pq.read_table(self.folder / TOKENS).to_pandas()
+
+    @cached_property
+    def treebank(self) -> pd.DataFrame | None:
+        """Words of the treebank: sentence, text, tag, depth; None where the run was extracted without one."""
+        path = self.folder / TREEBANK
+        return pq.read_table(path).to_pandas() if path.is_file() else None
+
+    @property
+    def trained(self) -> list[Snapshot]:
+        """Snapshots on the way of training, by step."""
+        return sorted((one for one in self.snapshots if one.step is not None), key=lambda one: one.step or 0)
+
+    @property
+    def best(self) -> Snapshot:
+        """The snapshot that validation chose, or the last one."""
+        return next((one for one in self.trained if one.best), self.trained[-1])
+
+    def file(self, snapshot: Snapshot) -> Path:
+        return self.folder / "states" / f"{snapshot.name}.safetensors"
+
+    def arrays(self, snapshot: Snapshot) -> "Arrays":
+        return Arrays(self.file(snapshot))
+
+
+class Arrays:
+    """The arrays of one snapshot, mapped into memory; `layer` reads only what it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = safe_open(path, "numpy")
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}); run: isoscope repro") from None
+        self.names = frozenset(self._file.keys())
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._file.get_slice(name).get_shape())
+
+    def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
+        """One layer of `first`, `last`, `mean` or `words`."""
+        found: npt.NDArray[np.float32] = self._file.get_slice(name)[layer]
+        return found
+
+    def whole(self, name: str) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = self._file.get_tensor(name)
+        return found
+
+    @property
+    def vectors(self) -> list[str]:
+        """Which of the layered representations there are."""
+        return [name for name in ("first", "last", "mean", "words") if name in self.names]
+
+
+def write_probe(folder: Path, probe: ProbeSet) -> None:
+    """Write the probe set's tables; equal sets give equal bytes."""
+    encoded = probe.encoded
+    begin = [int(np.argmin(special)) for special in probe.special]  # of text: behind [CLS], where there is one
+    columns = {
+        f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
+        for place, part in enumerate(zip(*probe.texts, strict=True))
+    }
+    tables = {
+        PROBE: {
+            "row": probe.rows,
+            **columns,
+            "label": encoded.labels,
+            "tokens": encoded.lengths,
+            "ids": [ids.tolist() for ids in encoded.ids],
+            "shifted": np.isin(np.arange(len(encoded.ids)), probe.shifted.sentence),
+            **{
+                f"token_{k + 1}": [
+                    int(ids[at + k]) if len(ids) > at + k else -1 for ids, at in zip(encoded.ids, begin, strict=True)
+                ]
+                for k in range(2)
+            },
+        },
+        WORDS: {"sentence": probe.words.sentence, "position": probe.words.begin, "text": probe.words.text},
+        TOKENS: {
+            "sentence": np.concatenate([np.full(len(encoded.ids[one]), one) for one in probe.block]),
+            "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
+            "token": np.concatenate([encoded.ids[one] for one in probe.block]),
+            "end": np.concatenate(
+                [
+                    np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) & probe.special[one]
+                    for one in probe.block
+                ]
+            ),
+        },
+    }
+    for name, table in tables.items():
+        write_parquet(pd.DataFrame(table), folder / name)
+
+
+def write_treebank(folder: Path, bank: Treebank) -> None:
+    """Write what is known of a treebank's words."""
+    columns = {"sentence": bank.sentence, "text": bank.text, "tag": bank.tag, "depth": bank.depth}
+    write_parquet(pd.DataFrame(columns), folder / TREEBANK)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:
+    """Write a snapshot's arrays, whole or not at all, marked with `key`, which says what they were made from."""
+    announce("states", path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.writing")
+    whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    # One entry: of several, safetensors writes now this one first and now that one.
+    save_file(whole, fresh, metadata={"key": f"{key} {_sha256(whole)}"})
+    sync(fresh)
+    announce("states", path)
+    fresh.replace(path)
+
+
+def holds(path: Path, key: str) -> bool:
+    """Whether the file stands, was made from `key`, and has not changed since it was written; damage is named."""
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, "numpy") as file:
+            made_from, _, sha256 = (file.metadata() or {}).get("key", "").rpartition(" ")
+            if made_from != key:
+                return False
+            names = file.keys()
+            whole = _sha256({name: file.get_tensor(name) for name in names}) == sha256
+    except (OSError, SafetensorError, UnicodeDecodeError):
+        whole = False
+    if not whole:
+        print(f"warning: {path}: has changed since it was written; it is made again", file=sys.stderr)
+    return whole
+
+
+def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """sha256 over names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        value = arrays[name]
+        digest.update(f"{name}\0{value.dtype}\0{value.shape}\0".encode())
+        digest.update(value.data)
+    return digest.hexdigest()
+
+
+def write_snapshots(folder: Path, snapshots: list[Snapshot], facts: Mapping[str, Any]) -> None:
+    """Write the list of snapshots, which makes the folder readable."""
+    text = json.dumps({"facts": facts, "snapshots": [one._asdict() for one in snapshots]}, indent=1) + "\n"
+    write_text(folder / SNAPSHOTS, text, "states")

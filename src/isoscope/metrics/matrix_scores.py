@@ -1,0 +1,56 @@
+"""Scores of a classifier as functions of its confusion matrix."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Counts = NDArray[np.int64]
+Score = Callable[[Counts], float]
+
+
+def confusion_matrix(label: ArrayLike, predicted: ArrayLike, classes: int) -> Counts:
+    """Counts `[C, C]`: row = actual class, column = predicted class.
+
+    Raises `ValueError` where a class index lies outside 0 … C−1.
+    """
+    label, predicted = np.asarray(label, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
+    if label.size and not (min(label.min(), predicted.min()) >= 0 and max(label.max(), predicted.max()) < classes):
+        raise ValueError(f"class index outside 0 … {classes - 1}")
+    return np.bincount(label * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+
+
+def accuracy(counts: Counts) -> float:
+    """Share of items on the diagonal."""
+    return float(np.trace(counts) / counts.sum())
+
+
+def f1(counts: Counts) -> float:
+    """2·TP / (2·TP + FP + FN) of class 1 when there are two classes, else its unweighted mean over classes (macro).
+
+    A class that is neither present nor predicted counts as 0.
+    """
+    hits = np.diag(counts)
+    total = counts.sum(axis=0) + counts.sum(axis=1)
+    per_class = np.divide(2 * hits, total, out=np.zeros(len(counts)), where=total > 0)
+    return float(per_class[1] if len(counts) == 2 else per_class.mean())
+
+
+def matthews(counts: Counts) -> float:
+    """Matthews correlation: covariance of actual and predicted class over the product of their standard deviations.
+
+    0 where either never varies. Gorodkin's form for any number of classes.
+    """
+    total, actual, predicted = float(counts.sum()), counts.sum(axis=1).astype(float), counts.sum(axis=0).astype(float)
+    covariance = np.trace(counts) * total - actual @ predicted
+    scale = (total**2 - actual @ actual) * (total**2 - predicted @ predicted)
+    return float(covariance / np.sqrt(scale)) if scale > 0 else 0.0
+
+
+SCORES: dict[str, Score] = {"accuracy": accuracy, "f1": f1, "matthews": matthews}
+
+
+def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, float]:
+    """Every score of `SCORES` by name."""
+    counts = confusion_matrix(label, predicted, classes)
+    return {name: score(counts) for name, score in SCORES.items()}

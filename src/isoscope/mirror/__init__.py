@@ -1,0 +1,1 @@
+"""Records into MLflow. The only package that imports mlflow."""

@@ -1,0 +1,284 @@
+"""What isoscope asks of MLflow, in its own terms. The only file that imports mlflow.
+
+It speaks through `MlflowClient` and explicit run ids, never through an active run: an inherited MLFLOW_RUN_ID (`mlflow
+run` exports one) means nothing here.
+"""
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from filelock import Timeout as LockTimeout
+
+from isoscope.errors import InputError
+from isoscope.mirror.addresses import note_experiment
+from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Input, Model, safe_name
+from isoscope.runs.lines import RUNNING, Point
+
+# A pickle is never read, nothing is reported to anybody, and a dead server is given up in seconds, not in minutes
+# (MLflow's own: 7 retries of 120 s); what it missed is sent later.
+os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+for _name, _value in {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}.items():
+    os.environ.setdefault(_name, _value)
+
+from mlflow import MlflowClient, entities  # noqa: E402
+from mlflow.exceptions import MlflowException  # noqa: E402
+from mlflow.models.utils import get_external_mlflow_model_spec  # noqa: E402
+
+LOCK_SECONDS = 60
+# What MLflow calls a failure of its own or of its database, rather than of the request.
+_OUTAGES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
+
+
+class UnreachableError(Exception):
+    """MLflow is away, slow, full or read-only: the same may go well later."""
+
+
+class RefusedError(Exception):
+    """MLflow will not take this as it is."""
+
+
+@contextmanager
+def trouble() -> Iterator[None]:
+    """Turn what MLflow, its database and its files may raise into one of these two, in one line."""
+    try:
+        yield
+    except MlflowException as error:
+        kind = UnreachableError if error.error_code in _OUTAGES else RefusedError
+        raise kind(_line(error)) from error
+    except LockTimeout as error:
+        raise UnreachableError(f"another process is at it and holds {error.lock_file}") from error
+    except OSError as error:
+        raise UnreachableError(_line(error)) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("sqlalchemy", "requests", "urllib3", "alembic"):
+            raise
+        raise UnreachableError(_line(error)) from error
+
+
+def _line(error: Exception) -> str:
+    # Of what SQLAlchemy says, what stands before the statement; of what urllib3 wraps in layers, the cause.
+    text = " ".join(str(error).split()).partition(" [SQL: ")[0]
+    _, _, cause = text.rpartition("(Caused by ")
+    return f"{type(error).__name__}: {(cause or text)[:300]}"
+
+
+@dataclass
+class Present:
+    """What MLflow holds of one run. `metrics` are the names it knows; `end` in Unix ms."""
+
+    run_id: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    status: str
+    end: int | None
+    metrics: set[str]
+    inputs: set[tuple[str, str]]
+    outputs: set[str]
+
+    @classmethod
+    def of(cls, run: entities.Run) -> "Present":
+        """What a run, as MLflow returns it, holds."""
+        datasets = run.inputs.dataset_inputs if run.inputs else []
+        outputs = run.outputs.model_outputs if run.outputs else []
+        return cls(
+            run.info.run_id,
+            dict(run.data.params),
+            dict(run.data.tags),
+            run.info.status,
+            run.info.end_time,
+            set(run.data.metrics),
+            {(item.dataset.name, item.dataset.digest) for item in datasets},
+            {item.model_id for item in outputs},
+        )
+
+
+class Server:
+    """An MLflow to mirror to, a server or (`direct`) a database. `root` holds the locks by which processes take turns.
+
+    Its methods raise what MLflow raises: call them within `trouble()`.
+    """
+
+    def __init__(self, uri: str, root: Path) -> None:
+        self.uri, self.root = uri, root
+        self.direct = _direct(uri)
+        self.client = MlflowClient(uri)
+        self.parents: dict[str, str] = {}
+        """Digest → id of runs that others are shown below."""
+
+    def lock(self, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
+        """A lock between the processes of this project, waited for so long."""
+        return _lock(self.root, name, seconds)
+
+    def experiment(self, name: str) -> str:
+        """The id of an experiment, made where it is lacking; noted, so that a report can link to it without asking."""
+        known = self._experiment(name)
+        note_experiment(self.root, None if self.uri == default_uri(self.root, {}) else self.uri, name, known)
+        return known
+
+    def _experiment(self, name: str) -> str:
+        present = self.client.get_experiment_by_name(name)
+        if present is None:
+            place = (self.root / "mlartifacts" / name).as_uri() if self.direct else None
+            try:
+                return self.client.create_experiment(name, artifact_location=place)
+            except MlflowException:
+                present = self.client.get_experiment_by_name(name)
+                if present is None:
+                    raise
+        if present.lifecycle_stage != "active":
+            cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
+            raise RefusedError(f"experiment {name!r} was deleted in MLflow; bring it back with: {cure}")
+        return present.experiment_id
+
+    def find(self, experiment: str, digest: str) -> list[Present]:
+        """The runs of a digest: one, unless processes that share no lock have made more."""
+        found = self.client.search_runs([experiment], f"tags.`{DIGEST}` = '{digest}'")
+        return sorted((Present.of(run) for run in found), key=lambda run: run.run_id)
+
+    def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
+        """A new run, findable by its digest from the first moment on."""
+        tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
+        return Present.of(self.client.create_run(experiment, start, tags, name))
+
+    def retire(self, experiment: str, run_id: str) -> None:
+        """Delete a run and its models (MLflow can bring them back)."""
+        for model in self.models(experiment, run_id).values():
+            self.client.delete_logged_model(model.model_id)
+        self.client.delete_run(run_id)
+
+    def steps(self, run_id: str, name: str) -> set[int]:
+        """The steps at which a run has a value of a metric."""
+        return {point.step for point in self.client.get_metric_history(run_id, name)}
+
+    def log_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
+        """Write parameters, which MLflow never changes again."""
+        self.client.log_batch(run_id, params=[entities.Param(*pair) for pair in params])
+
+    def log_tags(self, run_id: str, tags: Sequence[tuple[str, str]]) -> None:
+        """Set tags."""
+        self.client.log_batch(run_id, tags=[entities.RunTag(*pair) for pair in tags])
+
+    def delete_tag(self, run_id: str, name: str) -> None:
+        """Delete a tag."""
+        self.client.delete_tag(run_id, name)
+
+    def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
+        """Write metrics with their own times; with `model_id`, as the model's too."""
+        metrics = [entities.Metric(safe_name(p.name), p.value, p.t, p.step, model_id) for p in points]
+        self.client.log_batch(run_id, metrics=metrics)
+
+    def log_inputs(self, run_id: str, inputs: Sequence[Input]) -> None:
+        """Write which data sets the run read."""
+        datasets = []
+        for item in inputs:
+            source = json.dumps({"uri": item.path})
+            dataset = entities.Dataset(item.name, item.digest, "local", source, profile=item.profile)
+            tags = [entities.InputTag("mlflow.data.context", item.context)]
+            datasets.append(entities.DatasetInput(dataset, tags))
+        self.client.log_inputs(run_id, datasets)
+
+    def models(self, experiment: str, run_id: str) -> dict[str, entities.LoggedModel]:
+        """The logged models of a run by `Model.key`."""
+        found: dict[str, entities.LoggedModel] = {}
+        token: Any = None
+        while True:
+            page = self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", page_token=token)
+            for model in page:
+                found.setdefault(model.tags.get(CHECKPOINT, model.model_id), model)
+            token = page.token
+            if not token:
+                return found
+
+    def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:
+        """A logged model whose bytes are kept elsewhere; not READY yet."""
+        flags = {**model.tags, "mlflow.model.isExternal": "true"}
+        return self.client.create_logged_model(experiment, model.name, run_id, flags, model.params, "checkpoint")
+
+    def finish_model(self, model: entities.LoggedModel) -> entities.LoggedModel:
+        """Make it READY, as `mlflow.create_external_model` does: a description by which it can be registered."""
+        with tempfile.TemporaryDirectory() as folder:
+            get_external_mlflow_model_spec(model).save(Path(folder) / "MLmodel")
+            self.client.log_model_artifacts(model.model_id, folder)
+        return self.client.finalize_logged_model(model.model_id, "READY")
+
+    def log_output(self, run_id: str, model_id: str, step: int) -> None:
+        """Say that the run made the model at a step."""
+        self.client.log_outputs(run_id, [entities.LoggedModelOutput(model_id, step)])
+
+    def log_file(self, run_id: str, path: Path, folder: str | None) -> None:
+        """Upload a file as an artifact of the run."""
+        self.client.log_artifact(run_id, str(path), folder)
+
+    def set_status(self, run_id: str, status: str, end: int | None) -> None:
+        """Set a run's status, and its end in Unix ms where it has one."""
+        if status == RUNNING:
+            self.client.update_run(run_id, status=status)
+        else:
+            self.client.set_terminated(run_id, status, end)
+
+
+def default_uri(root: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """$MLFLOW_TRACKING_URI, or a SQLite file in `root`."""
+    return environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
+
+
+def connect(uri: str | None, root: Path) -> Server:
+    """An MLflow ready for use: a database gets its schema here, once, however many processes come at once.
+
+    A relative SQLite path is one below `root`. A server (http) is not contacted yet. Raises `InputError` for a folder
+    of files, which MLflow has given up, `UnreachableError` and `RefusedError`.
+    """
+    root = root.resolve()
+    uri = uri or default_uri(root)
+    if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
+        raise InputError(
+            f"MLFLOW_TRACKING_URI={uri}: MLflow keeps runs in a database or on a server now; "
+            "leave it unset, or give sqlite:///mlflow.db or http://host:port"
+        )
+    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
+        uri = f"sqlite:///{root / uri.removeprefix('sqlite:///')}"
+    for name in (
+        "alembic",
+        "mlflow.store.db.utils",
+    ):  # the schema's sixty steps, and tracebacks of what is raised anyway
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with trouble(), _lock(root, "schema") if _direct(uri) else nullcontext():
+        if uri.startswith("sqlite:////"):
+            _make_whole(Path(uri.removeprefix("sqlite:///")))
+        return Server(uri, root)
+
+
+def _make_whole(database: Path) -> None:
+    """Make a SQLite file's schema aside: one whose making was cut short by a kill could never be used again."""
+    if database.exists():
+        return
+    fresh = database.with_name(f"{database.name}.making")
+    for left in database.parent.glob(f"{fresh.name}*"):
+        left.unlink()
+    MlflowClient(f"sqlite:///{fresh}")._tracking_client.store.engine.dispose()
+    fresh.replace(database)
+
+
+def _direct(uri: str) -> bool:
+    return not uri.startswith(("http", "databricks"))
+
+
+def _lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
+    folder = root / ".isoscope" / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / f"mlflow-{name}.lock", timeout=seconds)

@@ -1,0 +1,247 @@
+"""Records into MLflow: one run per record, only what MLflow lacks, any number of times to the same result."""
+
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isoscope.mirror import fields as plan
+from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, trouble
+from isoscope.runs.lines import RUNNING, Run, RunRecord
+from isoscope.runs.provenance import file_md5
+from isoscope.runs.record import read
+
+
+@dataclass
+class Sent:
+    """What one mirroring wrote. `missing`: artifacts whose file is gone; `error`: why it stopped short, if it did."""
+
+    digest: str
+    run_id: str | None = None
+    created: bool = False
+    params: int = 0
+    tags: int = 0
+    points: int = 0
+    datasets: int = 0
+    models: int = 0
+    artifacts: int = 0
+    status: str | None = None
+    missing: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Mirror:
+    """One record's run in MLflow. The first `send` compares all with what MLflow holds, later ones go on from there."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._forget()
+
+    def _forget(self) -> None:
+        self._present: Present | None = None
+        self._experiment = ""
+        self._steps: defaultdict[str, set[int]] = defaultdict(set)
+        self._points = 0
+        self._models: dict[str, Any] = {}
+
+    def send(self, record: RunRecord, deadline: float = float("inf")) -> Sent:
+        """Write to MLflow what it lacks of `record`; past `deadline` (`time.monotonic`) no request is begun.
+
+        Raises `UnreachableError` or `RefusedError`: what was sent stays, and the next call compares all again.
+        """
+        run = record.run
+        if run is None:
+            raise RefusedError("the record does not say what run it is of: its first line is missing")
+        sent = Sent(run.digest)
+        compared_before = self._present is not None
+        try:
+            self._send(record, run, sent, deadline)
+        except RefusedError:
+            self._forget()
+            if not compared_before or time.monotonic() > deadline:
+                raise
+            return self.send(record, deadline)  # another process may have sent the same since
+        except BaseException:
+            self._forget()
+            raise
+        return sent
+
+    def _send(self, record: RunRecord, run: Run, sent: Sent, deadline: float) -> None:
+        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
+        with trouble(), self.server.lock(run.digest[:16], patience):
+            for what in self._requests(record, run, sent):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no time left after {what}")
+
+    def _requests(self, record: RunRecord, run: Run, sent: Sent) -> Iterator[str]:
+        present = self._present = self._present or self._open(record, run, sent)
+        if present is None:
+            return
+        sent.run_id = present.run_id
+        yield "opening the run"
+        yield from self._send_params(present, run, sent)
+        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record, sent)
+        lacking = [item for item in plan.inputs(record) if (item.name, item.digest) not in present.inputs]
+        if lacking:
+            self.server.log_inputs(present.run_id, lacking)
+            present.inputs |= {(item.name, item.digest) for item in lacking}
+            sent.datasets = len(lacking)
+            yield "data sets"
+        yield from self._send_points(present, record, sent)
+        yield from self._send_models(present, plan.models(record, run), sent)
+        yield from self._send_artifacts(present, record, sent)
+        end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
+        if record.status != present.status or (end is not None and end != present.end):
+            self.server.set_status(present.run_id, record.status, end)
+            present.status, present.end = record.status, end
+            sent.status = record.status
+
+    def _open(self, record: RunRecord, run: Run, sent: Sent) -> Present | None:
+        """Find the run by its digest, or make it; None for a restored record of which MLflow has the original.
+
+        The record itself, once at hand, takes the place of what was restored from an output.
+        """
+        self._experiment = self.server.experiment(plan.experiment(run))
+        found = self.server.find(self._experiment, run.digest)
+        originals = [item for item in found if item.tags.get(plan.TIMESTAMPS) != plan.RESTORED]
+        restored = [item for item in found if item not in originals]
+        if record.restored and originals:
+            sent.run_id = originals[0].run_id
+            return None
+        for item in [] if record.restored else restored:
+            self.server.retire(self._experiment, item.run_id)
+        candidates = restored if record.restored else originals
+        if not candidates:
+            name = plan.run_name(run)
+            sent.created = True
+            return self.server.create(self._experiment, name, run.digest, run.t, restored=record.restored)
+        present = candidates[0]
+        for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
+            self._steps[metric] = self.server.steps(present.run_id, metric)
+        return present
+
+    def _below(self, run: Run) -> dict[str, str]:
+        """The tag that shows a run below its parent, where MLflow has that."""
+        if run.parent is None:
+            return {}
+        if run.parent not in self.server.parents:
+            for item in self.server.find(self._experiment, run.parent)[:1]:
+                self.server.parents[run.parent] = item.run_id
+        known = self.server.parents.get(run.parent)
+        return {} if known is None else {"mlflow.parentRunId": known}
+
+    def _send_params(self, present: Present, run: Run, sent: Sent) -> Iterator[str]:
+        # A parameter cannot be changed in MLflow: what it holds stands.
+        lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
+        for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
+            self.server.log_params(present.run_id, part)
+            present.params.update(part)
+            sent.params += len(part)
+            yield "parameters"
+
+    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord, sent: Sent) -> Iterator[str]:
+        lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
+        for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
+            self.server.log_tags(present.run_id, part)
+            present.tags.update(part)
+            sent.tags += len(part)
+            yield "tags"
+        if record.damaged:  # what a lost line said may stand in MLflow still
+            return
+        own = {name for name in present.tags if name.startswith(plan.OWN_TAGS) and not name.startswith(plan.ARTIFACT)}
+        for name in sorted(own - set(wanted)):
+            self.server.delete_tag(present.run_id, name)
+            del present.tags[name]
+            sent.tags += 1
+            yield "tags"
+
+    def _send_points(self, present: Present, record: RunRecord, sent: Sent) -> Iterator[str]:
+        lacking = []
+        for point in record.metrics[self._points :]:
+            steps = self._steps[plan.safe_name(point.name)]
+            if point.step not in steps:
+                steps.add(point.step)
+                lacking.append(point)
+        for part in plan.chunks(lacking, plan.METRICS_PER_BATCH):
+            self.server.log_points(present.run_id, part)
+            sent.points += len(part)
+            yield "metrics"
+        self._points = len(record.metrics)
+
+    def _send_models(self, present: Present, wanted: list[plan.Model], sent: Sent) -> Iterator[str]:
+        if any(item.key not in self._models for item in wanted):
+            self._models = self.server.models(self._experiment, present.run_id)
+        for item in wanted:
+            model = self._models.get(item.key)
+            if model is None:
+                model = self.server.create_model(self._experiment, present.run_id, item)
+                sent.models += 1
+            if str(model.status) != "READY":
+                model = self.server.finish_model(model)
+            if model.model_id not in present.outputs:
+                self.server.log_output(present.run_id, model.model_id, item.step)
+                present.outputs.add(model.model_id)
+            linked = {metric.key for metric in model.metrics or []}
+            # NaN is left to the run: MLflow would show a model's NaN as 0.
+            lacking = [p for p in item.points if p.value == p.value and plan.safe_name(p.name) not in linked]
+            if lacking:
+                self.server.log_points(present.run_id, lacking, model.model_id)
+                self._models = {}
+            else:
+                self._models[item.key] = model
+            yield "models"
+
+    def _send_artifacts(self, present: Present, record: RunRecord, sent: Sent) -> Iterator[str]:
+        missing = []
+        for name, item in plan.artifacts(record).items():
+            path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
+            if not path.is_file():
+                missing.append(name)
+                continue
+            md5 = file_md5(path)
+            if present.tags.get(tag) == md5:
+                continue
+            folder, _, file = name.rpartition("/")
+            with tempfile.TemporaryDirectory() as scratch:
+                shutil.copyfile(path, Path(scratch) / file)
+                self.server.log_file(present.run_id, Path(scratch) / file, folder or None)
+            self.server.log_tags(present.run_id, [(tag, md5)])
+            present.tags[tag] = md5
+            sent.artifacts += 1
+            yield "artifacts"
+        sent.missing = tuple(missing)
+
+
+def mirror_record(server: Server, record: RunRecord) -> Sent:
+    """Make MLflow hold all of `record`, writing only what it lacks; see `Mirror.send` for what it raises."""
+    return Mirror(server).send(record)
+
+
+def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] | None = None) -> list[Sent]:
+    """Mirror `records` (if not given, all in `root`/.isoscope/records), each on its own.
+
+    Trouble stands in `Sent.error` and is never raised; once MLflow is away, the rest is not tried. Raises `InputError`
+    for an address that MLflow cannot use.
+    """
+    if records is None:
+        records = [read(path) for path in sorted((root / ".isoscope" / "records").glob("*.jsonl"))]
+    done: list[Sent] = []
+    server: Server | None = None
+    away: str | None = None
+    for record in records:
+        digest = record.run.digest if record.run else record.path.stem if record.path else "?"
+        try:
+            if away is not None:
+                raise UnreachableError(away)
+            server = server or connect(uri, root)
+            done.append(mirror_record(server, record))
+        except UnreachableError as error:
+            away = str(error)
+            done.append(Sent(digest, error=away))
+        except RefusedError as error:
+            done.append(Sent(digest, error=str(error)))
+    return done

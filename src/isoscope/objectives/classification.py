@@ -1,0 +1,157 @@
+"""Classification of sentences and pairs: mean cross-entropy, accuracy, F1 and Matthews correlation."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+from torch.nn import functional as F
+
+from isoscope.data import tokens
+from isoscope.data.batches import collate, draw_fraction, epoch_batches, evaluation_batches
+from isoscope.data.corpus import SPLITS
+from isoscope.data.tokens import Encoded
+from isoscope.errors import InputError
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
+from isoscope.models import build
+from isoscope.objectives.points import owners_of, points_at
+from isoscope.objectives.protocol import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task
+
+_EVALUATED = 64
+"""Sentences of an evaluation batch at least: nothing is kept for a backward pass."""
+
+
+class Counts(NamedTuple):
+    """The tally: summed loss, and counts of (true class, predicted class)."""
+
+    loss: float
+    confusion: npt.NDArray[np.int64]
+
+    def __add__(self, other: "Counts") -> "Counts":  # type: ignore[override]
+        return Counts(self.loss + other.loss, self.confusion + other.confusion)
+
+    def vector(self) -> Numbers:
+        return np.array([self.loss, *self.confusion.ravel()], np.float64)
+
+    def metrics(self) -> dict[str, float]:
+        """Mean loss in nats, accuracy, F1 (of class 1 if there are two, else the classes' mean) and Matthews."""
+        loss = self.loss / int(self.confusion.sum())
+        return {"loss": loss, **{name: score(self.confusion) for name, score in SCORES.items()}}
+
+
+class Classification:
+    """The objective: one label per example, the cross-entropy of a classifier's logits."""
+
+    metrics: Mapping[str, Direction] = {"loss": "minimise", **dict.fromkeys(SCORES, "maximise")}
+
+    def __init__(
+        self, splits: Mapping[str, Encoded], *, labels: list[str], pad_id: int, vocab_size: int, task: Task
+    ) -> None:
+        self.splits, self.labels, self.classes = splits, labels, len(labels)
+        self.pad_id, self.vocab_size, self.task = pad_id, vocab_size, task
+        self.lengths = {name: split.lengths for name, split in splits.items()}
+        self.notes = [
+            f"{name}: {split.truncated} texts cut to {task.max_length} tokens"
+            for name, split in splits.items()
+            if split.truncated
+        ]
+
+    def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
+        fusion = model["fusion"]
+        if checkpoint is not None:
+            built = build.from_checkpoint(checkpoint, fusion=fusion, labels=self.labels, seed=self.task.seed)
+        else:
+            scratch = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
+            built = build.from_scratch(
+                fusion=fusion,
+                vocab_size=self.vocab_size,
+                labels=self.labels,
+                pad_id=self.pad_id,
+                seed=self.task.seed,
+                **scratch,
+            )
+        self._check_tables(built.config)
+        return built
+
+    def size(self, split: str) -> int:
+        return len(self.splits[split].labels)
+
+    def tally(self, vector: Numbers | None = None) -> Counts:
+        shape = (self.classes, self.classes)
+        if vector is None:
+            return Counts(0.0, np.zeros(shape, np.int64))
+        return Counts(float(vector[0]), np.asarray(vector[1:], np.int64).reshape(shape))
+
+    def plan(self, split: str, epoch: int | None, rows: Indices | None = None) -> list[Indices]:
+        task, lengths = self.task, self.lengths[split]
+        if epoch is not None:
+            return epoch_batches(lengths, batch_size=task.batch_size, seed=task.seed, epoch=epoch, bucket=task.bucket)
+        rows = np.arange(len(lengths)) if rows is None else rows
+        return [rows[part] for part in evaluation_batches(lengths[rows], batch_size=max(task.batch_size, _EVALUATED))]
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        return collate(self.splits[split], rows, pad_id=self.pad_id)._asdict()
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        return float(len(rows))
+
+    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, Indices]:
+        owners = owners_of(self.lengths[split][rows], place)
+        return owners, self.splits[split].labels[rows[owners]]
+
+    def forward(
+        self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
+    ) -> Forward:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        labels = batch["labels"]
+        output = model(**inputs, output_hidden_states=True) if places else model(**inputs)
+        logits = output.logits.float()
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        predicted = logits.detach().argmax(-1)
+        counts = Counts(float(loss.detach()), confusion_matrix(labels.cpu(), predicted.cpu(), self.classes))
+        points = points_at(output.hidden_states, inputs["attention_mask"], places) if places else {}
+        return Forward(loss, counts, points, {"logits": logits.detach()} if columns else {})
+
+    def finish(self, scored: Scored, folder: Path) -> None:
+        """Write predictions.parquet: a row per example, with its label, the predicted class and the logits."""
+        labels, logits = self.splits[scored.split].labels, scored.columns["logits"]
+        columns: dict[str, Any] = {
+            "row": np.arange(len(labels), dtype=np.int64),
+            "label": labels.astype(np.int64),
+            "predicted": logits.argmax(-1).astype(np.int64),
+        }
+        columns |= {f"logit_{index}": logits[:, index] for index in range(logits.shape[1])}
+        pq.write_table(pa.table(columns), folder / "predictions.parquet")
+
+    def _check_tables(self, config: Any) -> None:
+        """Check that every token and every segment has its row in the embedding tables."""
+        splits = self.splits.values()
+        for what, field, rows in (("token", "ids", config.vocab_size), ("segment", "type_ids", config.type_vocab_size)):
+            most = max(int(array.max()) for split in splits for array in getattr(split, field))
+            if most >= rows:
+                raise InputError(
+                    f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; take "
+                    "the tokenizer that it was trained with"
+                )
+
+
+Kind = TypeVar("Kind", bound=Classification)
+
+
+def read(kind: type[Kind], task: Task) -> Kind:
+    """An objective of this kind on a prepared task: its splits as token ids, with their column `label`."""
+    tokenizer = tokens.load(task.tokenizer)
+    tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
+    splits = {name: tokens.encode(tokenizer, table, max_length=task.max_length) for name, table in tables.items()}
+    splits["train"] = splits["train"].take(draw_fraction(splits["train"].labels, task.fraction, seed=task.seed))
+    pad_id, vocab_size = tokenizer.pad_id, tokenizer.vocab_size
+    return kind(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
+
+
+def objective(task: Task) -> Classification:
+    """The objective of a prepared task."""
+    return read(Classification, task)

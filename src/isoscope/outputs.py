@@ -1,0 +1,85 @@
+"""What a finished training run left behind, read back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.runs.metric_points import points_of
+
+CONFIG, METRICS, PREDICTIONS = Path("config.yaml"), Path("metrics.jsonl"), Path("predictions.parquet")
+
+
+class Trained(NamedTuple):
+    """Which run it was, and by what its numbers are determined."""
+
+    study: str
+    arm: str
+    seed: int
+    task: str
+    digest: str
+    code: str
+    """sha256 of the sources that can change its numbers."""
+    inputs: dict[str, str]
+    """Path of each input → md5, as DVC names it."""
+    plugins: dict[str, str]
+    """File of the user's own → sha256."""
+
+
+class Output(NamedTuple):
+    """One finished run and the folder with its files."""
+
+    folder: Path
+    run: Trained
+    labels: tuple[str, ...]
+    """Name of class 0, 1, …"""
+    objective: str
+    """What it was trained for: the kind of its section `objective`."""
+
+
+def read_output(folder: Path) -> Output:
+    """Who the run in `folder` is, from its config.yaml.
+
+    Raises `InputError` where the folder is no finished run.
+    """
+    try:
+        config = read_yaml(folder, CONFIG)
+        run = Trained(
+            str(config["study"]),
+            str(config["arm"]),
+            int(config["seed"]),
+            task=str(config["task"]),
+            digest=str(config["digest"]),
+            code=str(config["code"]),
+            inputs={str(path): str(md5) for path, md5 in config["inputs"].items()},
+            plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
+        )
+        objective = config["params"].get("objective", {"kind": "classification"})["kind"]  # older runs have no section
+        return Output(folder, run, tuple(str(name) for name in config["labels"]), str(objective))
+    except InputError as error:
+        raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
+    except KeyError as missing:
+        raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
+    except (TypeError, AttributeError, ValueError):
+        raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
+
+
+def read_points(output: Output) -> Iterator[dict[str, Any]]:
+    """Every point of a run's metrics.jsonl: name, value, step, epoch (absent or null where it has none)."""
+    yield from points_of(output.folder / METRICS)
+
+
+def read_predictions(output: Output) -> pd.DataFrame:
+    """A run's predictions on the test split, in the order of its rows: columns row, label, predicted."""
+    path = output.folder / PREDICTIONS
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; is this the output of a finished training run?")
+    try:
+        table = pq.read_table(path, columns=["row", "label", "predicted"])
+        return table.to_pandas().sort_values("row", ignore_index=True)
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as predictions: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,81 @@
+"""Modules by the names they had before: imported with a warning for one version."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+PACKAGES = {"corpora": "data", "analysis": "inside", "tracking": "runs"}
+"""A package that was renamed. Its modules kept their names, except those of `MODULES`."""
+MODULES = {
+    "analysis.baselines": "studies.classified",
+    "analysis.cells": "inside.cloud",
+    "analysis.comparison": "studies.comparison",
+    "analysis.confirmation": "search.confirmation",
+    "analysis.confusion": "studies.classified",
+    "analysis.courses": "studies.final_averages",
+    "analysis.curves": "studies.curves",
+    "analysis.differences": "statistics.differences",
+    "analysis.dynamics": "inside.planes_table",
+    "analysis.embedding_space": "inside.embedding_tables",
+    "analysis.geometry": "inside.measure_table",
+    "analysis.gradients": "inside.gradient_steadiness",
+    "analysis.heads": "inside.attention_tables",
+    "analysis.jackknife": "statistics.jackknife",
+    "analysis.learning": "inside.learning_table",
+    "analysis.outputs": "outputs",
+    "analysis.parquet": "data.parquet",
+    "analysis.probing": "inside.probing_tables",
+    "analysis.provenance": "search.trial_notes",
+    "analysis.rank_views": "inside.rank_tables",
+    "analysis.searches": "search.outcomes",
+    "analysis.statistics": "statistics.paired",
+    "analysis.tables": "studies.tables",
+    "analysis.trials": "search.trials_table",
+    "analysis.verdicts": "statistics.verdicts",
+    "search.children": "executor.child",
+    "search.cluster": "executor.cluster",
+    "search.pool": "executor.execute",
+    "tracking.addresses": "mirror.addresses",
+    "tracking.follow": "mirror.follow",
+    "tracking.mirror": "mirror.replay",
+    "tracking.mlflow": "mirror.mlflow",
+    "tracking.plan": "mirror.fields",
+}
+
+
+def present(name: str) -> str | None:
+    """The dotted name below `isoscope` that a former one has now; None where it was never renamed."""
+    package, _, module = name.partition(".")
+    if name in MODULES:
+        return MODULES[name]
+    if package not in PACKAGES:
+        return None
+    return f"{PACKAGES[package]}.{module}" if module else PACKAGES[package]
+
+
+class Renamed(MetaPathFinder, Loader):
+    """Finds a module by its former name, and gives the module of today."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith("isoscope.") or present(name.removeprefix("isoscope.")) is None:
+            return None
+        return ModuleSpec(name, self, is_package=name.count(".") == 1)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        today = f"isoscope.{present(spec.name.removeprefix('isoscope.'))}"
+        warnings.warn(f"{spec.name} is now {today}; the old name goes with version 0.2", FutureWarning, stacklevel=2)
+        self.spec = (module := import_module(today)).__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own specification back; its code ran when it was imported."""
+        module.__spec__ = self.spec
+
+
+def install() -> None:
+    """Let former names be imported."""
+    sys.meta_path.insert(0, Renamed())  # before the finder of files, which would load a second copy

@@ -1,0 +1,174 @@
+"""The tables of numbers on the page of `isoscope geometry`: the last layer of each checkpoint beside its twin."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from isoscope.figures.scales import SCALES, Scale
+from isoscope.report.numbers import score
+from isoscope.studies.checkpoint_views import KINDS, TASKS, as_measured
+from isoscope.studies.fusion.token_cosines import PARTS
+
+Tables = Mapping[str, pd.DataFrame]
+SHOWN = {
+    "a_1": "a₁",
+    "effective_rank": "Effective rank",
+    "avg_sim": "Mean cosine",
+    "linear_separability": "Linear accuracy",
+}
+"""Figures of all points of a cell, so that one n is that of them all."""
+FARTHEST = 8
+"""Outlying dimensions of a checkpoint that are named."""
+
+
+class Numbers(NamedTuple):
+    """A table to read: the table that it is made of, its caption, the head of each column, and which rows are shown."""
+
+    needs: str
+    caption: str
+    heads: Mapping[str, str]
+    chosen: Callable[[pd.DataFrame], pd.DataFrame]
+
+    def rows(self, tables: Tables) -> list[list[tuple[str, bool]]]:
+        """Each cell's text, and whether it is a number: counts whole, other numbers with three decimals."""
+        table = self.chosen(tables[self.needs])[[*self.heads]]
+        return [[_cell(value) for value in row] for row in table.itertuples(index=False, name=None)]
+
+
+def _cell(value: Any) -> tuple[str, bool]:
+    if isinstance(value, str):
+        return value, False
+    return (f"{value:,}" if isinstance(value, int) else score(number(value))), True
+
+
+def number(value: Any) -> float | None:
+    """A number of a table, None where it is none."""
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def last_layer(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the last layer of each checkpoint."""
+    return table[table["layer"] == table.groupby("checkpoint")["layer"].transform("max")]
+
+
+def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.DataFrame:
+    """Rows of the checkpoints, with `value` of the twin with random weights as `twin`."""
+    keys = ("checkpoint", *keys)
+    random = table[table["step"].isna()].rename(columns={value: "twin"})
+    return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
+
+
+def summary(tables: Tables) -> list[dict[str, Any]]:
+    """A row for each checkpoint and kind of sentence vector at the last layer: checkpoint, vectors, layer, n, d, and by
+    figure its value beside that of the random twin and of isotropic noise (None: no number).
+
+    Figures that were not measured are left out, and there are no rows where none was.
+    """
+    if "geometry" not in tables:
+        return []
+    table = tables["geometry"]
+    table = last_layer(table[(table["vectors"] != "words") & table["figure"].isin(list(SHOWN))])
+    found = []
+    beside = beside_twin(table, "vectors", "figure").rename(columns={"baseline": "noise"})
+    for (checkpoint, vectors), own in beside.groupby(["checkpoint", "vectors"], sort=False):
+        row = {"checkpoint": checkpoint, "vectors": vectors, "called": KINDS[str(vectors)]}
+        row |= {name: int(own[name].iloc[0]) for name in ("layer", "n", "d")}
+        figures = own.set_index("figure")[["value", "twin", "noise"]].to_dict("index")
+        found.append(
+            row
+            | {one: {name: number(value) for name, value in figures[one].items()} for one in SHOWN if one in figures}
+        )
+    return found
+
+
+def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
+    """Every figure at the last layer of each checkpoint, beside its twin and noise."""
+    if "geometry" not in tables:
+        return []
+    table = beside_twin(last_layer(tables["geometry"]), "vectors", "figure")
+    order = [table.groupby(by, sort=False).ngroup() for by in ("vectors", ["vectors", "figure"])]
+    table = table.iloc[np.lexsort(order[::-1])]
+    numbers = ["value", "low", "high", "twin", "baseline"]
+    titles = {one: SCALES.get(one, Scale(one.replace("_", " "))).label for one in table["figure"].unique()}
+    return [
+        {**row, **{name: number(row[name]) for name in numbers}, "title": titles[row["figure"]]}
+        for row in table[["vectors", "figure", "checkpoint", *numbers, "n", "d"]].to_dict("records")
+    ]
+
+
+def _outliers(dimensions: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (checkpoint, snapshot), own in dimensions.groupby(["checkpoint", "snapshot"], sort=False):
+        far = own[own["outlier"].astype(bool)]
+        far = far.assign(far=(far["mean"] - own["mean"].median()).abs()).nlargest(FARTHEST, "far")
+        named = [f"{int(one)} ({score(mean)})" for one, mean in zip(far["dimension"], far["mean"], strict=True)]
+        who = checkpoint if own["step"].notna().all() else f"{checkpoint}, {snapshot}"
+        counts = int(own["outlier"].sum()), ", ".join(named) or "none"
+        rows.append((who, *counts, float(own["kurtosis"].median()), int(own["n"].iloc[0]), len(own)))
+    return pd.DataFrame(rows, columns=["who", "count", "farthest", "kurtosis", "n", "d"])
+
+
+def _flatness(spectrum: pd.DataFrame) -> pd.DataFrame:
+    who = spectrum["checkpoint"].where(spectrum["best"].astype(bool), spectrum["checkpoint"] + ", random")
+    return spectrum.assign(who=who, part=spectrum["part"].map(PARTS))
+
+
+SIZE = {"n": "n", "d": "d"}
+NUMBERS = {
+    "probing": (
+        Numbers(
+            "probing",
+            "What a linear probe reads at the last layer.",
+            {"figure": "Task", "vectors": "Of", "checkpoint": "Checkpoint", "value": "Accuracy", "twin": "Random twin"}
+            | {"chance": "Chance", "baseline": "Control", "selectivity": "Selectivity", "compression": "Code", **SIZE},
+            lambda table: beside_twin(last_layer(as_measured(table)), "vectors", "figure").replace({"figure": TASKS}),
+        ),
+        Numbers(
+            "baselines",
+            "The same folds without an encoder. TF-IDF counts in these sentences alone, for there is no training "
+            "split.",
+            {"baseline": "Baseline", "task": "Task", "checkpoint": "Checkpoint", "score": "Accuracy"}
+            | {"chance": "Chance", **SIZE},
+            lambda table: table.replace({"task": TASKS}),
+        ),
+    ),
+    "embedding": (
+        Numbers(
+            "cosines",
+            "Mean cosines of tokens of different sentences.",
+            {"checkpoint": "Checkpoint", "part": "Part", "pairs": "Pairs", "cosine": "Mean cosine"}
+            | {"twin": "Random twin", "n": "n (pairs)"},
+            lambda table: beside_twin(table, "part", "pairs", value="cosine").replace({"part": PARTS}),
+        ),
+        Numbers(
+            "dimensions",
+            "Hidden dimensions whose mean or sd is more than 6 median absolute deviations (scaled to an sd) off.",
+            {"who": "Checkpoint", "count": "Outliers", "farthest": "Farthest (mean)", "kurtosis": "Median kurtosis"}
+            | SIZE,
+            _outliers,
+        ),
+    ),
+    "spectrum": (
+        Numbers(
+            "spectrum",
+            "Spectral flatness and share of near-dead frequencies, and both with hidden axes permuted.",
+            {"who": "Checkpoint", "part": "Part", "flatness": "Flatness", "flatness_permuted": "permuted"}
+            | {"dead": "Near-dead", "dead_permuted": "permuted", **SIZE},
+            _flatness,
+        ),
+    ),
+    "topology": (
+        Numbers(
+            "distances",
+            "Distance of a checkpoint's diagrams to its random twin's.",
+            {"checkpoint": "Checkpoint", "vectors": "Of", "degree": "Degree", "bottleneck": "Bottleneck"}
+            | {"wasserstein": "1-Wasserstein", "n": "n"},
+            lambda table: table[table["moment"] == "random"].assign(
+                degree=lambda rows: "H" + rows["degree"].astype(str)
+            ),
+        ),
+    ),
+}
+"""Tables of numbers by section of the page."""

@@ -1,0 +1,143 @@
+"""What a search found, as the page shows it: its best trials, what its parameters matter, its pictures."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isoscope.errors import InputError
+from isoscope.figures.search_captions import CAPTIONS, caption
+from isoscope.report.drawing import Drawing, without_nan
+from isoscope.report.numbers import count
+from isoscope.report.runs import SHORT, link, pasted
+from isoscope.report.svg import inline
+
+STUDY, TRIALS, IMPORTANCES, BEST = "study.json", "trials.parquet", "importances.parquet", "best.yaml"
+MOST = 10
+"""Trials of a single objective that the page lists; of several, the whole front is."""
+STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
+
+
+class Found(NamedTuple):
+    """One of a trial's runs, and how to find it in MLflow."""
+
+    short: str
+    search: str
+    link: str | None
+
+
+class Trial(NamedTuple):
+    """A trial of the table: its values in the order of the objectives."""
+
+    number: int
+    values: list[float]
+    seconds: float | None
+    params: dict[str, Any]
+    runs: list[Found]
+
+
+class Search(NamedTuple):
+    """Everything the template needs."""
+
+    name: str
+    digest: str
+    counts: str
+    objectives: dict[str, str]
+    constraints: dict[str, str]
+    chosen: int | None
+    """Number of the best trial, or of the one suggested from a front."""
+    best_params: dict[str, Any]
+    overlay: str | None
+    """best.yaml, as it is."""
+    trials: list[Trial]
+    importances: list[dict[str, Any]]
+    saved: dict[str, Any]
+    drawings: list[Drawing]
+
+    @property
+    def word(self) -> str:
+        """What the chosen trial is."""
+        return "best" if len(self.objectives) == 1 else "suggested"
+
+    @property
+    def short(self) -> str:
+        """The first digits of the digest."""
+        return self.digest[:SHORT]
+
+
+def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str]) -> Search | None:
+    """What `isoscope search` left; None where it has not run, or had no trials.
+
+    `tracking_uri` and `experiments` (name → id) as for the page: with both a trial's runs are links. Raises
+    `InputError` where the files are damaged.
+    """
+    if not (folder / STUDY).is_file():
+        return None
+    try:
+        study = json.loads((folder / STUDY).read_text("utf-8"))
+        if not sum(study["counts"].values()):
+            return None
+        return Search(
+            name=study["name"],
+            digest=study["digest"],
+            counts=_counts(study["counts"]),
+            objectives=dict(study["objectives"]),
+            constraints={name: _text(value) for name, value in study["constraints"].items()},
+            chosen=study["best"] if len(study["objectives"]) == 1 else study["knee"],
+            best_params={name: _text(value) for name, value in (study["best_params"] or {}).items()},
+            overlay=(folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
+            trials=_trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
+            importances=[without_nan(row) for row in pq.read_table(folder / IMPORTANCES).to_pylist()],
+            saved={name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
+            drawings=[_drawing(path) for path in sorted((folder / "figures").glob("*.svg"), key=_place)],
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
+        told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        raise InputError(f"{folder}: not what isoscope search left ({told}); run: isoscope repro") from None
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """`40 trials: 31 complete, 9 pruned`."""
+    parts = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
+    return f"{count(sum(counts.values()), 'trial')}: {', '.join(parts)}"
+
+
+def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[Trial]:
+    """The front, or of one objective the best that break no constraint, best first."""
+    objectives = list(study["objectives"].items())
+    rows = [without_nan(row) for row in pq.read_table(folder / TRIALS).to_pylist()]
+    places = [f"objective/{name}" for name, _ in objectives]
+    sign = -1 if objectives[0][1] == "maximise" else 1
+    if len(objectives) > 1:
+        shown = [row for row in rows if row["number"] in study["front"]]
+    else:
+        shown = [row for row in rows if row["state"] == "COMPLETE" and row["feasible"]]
+    shown.sort(key=lambda row: (sign * row[places[0]], row["number"]))
+    return [
+        Trial(
+            row["number"],
+            [row[place] for place in places],
+            row["seconds"],
+            {name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None},
+            [Found(one[:SHORT], pasted(one), link(one, uri, experiment)) for one in row["digests"]],
+        )
+        for row in (shown if len(objectives) > 1 else shown[:MOST])
+    ]
+
+
+def _drawing(path: Path) -> Drawing:
+    title, text = caption(path.stem)
+    picture = inline(path.read_text("utf-8"), key=f"search-{path.stem}", title=title, description=text)
+    return Drawing(picture, f"{title}. {text}")
+
+
+def _place(path: Path) -> tuple[int, int]:
+    kind, _, number = path.stem.partition("-")
+    return list(CAPTIONS).index(kind) if kind in CAPTIONS else len(CAPTIONS), int(number or 1)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,1 @@
+"""What a run is: identity, record, lease, publication and restoration, on disk."""

@@ -1,0 +1,113 @@
+"""What `.isoscope/` holds and nobody needs: bytes that DVC has, work nobody goes on with, leftovers of dead writers."""
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.runs import accepted
+from isoscope.runs.lease import Lease
+from isoscope.runs.lines import FINISHED
+from isoscope.runs.record import read
+from isoscope.runs.stored import locked_runs
+
+YOUNG = 3600.0
+"""Seconds for which a stored diff waits to be named."""
+
+
+class Piece(NamedTuple):
+    """Something that can go: where it stands, its size in bytes, and why nobody needs it."""
+
+    path: Path
+    size: int
+    reason: str
+
+
+class Cleared(NamedTuple):
+    """What went, and the bytes that `.isoscope/` holds now."""
+
+    pieces: list[Piece]
+    kept: int
+
+
+def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> Cleared:
+    """Remove what nobody needs from `.isoscope/`; `cache` is DVC's. Records are never removed.
+
+    A stored output goes where dvc.lock names its hash and the cache holds its every file, unless it stands for a later
+    version of the code. Unfinished work goes where nobody has touched it for `idle_days`. What a living process owns
+    stays.
+    """
+    held = locked_runs(project.folder, cache).keys()
+    standing = accepted.standing(project)
+    pieces: list[Piece] = []
+    for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
+        try:
+            with Lease(folder, note=False):
+                found = list(_of_run(folder, project, held, idle_days, folder.name in standing))
+                pieces += _remove(found, dry_run)
+        except InputError:  # a living process owns it
+            continue
+    pieces += _remove(list(_diffs(project)), dry_run)
+    gone = {piece.path for piece in pieces} if dry_run else set()
+    return Cleared(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
+
+
+def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
+            yield Piece(path, _size(path), "left by a writer that died")
+    file = project.records / f"{folder.name}.jsonl"
+    record = read(file) if file.is_file() else None
+    output, unfinished = folder / "output", [folder / name for name in ("work", "states") if (folder / name).is_dir()]
+    end = record.end if record else None
+    if output.is_dir() and end is not None and end.status == FINISHED and not stands:
+        md5 = end.output_md5
+        if md5 in held:
+            yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
+    if unfinished:
+        idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
+        if idle >= idle_days:
+            for path in unfinished:
+                yield Piece(path, _size(path), f"unfinished, untouched for {idle:.0f} days")
+
+
+def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
+    for piece in [] if dry_run else pieces:
+        if piece.path.is_dir() and not piece.path.is_symlink():
+            shutil.rmtree(piece.path)
+        else:
+            piece.path.unlink()
+    return pieces
+
+
+def _diffs(project: Project) -> Iterator[Piece]:
+    """Stored differences from a commit that no record names; a young one may be of a run that is about to name it."""
+    folder = project.records / "diffs"
+    there = sorted(folder.iterdir()) if folder.is_dir() else []  # before the records are read: one may come meanwhile
+    records = [read(path) for path in sorted(project.records.glob("*.jsonl"))]
+    named = {Path(item.path).name for record in records for item in record.artifacts}
+    named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}
+    for path in there:
+        if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
+            yield Piece(path, _size(path), "no record names it")
+
+
+def _touched(folder: Path) -> float:
+    return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file or of a folder's files; a living run may take away some of them meanwhile."""
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    size = 0
+    for folder, _, files in os.walk(path):  # unlike rglob, it passes over a folder that goes while it looks
+        for name in files:
+            with suppress(FileNotFoundError):
+                size += Path(folder, name).lstat().st_size
+    return size

@@ -1,0 +1,47 @@
+"""Mark runs whose process died as KILLED: by a signal, out of memory or a loss of power."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.runs.lease import Lease, left_behind
+from isoscope.runs.lines import RUNNING
+from isoscope.runs.record import Record, read
+
+REASON = "its process ended without a word (killed, out of memory, or the machine went down)"
+
+
+class Healed(NamedTuple):
+    """A run whose record now says how it ended."""
+
+    digest: str
+    title: str
+
+
+def reconcile(project: Project) -> list[Healed]:
+    """Write KILLED into the record of every run that says it is under way and that no living process owns.
+
+    A run's owner holds the kernel's lock on its lease and empties the lease at its end. A lease with text that nobody
+    holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
+    """
+    healed = []
+    for folder in left_behind(project.runs):
+        try:
+            with Lease(folder):
+                path = project.records / f"{folder.name}.jsonl"
+                healed += _heal(path) if path.is_file() else []
+        except InputError:  # somebody has taken the run up meanwhile
+            continue
+    return healed
+
+
+def _heal(path: Path) -> list[Healed]:
+    known = read(path)
+    if known.run is None or not known.attempts or known.status != RUNNING:
+        return []
+    with Record(path) as record:
+        record.end("KILLED", reason=REASON)
+    run = known.run
+    title = run.arm or f"{run.stage} {run.study or ''}".strip()
+    return [Healed(run.digest, title if run.seed is None else f"{title} seed {run.seed}")]

@@ -1,0 +1,261 @@
+"""The record of a run: an append-only file of JSON lines, the truth that survives kills and that MLflow mirrors."""
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from isoscope.errors import InputError
+from isoscope.runs.lines import DIFF, ENDS, RunRecord, plain, summed
+from isoscope.runs.provenance import Git
+from isoscope.runs.secrets import scrub, scrub_tree
+from isoscope.sealing import announce, sync, write_text
+
+
+class Record:
+    """A run's record, opened for appending by its one owner.
+
+    Each line goes to the operating system at once, in one write: a killed process loses nothing it has logged. `run`,
+    `attempt`, `checkpoint` and `end` are also forced to the disk. A metric that the disk refuses is kept in memory
+    and written before the next line; a refused line of the forced kinds raises `OSError`.
+
+    A (metric, step) pair that stands in the record is never written again, so a resumed run may redo its steps. Every
+    line ends in its checksum.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.before = read(path) if path.exists() else RunRecord(path=path)
+        """What the record held when it was opened."""
+        self._steps: defaultdict[str, set[int]] = defaultdict(set)
+        for point in self.before.metrics:
+            self._steps[point.name].add(point.step)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._unwritten = bytearray()
+        self._refused = self._written = False
+        self._began = max(time.time_ns() // 1_000_000, self.before.latest), _ticks()
+        self._lock = threading.Lock()
+        self._begun = self.before.run is not None
+        size = os.fstat(self._fd).st_size
+        if size == 0:
+            sync(path.parent)
+        elif os.pread(self._fd, 1, size - 1) != b"\n":
+            self._unwritten += b"\n"
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was added since it was opened."""
+        return self._written
+
+    @property
+    def begun(self) -> bool:
+        """Whether the record says what run it is of."""
+        return self._begun
+
+    def run(self, *, digest: str, stage: str, **fields: Any) -> None:
+        """Say what the run is, once: further `fields` as `lines.Run` names them.
+
+        Raises `InputError` where the record is another run's.
+        """
+        known = self.before.run
+        if known is not None and known.digest != digest:
+            raise InputError(f"{self.path}: record of run {known.digest[:12]}, not of {digest[:12]}; move it away")
+        if not self._begun:
+            self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
+            self._begun = True
+
+    def attempt(
+        self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None, host: str | None = None
+    ) -> None:
+        """Say that a process has started work; the diff of changed sources is stored beside the record."""
+        state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256, "scrubbed": git.scrubbed}
+        where = {"host": host or socket.gethostname(), "pid": os.getpid()}
+        fields = {**where, "git": state, "environment": environment, "parent_run": parent_run}
+        self._append("attempt", fields, force=True)
+        if git.diff_sha256 is not None:
+            self.artifact(_store(self.path.parent / "diffs" / f"{git.diff_sha256}.patch", git.diff), name=DIFF)
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
+        """Log one value, unless this metric has one at this step."""
+        steps = self._steps[name]
+        if step not in steps:
+            self._append("metric", {"name": name, "value": float(value), "step": int(step), "epoch": epoch})
+            steps.add(step)
+
+    def dataset(self, name: str, *, context: str, digest: str, path: str, rows: int | None = None) -> None:
+        """Say which split was read; `context`: training, validation or test."""
+        self._append("dataset", {"name": name, "context": context, "digest": digest, "path": path, "rows": rows})
+
+    def artifact(self, path: Path, *, name: str | None = None) -> None:
+        """Name a small file to be shown beside the run, under `name` (its own, if none is given)."""
+        name = name or path.name
+        if name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
+            raise InputError(f"artifact name {name!r}: expected a relative path without '..'")
+        self._append("artifact", {"path": str(path.resolve()), "name": name})
+
+    def checkpoint(
+        self, name: str, *, epoch: int | None, step: int, path: str, md5: str, metrics: Mapping[str, float]
+    ) -> None:
+        """Say that weights are kept: `path` as DVC knows it, `md5` by `provenance.dvc_md5`."""
+        fields = {"name": name, "epoch": epoch, "step": step, "path": path, "md5": md5, "metrics": metrics}
+        self._append("checkpoint", fields, force=True)
+
+    def end(
+        self,
+        status: str,
+        *,
+        reason: str | None = None,
+        output: str | None = None,
+        output_md5: str | None = None,
+        t: int | None = None,
+    ) -> None:
+        """Say how this attempt ended: FINISHED, FAILED or KILLED; `t`: when, if not now."""
+        if status not in ENDS:
+            raise ValueError(f"status {status!r}: expected one of {', '.join(ENDS)}")
+        reason = scrub(reason) if reason else None
+        fields = {"t": t, "status": status, "reason": reason, "output": output, "output_md5": output_md5}
+        self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
+
+    def accepted(self, *, code: str, digest: str) -> None:
+        """Say that another version of the code gives the run's golden trace; `digest`: the run's under that version."""
+        if not any(known.digest == digest for known in self.before.accepted):
+            self._append("accepted", {"code": code, "digest": digest}, force=True)
+
+    def mend(self, points: Iterable[Mapping[str, Any]], *, source: str | None) -> None:
+        """Write those of a run's own `points` (name, value, step, epoch) that are lacking here.
+
+        One line says how many were taken from `source` (None: there is none), and how many lines are damaged. What
+        only a record knows (speeds, times, the attempt) is lost with its line.
+        """
+        lacking = [point for point in points if point["step"] not in self._steps[point["name"]]]
+        damaged = self.before.damaged - self.before.mended
+        if not (lacking or damaged):
+            return
+        t = max((point.t for point in self.before.metrics), default=self._now())  # work was done then, not now
+        for point in lacking:
+            fields = {name: point.get(name) for name in ("name", "value", "step", "epoch")}
+            self._append("metric", {"t": t, **fields})
+            self._steps[point["name"]].add(point["step"])
+        self._append("mended", {"damaged": self.before.damaged, "refilled": len(lacking)}, force=True)
+        refilled = f"lost points taken from {source}: {len(lacking)}" if source else "no copy of what they said is here"
+        said = f"damaged lines: {damaged}; {refilled}"
+        print(f"warning: {self.path}: {said}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Write what the disk may still owe, and close the file."""
+        with self._lock:
+            if self._fd < 0:
+                return
+            try:
+                self._write(force=True)
+            finally:
+                os.close(self._fd)
+                self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _append(self, kind: str, fields: Mapping[str, Any], *, force: bool = False) -> None:
+        line = {"kind": kind, "t": self._now(), **fields}
+        try:
+            text = json.dumps(line, allow_nan=False)
+        except ValueError:
+            text = json.dumps(plain(line), allow_nan=False)
+        with self._lock:
+            self._written = True
+            self._unwritten += summed(text) + b"\n"
+            try:
+                announce("record", self.path)
+                self._write(force)
+            except OSError as error:
+                if force:
+                    raise
+                if not self._refused:
+                    print(f"{self.path}: {error.strerror}: metrics wait in memory for free space", file=sys.stderr)
+                self._refused = True
+
+    def _now(self) -> int:
+        """Unix ms as of when the record was opened, and what has passed since: no clock set back makes it go back."""
+        began, ticks = self._began
+        return began + _ticks() - ticks
+
+    def _write(self, force: bool) -> None:
+        """Write in order; what one write left over is the first thing of the next, so that no line is ever cut."""
+        while self._unwritten:
+            del self._unwritten[: os.write(self._fd, self._unwritten)]
+        if force:
+            os.fsync(self._fd)
+
+
+class Position(NamedTuple):
+    """How far a file has been read: bytes, and lines."""
+
+    offset: int
+    lines: int
+
+
+class Tail:
+    """A record read as it grows; each `poll` takes in only the new lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record = RunRecord(path=path)
+        self.position = Position(0, 0)
+
+    def poll(self) -> bool:
+        """Take in what was added; returns whether anything was. A last line cut short is left for later."""
+        offset, lines = self.position
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            new = file.read()
+        *whole, last = new.split(b"\n")
+        if last and _parses(last):
+            whole.append(last)
+            last = b""
+        for line in whole:
+            if line.strip():
+                self.record.add(line)
+                lines += 1
+        moved = Position(offset + len(new) - len(last), lines)
+        changed = moved.lines != self.position.lines
+        self.position = moved
+        return changed
+
+
+def read(path: Path) -> RunRecord:
+    """The record in a file; a last line cut short by a kill is passed over and counted as damaged."""
+    tail = Tail(path)
+    tail.poll()
+    if path.stat().st_size > tail.position.offset:
+        tail.record.damaged += 1
+    return tail.record
+
+
+def _ticks() -> int:
+    """Milliseconds of a clock that nobody sets; where there is one, it counts while the machine sleeps, too."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
+
+def _parses(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _store(path: Path, text: str) -> Path:
+    """Write a file named by its content, whole or not at all."""
+    if not path.exists():
+        write_text(path, text, "diff", shared=True)
+    return path

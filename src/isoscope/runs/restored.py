@@ -1,0 +1,131 @@
+"""The record of a run from its published output, where the record itself is on another machine.
+
+An output holds what a run has made: its points, its checkpoints, its parameters. Speeds, times, the machine and the
+attempts are no output; they stand in the record alone, and a restored run says that it lacks them.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isoscope.config.tree import flatten, read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import RESULTS, processed
+from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord
+from isoscope.runs.metric_points import points_of
+from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
+
+CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
+ANALYSE = "analyse"
+_DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
+CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's word
+
+
+def restored(output: Path, *, root: Path, t: int) -> RunRecord:
+    """The record of the finished run of training or analysing in the folder `output` of the project in `root`.
+
+    Every time is `t`, Unix milliseconds, as of the commit that brought the output. Raises `InputError` where `output`
+    is no finished run.
+    """
+    config = read_yaml(output, Path(CONFIG))
+    record = RunRecord(restored=True)
+    try:
+        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task")}
+        axes, params, inputs = (config.get(name) or {} for name in ("axes", "params", "inputs"))
+        stage = config.get("stage") or "train"
+        run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
+        record.run = run._replace(code=config.get("code"))
+        record.metrics = [_point(t, fields) for fields in (read_scores if stage == ANALYSE else read_metrics)(output)]
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file; get it with dvc pull") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{output}: not the output of a finished run ({error!r}); train it again") from error
+    where = output.resolve().relative_to(root.resolve()).as_posix()
+    if stage == ANALYSE:
+        record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in shown(output)]
+        record.end = End(t, FINISHED, output=where)
+        return record
+    md5s = file_md5s(output)
+    record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
+    record.datasets = _datasets(root, t, run)
+    record.artifacts = [Artifact(t, str((output / CONFIG).resolve()), CONFIG)]
+    record.end = End(t, FINISHED, output=where, output_md5=tree_md5(md5s))
+    return record
+
+
+def shown(folder: Path) -> list[Path]:
+    """The files of an analysed study that are shown beside its run; DVC puts a .gitignore there."""
+    there = [*sorted(folder.iterdir()), *sorted((folder / RESULTS).glob("*.svg"))]
+    return [path for path in there if path.is_file() and not path.name.startswith(".")]
+
+
+def read_scores(folder: Path) -> list[dict[str, Any]]:
+    """The scores of an analysed study's arms as points."""
+    return score_points(json.loads((folder / SCORES).read_text("utf-8")))
+
+
+def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
+    """Metric → arm → statistic → value as points of the study's run."""
+    return [
+        {"name": f"test/{metric}/{arm}/{statistic}", "value": value, "step": 0}
+        for metric, arms in scores.items()
+        for arm, statistics in arms.items()
+        for statistic, value in statistics.items()
+    ]
+
+
+def published_digest(output: Path) -> str | None:
+    """The digest of the run that a published folder names; None where it names none."""
+    return named_digest(output / CONFIG)
+
+
+def named_digest(config: Path) -> str | None:
+    """The digest in an output's config.yaml, whatever that is called here."""
+    try:
+        match = _DIGEST.search(config.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return match and match[1]
+
+
+def read_metrics(output: Path) -> list[dict[str, Any]]:
+    """The points of a training run, as they stand in the folder `output`."""
+    return [*points_of(output / METRICS)]
+
+
+def _point(t: int, fields: Mapping[str, Any]) -> Point:
+    return Point(t, fields["name"], float(fields["value"]), fields["step"], fields.get("epoch"))
+
+
+def _checkpoints(md5s: dict[str, str], where: str, t: int, points: list[Point]) -> list[Checkpoint]:
+    """One for each kept epoch, with the metrics of that epoch."""
+    folders: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for path, md5 in md5s.items():
+        if found := re.fullmatch(r"checkpoints/(epoch-\d+)/(.+)", path):
+            folders[found[1]][found[2]] = md5
+    kept = []
+    for name, files in folders.items():
+        epoch = int(name.removeprefix("epoch-"))
+        of_epoch = [point for point in points if point.epoch == epoch]
+        step = max((point.step for point in of_epoch if point.name.startswith("validation/")), default=None)
+        if step is not None:
+            metrics = {point.name: point.value for point in of_epoch}
+            kept.append(Checkpoint(t, name, epoch, step, f"{where}/checkpoints/{name}", tree_md5(files), metrics))
+    return sorted(kept, key=lambda item: item.step)
+
+
+def _datasets(root: Path, t: int, run: Run) -> list[Dataset]:
+    """The splits, where the prepared task is at hand and the very one that was read."""
+    if run.task is None or not (root / processed(run.task)).is_dir():
+        return []
+    where = processed(run.task)
+    if dvc_md5(root / where) != run.inputs.get(where.as_posix()):
+        return []
+    files = {split: where / f"{split}.parquet" for split in CONTEXTS}
+    return [
+        Dataset(t, f"{run.task}/{split}", CONTEXTS[split], dvc_md5(root / file), file.as_posix())
+        for split, file in files.items()
+    ]

@@ -1,0 +1,228 @@
+"""A tracked run: its identity, its one owner, its record, and its way to the output."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope import paths
+from isoscope.code import code_version
+from isoscope.config.digest import run_digest
+from isoscope.config.tree import Tree, dump_yaml, flatten
+from isoscope.errors import plugins_named
+from isoscope.guard import StopSignal
+from isoscope.runs import accepted, follower, stored
+from isoscope.runs.follower import FOLLOWED, PARENT_RUN
+from isoscope.runs.lease import Lease
+from isoscope.runs.lines import FINISHED
+from isoscope.runs.provenance import dvc_md5, environment, git_state
+from isoscope.runs.publish import publish
+from isoscope.runs.record import Record
+from isoscope.runs.secrets import scrub_tree
+from isoscope.sealing import announce, fault, seal
+
+
+class Identity(NamedTuple):
+    """What a run is, and the names it goes by."""
+
+    stage: str
+    study: str | None
+    arm: str | None
+    seed: int | None
+    task: str | None
+    axes: dict[str, str]
+    params: Tree
+    inputs: dict[str, str]
+    """Role → hash; part of the digest."""
+    input_paths: dict[str, str]
+    """Path → hash, for people."""
+    plugins: dict[str, str]
+    """File name → sha256 of its code."""
+    used: tuple[str, ...] = ()
+    """Modules beside the stage's own that its choices bring in."""
+
+    @property
+    def code(self) -> str:
+        return code_version(self.stage, self.used)
+
+    @property
+    def digest(self) -> str:
+        return self.digest_under(self.code)
+
+    def digest_under(self, code: str) -> str:
+        """The digest that the same work has under a version of the code."""
+        return run_digest(
+            stage=self.stage,
+            params=self.params,
+            seed=self.seed,
+            inputs=self.inputs,
+            code=code,
+            plugins=self.plugins,
+        )
+
+    @property
+    def title(self) -> str:
+        """How a run is called in logs and in MLflow."""
+        name = self.arm or f"{self.stage} {self.study or ''}".strip()
+        return name if self.seed is None else f"{name} seed {self.seed}"
+
+    def summary(self, code: str) -> dict[str, Any]:
+        """The deterministic facts that stand in an output's config.yaml, made by a version of the code."""
+        return {
+            "stage": self.stage,
+            "study": self.study,
+            "arm": self.arm,
+            "seed": self.seed,
+            "task": self.task,
+            "axes": self.axes,
+            "digest": self.digest_under(code),
+            "code": code,
+            "plugins": self.plugins,
+            "inputs": self.input_paths,
+            "params": self.params,
+        }
+
+
+class Run:
+    """One run's folder `.isoscope/runs/<digest>/`: `work` under way, `states` to resume from, `output` at the end.
+
+    Where another version of the code has made the same run and `isoscope accept` has found its numbers unchanged, this
+    is that run: its digest, its record, its output.
+    """
+
+    def __init__(self, project: paths.Project, identity: Identity) -> None:
+        self.project, self.identity = project, identity
+        self.code = accepted.code(project, identity.digest) or identity.code
+        self.digest = identity.digest_under(self.code)
+        self.folder = project.runs / self.digest
+        self.under_way = False
+        """Whether this process has worked on it."""
+        self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
+
+    @cached_property
+    def record(self) -> Record:
+        """The run's record, opened when first asked for: by the run's owner, so that nobody else writes it."""
+        return Record(self.project.records / f"{self.digest}.jsonl")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the work was done before, and every byte of it is as it was, or can be put back. For its owner."""
+        wrong = fault(self.output) if self.output.is_dir() else None
+        if self.output.is_dir() and wrong is None:
+            return True
+        whole = stored.take_back(self.project, self.digest)
+        if wrong is not None:
+            then = "it is put back from where it was published" if whole else "the run is done again"
+            print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
+        return whole
+
+    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
+        """Open the record: what the run is, and the process, sources and libraries of this attempt."""
+        self.under_way = True
+        one = self.identity
+        self._introduce()
+        now = environment(device=device, threads=threads, processes=processes, precision=precision)
+        if self.record.before.attempts:
+            before = self.record.before.attempts[-1].environment
+            changed = {key for key in now | before if now.get(key) != before.get(key)}
+            if changed:
+                what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
+                print(f"warning: {one.title}: environment changed since the last attempt: {what}", file=sys.stderr)
+        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+
+    def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Give the record what it has lost of the run's own `points`, which stand in the file `source`.
+
+        An empty record stays so: what it knew of the process is lost, and the output can be mirrored without one.
+        """
+        if not self.record.begun and self.record.before.damaged:
+            self._introduce()
+        if self.record.begun:
+            self.record.mend(points, source=source)
+
+    def found(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Make the record of a run that was finished before whole: its points, and that it has finished."""
+        self.mend(points, source=source)
+        if self.record.begun and self.record.before.status != FINISHED:
+            self.record.end(FINISHED, t=self.record.before.latest)
+
+    def _introduce(self) -> None:
+        """Say in the record what the run is."""
+        one = self.identity
+        names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
+        params = flatten(one.params)
+        self.record.run(
+            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=self.code
+        )
+
+    def complete(self) -> None:
+        """Seal the work and make it the run's output; the states to resume from are no longer needed."""
+        seal(self.work)
+        announce("output", self.output)
+        shutil.rmtree(self.output, ignore_errors=True)  # a damaged one, which this work replaces
+        self.work.rename(self.output)
+        self.record.end("FINISHED")  # also where nothing is published
+        shutil.rmtree(self.states, ignore_errors=True)
+
+    def publish(self, target: Path, **facts: Any) -> str:
+        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; returns DVC's md5."""
+        publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
+        return dvc_md5(target)
+
+    def summary(self, **facts: Any) -> str:
+        """The text of an output's config.yaml: which run made it, from what, and `facts`."""
+        return dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
+
+    def finished_as(self, target: Path, md5: str) -> None:
+        """Record the end, unless the record is lost: a published output can be mirrored without one."""
+        known = self.record.before.end
+        stands = known is not None and (known.status, known.output, known.output_md5)
+        if self.record.begun and (self.under_way or stands != (FINISHED, self.name_of(target), md5)):
+            self.record.end(FINISHED, output=self.name_of(target), output_md5=md5)
+
+    def name_of(self, path: Path) -> str:
+        """A path as the record names it: from the project's folder (or its state's) on, where it lies below one."""
+        for folder in (self.project.folder, self.project.state):
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+        return str(path)
+
+
+@contextmanager
+def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
+    """Own the run, mirror its record, and write its true end: FINISHED, KILLED after a signal, FAILED otherwise."""
+    with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
+        try:
+            with plugins_named():
+                yield
+        except BaseException as error:
+            if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
+                killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                run.record.end("KILLED" if killed else "FAILED", reason=reason)
+            raise
+
+
+@contextmanager
+def _follower(run: Run) -> Iterator[None]:
+    """Mirror the record into MLflow as it grows, unless a parent does so already, or nothing is written to it."""
+    if os.environ.get(FOLLOWED):
+        yield
+        return
+    process, patience = follower.start(run.project.folder, run.digest), follower.PATIENCE
+    try:
+        yield
+    except BaseException:
+        patience = follower.LAST_TRY  # whoever stops a run does not want to wait
+        raise
+    finally:
+        run.record.close()
+        if run.record.written:
+            follower.finish(process, patience=patience)
+        else:
+            process.kill()
+            process.communicate()

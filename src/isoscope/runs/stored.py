@@ -1,0 +1,131 @@
+"""A stored output that is gone, put back from where it was published or from DVC's cache."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from isoscope.links import dvc_cache
+from isoscope.paths import Project
+from isoscope.runs.dvc_lock import LOCK, locked
+from isoscope.runs.lines import FINISHED, End
+from isoscope.runs.provenance import dvc_md5, file_md5, tree_md5
+from isoscope.runs.publish import duplicate
+from isoscope.runs.record import read
+from isoscope.runs.restored import CONFIG, named_digest, published_digest
+from isoscope.sealing import replacing, seal
+
+_PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
+_OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
+
+
+def finished(project: Project, digest: str) -> End | None:
+    """How a run has finished, by its record; None where it has not."""
+    file = project.records / f"{digest}.jsonl"
+    end = read(file).end if file.is_file() else None
+    return end if end is not None and end.status == FINISHED else None
+
+
+def take_back(project: Project, digest: str) -> bool:
+    """Put a finished run's stored output back, byte for byte; the caller owns the run. False where nobody has it.
+
+    `isoscope gc` removes a stored output that DVC holds: the pipeline's place may still have it, or DVC's cache. A
+    clone has no record of the run: what `dvc pull` has brought there counts, as dvc.lock vouches for every byte.
+    """
+    files = whole_files(project, digest, finished(project, digest))
+    if not files:
+        return False
+    _store(files, project.runs / digest / "output")
+    return True
+
+
+def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Path]:
+    """The files of a finished run's output by their path in it, each byte as it was; none where nobody has them all.
+
+    `end`: how the run ended by its record, which may not know (None, or without the output's hash).
+    """
+    return _recorded(project, end) if end is not None and end.output_md5 else _vouched(project, digest)
+
+
+def _recorded(project: Project, end: End) -> dict[str, Path]:
+    """The files of an output as the run's record knows it; none where nobody has them."""
+    if end.output is None or end.output_md5 is None:
+        return {}
+    published = project.folder / end.output
+    if published.is_dir() and dvc_md5(published) == end.output_md5:
+        return _files(published)
+    files = locked_runs(project.folder, dvc_cache(project)).get(end.output_md5, {})
+    return files if all(map(_sound, files.values())) else {}
+
+
+def _vouched(project: Project, digest: str) -> dict[str, Path]:
+    """The files of an output that names the run, where dvc.lock has its hash or that of what it lies in."""
+    known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
+    for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
+        if published_digest(folder) == digest and any(
+            dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
+        ):
+            return _files(folder)
+    if not known or not (project.state / ".dvc").is_dir():
+        return {}
+    files = _named(project, (project.folder / LOCK).stat().st_mtime_ns).get(digest, {})
+    return files if all(map(_sound, files.values())) else {}
+
+
+@lru_cache(maxsize=1)
+def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
+    """Digest → the files in DVC's cache of each run that dvc.lock vouches for; read once for all cells of a study."""
+    runs = locked_runs(project.folder, dvc_cache(project)).values()
+    named = ((named_digest(files[CONFIG]), files) for files in runs if CONFIG in files)
+    return {digest: files for digest, files in named if digest is not None}
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+
+
+def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
+    """DVC's hash of each run's output within those that dvc.lock names, with its files in DVC's cache.
+
+    One that the cache does not hold whole is left out.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for place, md5 in locked(folder).items():
+        listed: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for name, of_file in _listing(cache, md5).items():
+            if match := _OF_RUN.fullmatch(f"{place}/{name}"):
+                listed[match[1]][match[2]] = of_file
+        for md5s in listed.values():
+            files = {name: _object(cache, of_file) for name, of_file in md5s.items()}
+            if all(path.is_file() for path in files.values()):
+                found[tree_md5(md5s)] = files
+    return found
+
+
+def _listing(cache: Path, md5: str) -> dict[str, str]:
+    """The files of a folder that DVC's cache knows, with their hashes; empty where it does not."""
+    try:
+        return {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _sound(path: Path) -> bool:
+    """Whether a file of DVC's cache is still what its name says."""
+    return file_md5(path) == path.parent.name + path.name
+
+
+def _object(cache: Path, md5: str) -> Path:
+    return cache / "files" / "md5" / md5[:2] / md5[2:]
+
+
+def _store(files: Mapping[str, Path], output: Path) -> None:
+    """Second names or copies of `files` as a sealed folder; the names a run goes by are the publisher's to write."""
+    with replacing(output, "output") as fresh:
+        for name, path in files.items():
+            if name != CONFIG:
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                duplicate(path, fresh / name)
+        seal(fresh)

@@ -1,0 +1,93 @@
+"""Compare a trial with the default over fresh seeds, on the test split."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from isoscope.metrics.matrix_scores import SCORES
+from isoscope.statistics.jackknife import pseudo_values
+from isoscope.statistics.paired import holm, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.statistics.verdicts import judge
+
+ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
+"""Metrics of which each test sentence has a share."""
+VALIDATION, TEST, WHOLE_CLOUD = "validation/", "test/", "posthoc/untouched/"
+
+
+class Fresh(NamedTuple):
+    """A run with a fresh seed: its metrics at the epoch that counts, and the file of its predictions on test."""
+
+    metrics: Mapping[str, float]
+    predictions: Path
+
+
+def confirmation(
+    figures: Sequence[str],
+    default: Sequence[Fresh],
+    chosen: Sequence[Fresh],
+    *,
+    confidence: float,
+    power: float,
+    margin: float,
+) -> Iterator[dict[str, Any]]:
+    """A row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
+
+    Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
+    seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
+    seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
+    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences; see `verdicts.judge`.
+    """
+    for figure in figures:
+        judged = _on_test(figure, default[0].metrics)
+        pairs = np.array([[one.metrics[judged] for one in arm] for arm in (default, chosen)])
+        paired = paired_t((pairs[1] - pairs[0]).tolist(), confidence=confidence, scale=float(np.abs(pairs).max()))
+        known = judged in ITEMWISE
+        two_way = None
+        if known:
+            old, new = (np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen))
+            two_way = two_way_interval(new - old, confidence=confidence)
+        p = None if paired.p is None else holm([paired.p])[0]
+        detectable = None
+        if p is not None and paired.sd:
+            detectable = paired.sd * minimum_detectable_effect(paired.n, tests=1, confidence=confidence, power=power)
+        verdict = judge(paired, two_way, p_holm=p, detectable=detectable, confidence=confidence, margin=margin)
+        interval = two_way or paired.interval
+        yield {
+            "figure": figure,
+            "judged": judged,
+            "by": "seeds and sentences" if known else "seeds",
+            "n": paired.n,
+            "mean_reference": float(pairs[0].mean()),
+            "mean": float(pairs[1].mean()),
+            "difference": paired.mean,
+            "low": interval and interval.low,
+            "high": interval and interval.high,
+            "p": paired.p,
+            "tests": int(p is not None),
+            "p_holm": p,
+            "detectable": detectable,
+            "verdict": verdict.word,
+            "reason": verdict.reason,
+        }
+
+
+def _on_test(figure: str, metrics: Mapping[str, float]) -> str:
+    """The metric of the test split for a metric of the validation split, or the metric itself."""
+    name = figure.removeprefix(VALIDATION)
+    return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), figure)
+
+
+def _items(run: Fresh, judged: str) -> NDArray[np.float64]:
+    """Each test sentence's share of a metric of `ITEMWISE`, `[n]`."""
+    name = judged.removeprefix(TEST)
+    table = pq.read_table(run.predictions).to_pandas().sort_values("row")
+    logits = table[[column for column in table if column.startswith("logit_")]].to_numpy(dtype=np.float64)
+    label = table["label"].to_numpy()
+    if name == "loss":
+        found: NDArray[np.float64] = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(label)), label]
+        return found
+    return pseudo_values(SCORES[name], label, table["predicted"].to_numpy(), logits.shape[1])

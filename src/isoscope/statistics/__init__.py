@@ -1,0 +1,1 @@
+"""Statistics for a handful of seeds: paired tests, intervals, jackknife, detectable effects, verdicts."""

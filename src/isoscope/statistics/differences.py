@@ -1,0 +1,122 @@
+"""Whether arms differ inside: figures at the chosen epoch, paired by seed with the study's first arm."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from isoscope.statistics.paired import holm, minimum_detectable_effect, paired_t
+
+GEOMETRY = (
+    *("linear_separability", "silhouette", "fisher_ratio", "clusters_ami_label", "arch_score"),
+    *("avg_sim", "a_1", "a_1_centred", "effective_rank", "isoscore_unbiased", "two_nn_at_n"),
+)
+
+COLUMNS = [
+    *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
+    *("family", "tests", "p_holm", "detectable", "dropped"),
+]
+
+
+def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The figures that arms are compared by, each run's at its chosen epoch: arm, seed, figure, value.
+
+    Of [CLS] at the last layer its geometry and what probes read; of the embedding block's tokens their mean cosine,
+    whose neighbours they are, and what is read back from them.
+    """
+    return pd.concat(list(_parts(tables)), ignore_index=True)
+
+
+def _parts(tables: Mapping[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for name, figure, value, chosen in (
+        ("geometry", "figure", "value", lambda table: table["figure"].isin(GEOMETRY) & (table["vectors"] == "first")),
+        ("probing", "task", "score", lambda table: table["vectors"] != "mean"),
+        ("cosines", "pairs", "cosine", lambda table: table["part"] == "normed"),
+        ("neighbours", "neighbours", "rate", lambda table: table["part"] == "normed"),
+        ("decoding", "read", "rate", lambda table: table["part"] == "normed"),
+    ):
+        if name not in tables or tables[name].empty:
+            continue
+        table = tables[name]
+        rows = table[table["best"] & chosen(table)]
+        if "layer" in rows:
+            rows = rows[rows["layer"] == rows["layer"].max()]
+        yield pd.DataFrame(
+            {"arm": rows["arm"], "seed": rows["seed"], "figure": CALLED[name] + rows[figure], "value": rows[value]}
+        )
+
+
+CALLED = {
+    "geometry": "",
+    "probing": "probe: ",
+    "cosines": "tokens' cosine: ",
+    "neighbours": "tokens' neighbours: ",
+    "decoding": "read back: ",
+}
+
+
+WHERE = " where "
+"""Parts a metric from the circumstances that a figure of it is taken under."""
+
+
+def differences(
+    figures: pd.DataFrame,
+    *,
+    confidence: float,
+    power: float,
+    against: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Each arm's figures less its reference's over the seeds both have: mean, paired-t interval, p, what is detectable.
+
+    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, sd (of it), low, high, p, family,
+    tests, p_holm, detectable, dropped. `against`: arm → reference (None: the first arm, for all); one that is its own
+    has no rows, nor one whose reference was not measured. p is corrected by Holm over a `family`, a metric of the task:
+    all arms of a figure, and all circumstances (`WHERE`) of a metric; `tests` is how many tests it has. `detectable` is
+    of Holm's first step. Fewer than three seeds give no interval. `dropped` counts the seeds of both arms of which one
+    has no finite value: the others are selected by the outcome then, and their difference has no interval and no test.
+    """
+    against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
+    numbers = figures["value"].astype(float)
+    finite = figures.assign(value=numbers.where(np.isfinite(numbers)))
+    rows = []
+    for (figure, own), arm in product(finite.groupby("figure", sort=False), dict.fromkeys(figures["arm"])):
+        values = own.groupby(["arm", "seed"])["value"].agg(lambda same: same.mean(skipna=False))
+        first, measured = against[arm], set(own["arm"])
+        if arm == first or not {arm, first} <= measured:
+            continue
+        both = pd.concat([values[first], values[arm]], axis=1, keys=["reference", "arm"], join="inner")
+        pairs = both.dropna()
+        if pairs.empty:
+            continue
+        scale = float(pairs.abs().max(axis=None))
+        test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence, scale=scale)
+        lost = len(both) - len(pairs)
+        if lost:
+            test = test._replace(interval=None, p=None)
+        rows.append(
+            {
+                "figure": figure,
+                "arm": arm,
+                "reference": first,
+                "n": test.n,
+                "mean_reference": pairs["reference"].mean(),
+                "mean": pairs["arm"].mean(),
+                "difference": test.mean,
+                "sd": np.nan if test.sd is None else test.sd,
+                "low": test.interval.low if test.interval else np.nan,
+                "high": test.interval.high if test.interval else np.nan,
+                "p": np.nan if test.p is None else test.p,
+                "dropped": lost,
+            }
+        )
+    found = pd.DataFrame(rows, columns=COLUMNS)
+    found["family"] = found["figure"].map(lambda figure: figure.partition(WHERE)[0])
+    for _, family in found.groupby("family", sort=False):
+        tested = family[family["p"].notna()]
+        found.loc[family.index, "tests"] = len(tested)
+        found.loc[tested.index, "p_holm"] = holm(tested["p"].tolist())
+        for n, rows in tested[tested["sd"] > 0].groupby("n"):
+            effect = minimum_detectable_effect(int(n), tests=len(tested), confidence=confidence, power=power)
+            found.loc[rows.index, "detectable"] = effect * rows["sd"]
+    return found

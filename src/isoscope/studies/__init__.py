@@ -1,0 +1,1 @@
+"""Kinds of study: what is compared, and the views that show it."""

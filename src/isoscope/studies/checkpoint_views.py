@@ -1,0 +1,298 @@
+"""The views of `isoscope geometry`: checkpoints side by side, each beside its twin with random weights.
+
+A checkpoint is an arm with one snapshot, so most views draw as those of a study do. Tables have a column `checkpoint`
+in the place of arm and seed; `frames` also `alignment`. `classes` (name) and `pieces` (checkpoint, text) say what the
+classes and the tokens of a map are called.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from isoscope.studies.fusion.by_layer import geometry_by_layer
+from isoscope.studies.fusion.decision_rank import singular_spectra
+from isoscope.studies.fusion.dimensions import DIMENSIONS
+from isoscope.studies.fusion.evidence import EVIDENCE
+from isoscope.studies.fusion.feature_dynamics import feature_dynamics
+from isoscope.studies.fusion.head_maps import LABELS, head_maps
+from isoscope.studies.fusion.learning_curves import learning_curves
+from isoscope.studies.fusion.magnitudes import MAGNITUDES
+from isoscope.studies.fusion.persistence_diagrams import barcodes, persistence_diagrams
+from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
+from isoscope.studies.view import Table, View
+
+GROUPS = {
+    "Isotropy": (
+        *("a_1", "a_1_centred", "a_1_within", "between_share", "isoscore_unbiased", "effective_rank"),
+        *("participation_ratio_unbiased", "log_partition_isotropy", "a_1_at_n"),
+    ),
+    "Similarity": ("avg_sim", "self_sim", "intra_sim_left_out"),
+    "Dimension and topology": ("two_nn_at_n", "mle_at_n", "h0_entropy_share"),
+    "Classes": ("linear_separability", "silhouette", "fisher_ratio"),
+    "Shape": (
+        *("clusters_silhouette", "clusters_ami_label", "clusters_ami_first_token", "clusters_ami_length"),
+        "arch_score",
+    ),
+}
+KINDS = {
+    "first": "the first token ([CLS] of an encoder)",
+    "last": "the last token ([SEP] of an encoder)",
+    "mean": "the mean over tokens",
+    "words": "sampled words",
+}
+TASKS = {
+    "label": "Label",
+    "first token": "First token",
+    "length": "Length, in three classes",
+    "bigram shift": "Bigram shift",
+    "word position": "Position of a word, in three classes",
+    "word order": "Order of two words",
+}
+SUMMARIES = ("entropy", "distance", "first", "last", "itself", "between")
+TWIN = "its twin with random weights"
+ABREAST = 4
+"""Checkpoints beside each other in a figure of planes."""
+PARTS = ("word", "fused", "normed")
+"""Parts of the embedding block: the last of these that a checkpoint has leaves the block."""
+
+
+def sizes(table: pd.DataFrame, column: str) -> str:
+    """Numbers of points or dimensions: `500 and 731`."""
+    return " and ".join(f"{one:,}" for one in sorted(table[column].unique()))
+
+
+def _depths(table: pd.DataFrame) -> str:
+    """What the axis of depth means, where checkpoints differ in it; nothing where they have as many layers."""
+    layers = table.groupby("checkpoint", sort=False)["layer"].max()
+    if layers.nunique() < 2:
+        return ""
+    return f" Depth 1 is the last layer: {', '.join(f'{one} {layer}' for one, layer in layers.items())}."
+
+
+def _called(table: pd.DataFrame) -> str:
+    return KINDS[table["vectors"].iloc[0]]
+
+
+def _with_numbers(table: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Rows of those groups that have any number; kinds of representation in the order of `KINDS`."""
+    kept = table[table.groupby(list(by))["value"].transform("count") > 0]
+    return kept.sort_values("vectors", key=lambda kinds: kinds.map([*KINDS].index), kind="stable")
+
+
+def _numbered(*tables: pd.DataFrame) -> Table:
+    """The first table with the place of each checkpoint in it: a name may hold what no file name can."""
+    return (tables[0].assign(place=pd.factorize(tables[0]["checkpoint"])[0]), *tables[1:])
+
+
+def _beside_twin(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Rows of one checkpoint and of its twin, by title."""
+    untrained = table["step"].isna()
+    return [(str(table["checkpoint"].iloc[0]), table[~untrained]), (TWIN, table[untrained])]
+
+
+def _group(name: str, figures: Sequence[str]) -> View:
+    return View(
+        name=name.split()[0].lower(),
+        needs=("geometry",),
+        rows=lambda table: (_with_numbers(table[table["figure"].isin(figures)], "vectors"),),
+        by="vectors",
+        draw=lambda table: geometry_by_layer(table, figures, vectors=table["vectors"].iloc[0]),
+        caption=lambda table: (
+            f"{name} of {_called(table)}, by layer. n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
+        ),
+    )
+
+
+def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Table:
+    """Both tables with the number of the figure, and of frames the group's reference and size."""
+    groups = frames.groupby("group", sort=False)["checkpoint"]
+    place = groups.transform(lambda names: pd.factorize(names)[0] // ABREAST)
+    number = frames.assign(place=place).groupby(["group", "place"], sort=False).ngroup()
+    frames = frames.assign(number=number, reference=groups.transform("first"), together=groups.transform("nunique"))
+    keys = ["group", "checkpoint"]
+    return planes.merge(frames[[*keys, "number"]].drop_duplicates(), on=keys), frames, classes
+
+
+def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Figure:
+    names = list(dict.fromkeys(frames["checkpoint"]))
+    labels = points.drop_duplicates("sentence").sort_values("sentence")["label"].to_numpy()
+    points, frames = (one.assign(arm="", seed=0, snapshot=one["checkpoint"]) for one in (points, frames))
+    return feature_dynamics(
+        points,
+        frames,
+        np.clip(labels, 0, None),
+        arm="",
+        seed=0,
+        snapshots=names,
+        class_names=classes["name"].tolist() or ["sentences"],
+        title=names[0] if len(names) == 1 else "Principal planes",
+    )
+
+
+def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
+    first = frames.iloc[0]
+    names = ", ".join(dict.fromkeys(frames["checkpoint"]))
+    caption = f"{names}: first and second principal component of {_called(frames)} at each layer."
+    if first["together"] == 1:
+        return caption
+    caption += f" Aligned ({first['alignment']}) to {first['reference']}."
+    last = frames[(frames["layer"] == frames["layer"].max()) & ~frames["degenerate"]]
+    turned = last[last["checkpoint"] != last["reference"]]
+    angles = [f"{name} {angle:.0f}°" for name, angle in zip(turned["checkpoint"], turned["angle_1"], strict=True)]
+    said = f" Largest principal angle between planes at the last layer: {', '.join(angles)}."
+    return caption + said * bool(angles)
+
+
+def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
+    """Scores of probes as the table of measures has its figures; the control task is what they stand beside."""
+    table = probing.rename(columns={"task": "figure", "score": "value", "control": "baseline"})
+    return table.assign(low=np.nan, high=np.nan)
+
+
+def _of_probes(table: pd.DataFrame) -> str:
+    n = {name: sizes(table[table["figure"] == name], "n") for name in TASKS if name in set(table["figure"])}
+    counts = ", ".join(f"{name} {count}" for name, count in n.items())
+    return f"Accuracy of a linear probe of {_called(table)}, sentences held out, by layer. n: {counts}.{_depths(table)}"
+
+
+def _over_heads(attention: pd.DataFrame) -> Table:
+    """Mean, least and greatest value over the heads of a layer, of each summary that has numbers."""
+    long = attention.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "figure")
+    long = long.assign(value=long["value"].astype(float), step=long["step"].astype(float))
+    by = ["checkpoint", "step", "layer", "n", "figure"]
+    shown = long.groupby(by, sort=False, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
+    shown = shown.set_axis([*by, "value", "low", "high"], axis=1)
+    shown = shown.assign(vectors="attention", baseline=np.nan, degenerate=False)
+    return (shown[shown.groupby("figure")["value"].transform("count") > 0],)
+
+
+def _heads(summary: str) -> View:
+    def draw(table: pd.DataFrame) -> Figure:
+        table = table.astype({summary: float})
+        maps = [(name, one.pivot(index="layer", columns="head", values=summary)) for name, one in _beside_twin(table)]
+        return head_maps(maps, summary, high=1.0)
+
+    said = f"{LABELS[summary][0].lower()}{LABELS[summary][1:]}"
+    return View(
+        name=f"heads-{summary}",
+        needs=("attention",),
+        rows=_numbered,
+        by="place",
+        draw=draw,
+        caption=lambda table: f"{table['checkpoint'].iloc[0]}, head by head: {said}.",
+    )
+
+
+def _maps(table: pd.DataFrame, pieces: pd.DataFrame) -> Figure:
+    tokens = pieces.loc[pieces["checkpoint"] == table["checkpoint"].iloc[0], "text"].tolist()
+    square = [
+        (name, one.pivot(index="one", columns="other", values="cosine").to_numpy()) for name, one in _beside_twin(table)
+    ]
+    return cosine_maps(square, tokens=tokens)
+
+
+def _leaving(*tables: pd.DataFrame) -> Table:
+    """Rows of what leaves each checkpoint's embedding block, under one name."""
+    ranks = [table["part"].map({part: place for place, part in enumerate(PARTS)}) for table in tables]
+    return tuple(
+        table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed")
+        for table, rank in zip(tables, ranks, strict=True)
+    )
+
+
+def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
+    return lambda table: draw(table.assign(arm=table["checkpoint"], seed=0), vectors=table["vectors"].iloc[0])
+
+
+_by_kind = partial(View, by="vectors", called=KINDS)
+"""A figure for each kind of sentence vector."""
+MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
+PLANES = View(
+    name="planes",
+    needs=("planes", "frames", "classes"),
+    rows=_abreast,
+    by="number",
+    draw=_planes,
+    caption=_of_planes,
+)
+PROBING = View(
+    name="probing",
+    needs=("probing",),
+    rows=lambda table: (_with_numbers(as_measured(table), "vectors"),),
+    by="vectors",
+    draw=lambda table: geometry_by_layer(
+        table, [*TASKS], vectors=table["vectors"].iloc[0], titles=TASKS, beside="its control task"
+    ),
+    caption=_of_probes,
+)
+LEARNING = _by_kind(
+    *("learning", ("learning",), _of_kind(learning_curves)),
+    "The label's probe of {} at the last layer, by the sentences that it is trained on.",
+)
+ATTENTION = View(
+    name="attention",
+    needs=("attention",),
+    rows=_over_heads,
+    draw=partial(geometry_by_layer, figures=SUMMARIES, vectors="attention", titles=LABELS),
+    caption=lambda table: (
+        "Attention by layer: mean over heads, band from the least to the greatest. "
+        f"n = {sizes(table, 'n')} sentences.{_depths(table)}"
+    ),
+)
+MAPS = View(
+    name="cosine_maps",
+    needs=("token_cosines", "pieces"),
+    rows=_numbered,
+    by="place",
+    draw=_maps,
+    caption=lambda table, _: (
+        f"{table['checkpoint'].iloc[0]}: cosines of tokens that leave the embedding block, colours from −1 to 1."
+    ),
+)
+BLOCK = (
+    MAPS,
+    replace(
+        COSINES,
+        caption="Mean cosine of two tokens of different sentences, by kind of pair, in each part of the embedding "
+        "block.",
+    ),
+    replace(
+        DIMENSIONS,
+        remakes=None,
+        caption="Values over the hidden dimensions of tokens that leave the block; outlying dimensions by number.",
+    ),
+    replace(
+        EVIDENCE,
+        rows=_leaving,
+        caption="Whose neighbours tokens are in the full space, in other sentences, and what a linear map reads back "
+        "of word and position, beside chance.",
+    ),
+)
+SPECTRUM = (
+    _by_kind(
+        *("singular", ("singular_values",), _of_kind(singular_spectra)),
+        "Singular values of {} over the largest one, by layer.",
+    ),
+    replace(
+        MAGNITUDES,
+        caption="Magnitude by frequency along the hidden index, over a mean of 1, of each part of the embedding block.",
+    ),
+)
+_CLOUDS = " of {} at the last layer, clouds scaled to equal size."
+TOPOLOGY = (
+    _by_kind("diagrams", ("bars",), persistence_diagrams, f"Persistence diagrams{_CLOUDS}"),
+    _by_kind("barcodes", ("bars",), barcodes, f"The longest bars{_CLOUDS}"),
+)
+SECTIONS: dict[str, tuple[View, ...]] = {
+    "planes": (PLANES,),
+    "probing": (PROBING, LEARNING),
+    "attention": (ATTENTION, *map(_heads, ("entropy", "first"))),
+    "embedding": BLOCK,
+    "spectrum": SPECTRUM,
+    "topology": TOPOLOGY,
+}
+"""Views by section of the page, in order; `MEASURED` come first, a section for each kind of representation."""

@@ -1,0 +1,85 @@
+"""Finished classifiers on the test split: scores checked against predictions, confusion counts, baselines."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from isoscope.errors import InputError
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
+from isoscope.outputs import Output, read_predictions
+from isoscope.statistics.jackknife import pseudo_values
+from isoscope.studies.results import Result, recorded
+
+NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
+CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
+
+
+def result(output: Output) -> Result:
+    """A classifier's scores on the test split, each item's share of them, and the true classes.
+
+    Raises `InputError` where its predictions contradict the recorded scores.
+    """
+    table, found = read_predictions(output), recorded(output)
+    label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
+    known = scores(label, predicted, len(output.labels))
+    for metric, score in known.items():
+        if metric not in found:
+            raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
+        if not np.isclose(found[metric], score, rtol=0, atol=1e-6):
+            raise InputError(
+                f"{output.folder}: test/{metric} is {found[metric]:.6f} in metrics.jsonl, {score:.6f} by predictions"
+            )
+    shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
+    return Result(output, known, shares, label)
+
+
+def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
+    """How often each run predicted each class for each actual class on the test split.
+
+    Columns study, arm, seed, actual, predicted (names of classes, in their order), count; empty cells stand as 0, so a
+    run of C classes gives C² rows whose counts add up to the test split. Raises `InputError` where runs of one study
+    name their classes differently.
+    """
+    tables = []
+    names: dict[str, tuple[str, ...]] = {}
+    for output in outputs:
+        run, labels = output.run, output.labels
+        if names.setdefault(run.study, labels) != labels:
+            raise InputError(
+                f"{output.folder}: its classes are {labels}, others of {run.study} have {names[run.study]}"
+            )
+        table = read_predictions(output)
+        counts = confusion_matrix(table["label"], table["predicted"], len(labels))
+        actual, predicted = np.indices(counts.shape).reshape(2, -1)
+        tables.append(
+            pd.DataFrame(
+                {
+                    "study": run.study,
+                    "arm": run.arm,
+                    "seed": run.seed,
+                    "actual": [labels[index] for index in actual],
+                    "predicted": [labels[index] for index in predicted],
+                    "count": counts.ravel(),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=CONFUSION)
+
+
+def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Name → accuracy, f1, matthews and n on the test split: the majority class of train, then TF-IDF classifiers.
+
+    Raises `InputError` where the manifest lacks what that needs.
+    """
+    try:
+        train, test = (list(manifest["splits"][split]["labels"].values()) for split in ("train", "test"))
+        counts = np.zeros((len(test), len(test)), dtype=np.int64)
+        counts[:, int(np.argmax(train))] = test
+        found = {"majority class": {"n": float(sum(test)), **{name: score(counts) for name, score in SCORES.items()}}}
+        for key, splits in manifest["baselines"].items():
+            found[NAMES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"manifest.json: {error} is missing or of another form; prepare the task again") from None
+    return found

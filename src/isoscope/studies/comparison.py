@@ -1,0 +1,175 @@
+"""Arms compared with their study's reference arm, over seeds and over test items."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from isoscope.errors import InputError
+from isoscope.outputs import read_output
+from isoscope.statistics.paired import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.statistics.verdicts import Verdict, judge
+from isoscope.studies import classified, results
+from isoscope.studies.results import Result
+
+Baselines = Mapping[str, Mapping[str, float]]
+"""Name → metric → value on the test split, and `n`, the number of its items."""
+
+
+class Comparison(NamedTuple):
+    """One arm (or baseline) of a study on one metric of the test split, beside the study's first arm."""
+
+    study: str
+    task: str
+    metric: str
+    arm: str
+    kind: str
+    """reference (the first arm), arm, or baseline (deterministic: no seeds, no sd)."""
+    seeds: tuple[int, ...]
+    mean: float
+    sd: float | None
+    """Over seeds, n − 1; None for one seed."""
+    items: int
+    """Rows of the test split."""
+    difference: float | None = None
+    """To the reference arm; between arms over the seeds both have."""
+    paired_seeds: tuple[int, ...] = ()
+    """Seeds both arms have."""
+    paired: Paired | None = None
+    """The difference over those seeds, with its paired-t interval and p from 3 pairs on."""
+    two_way: Interval | None = None
+    """Interval of the difference when seeds and test items are both samples."""
+    detectable: float | None = None
+    """Minimum detectable effect: the true difference that Holm's first step finds with the stated power, given the
+    spread seen."""
+    p_holm: float | None = None
+    """p corrected within the family, task × metric."""
+    tests: int = 0
+    """Tests in that family."""
+    verdict: Verdict | None = None
+
+    @property
+    def family(self) -> str:
+        """The named family that p is corrected in."""
+        return f"{self.task} × {self.metric}"
+
+
+Arms = Mapping[str, Mapping[int, Result]]
+
+
+def compare(
+    outputs: Sequence[Path],
+    baselines: Mapping[str, Baselines],
+    *,
+    confidence: float,
+    power: float,
+    margin: float,
+    items: int = 0,
+) -> list[Comparison]:
+    """Every study in `outputs` on each metric of the test split, reference arm first.
+
+    Of classifiers these are accuracy, F1 and Matthews correlation, with an interval over items; of other objectives all
+    that were recorded. `items`: test items of runs that keep no predictions.
+
+    The reference is the first arm given of each study. Differences are paired by seed. p is corrected by Holm within
+    task × metric, over all studies given. `baselines`: by task. `margin` is the smallest difference that counts, used
+    for the verdict only. Raises `InputError` where predictions contradict the recorded scores, where runs of one study
+    were tested on other rows, or where one run is given twice.
+    """
+    studies: dict[str, dict[str, dict[int, Result]]] = {}
+    for folder in outputs:
+        found = _read(folder, items)
+        run = found.output.run
+        arm = studies.setdefault(run.study, {}).setdefault(run.arm, {})
+        if arm.setdefault(run.seed, found) is not found:
+            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is given twice; give it once")
+    rows: list[Comparison] = []
+    for arms in studies.values():
+        _check_same_test(arms)
+        for metric in next(iter(next(iter(arms.values())).values())).scores:
+            rows.extend(_rows(arms, metric, baselines, confidence=confidence))
+    return [
+        row._replace(
+            verdict=judge(
+                row.paired,
+                row.two_way,
+                p_holm=row.p_holm,
+                detectable=row.detectable,
+                confidence=confidence,
+                margin=margin,
+            )
+        )
+        if row.kind == "arm"
+        else row
+        for row in _corrected(rows, confidence=confidence, power=power)
+    ]
+
+
+def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float) -> Iterator[Comparison]:
+    """The rows of one study and metric, before anything that needs the other studies."""
+    (first, reference), *others = arms.items()
+    base = _alone(first, reference, metric)
+    yield base
+    for name, runs in others:
+        row = _alone(name, runs, metric)._replace(kind="arm")
+        both = tuple(seed for seed in runs if seed in reference)
+        if both:
+            pairs = [(runs[seed], reference[seed]) for seed in both]
+            scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
+            scale = float(np.abs(scores).max())
+            test = paired_t((scores[:, 0] - scores[:, 1]).tolist(), confidence=confidence, scale=scale)
+            by_item = [run.shares[metric] - other.shares[metric] for run, other in pairs if metric in run.shares]
+            row = row._replace(
+                difference=test.mean,
+                paired_seeds=both,
+                paired=test,
+                two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
+            )
+        yield row
+    for name, values in baselines.get(base.task, {}).items():
+        if metric not in values:
+            continue  # a baseline of another objective
+        value, items = values[metric], int(values["n"])
+        yield Comparison(
+            base.study, base.task, metric, name, "baseline", (), value, None, items, difference=value - base.mean
+        )
+
+
+def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
+    """An arm by itself: mean and sd over all its seeds."""
+    values = [run.scores[metric] for run in runs.values()]
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    first = next(iter(runs.values()))
+    about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
+    return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
+
+
+def _corrected(rows: Sequence[Comparison], *, confidence: float, power: float) -> list[Comparison]:
+    """The rows with what takes their whole family: p by Holm, the number of tests, the detectable effect."""
+    found = list(rows)
+    for family in {row.family for row in rows}:
+        tests = [(i, row.paired) for i, row in enumerate(rows) if row.family == family and row.paired]
+        tests = [(i, paired) for i, paired in tests if paired.p is not None]
+        for (i, paired), p in zip(tests, holm([paired.p or 0.0 for _, paired in tests]), strict=True):
+            found[i] = rows[i]._replace(p_holm=p, tests=len(tests))
+            if paired.sd:
+                effect = minimum_detectable_effect(paired.n, tests=len(tests), confidence=confidence, power=power)
+                found[i] = found[i]._replace(detectable=effect * paired.sd)
+    return found
+
+
+def _read(folder: Path, items: int) -> Result:
+    """A run's results, as its objective keeps them."""
+    output = read_output(folder)
+    return classified.result(output) if output.objective == "classification" else results.result(output, items)
+
+
+def _check_same_test(arms: Arms) -> None:
+    """Refuse a study whose runs were not tested on the same rows of one task: their differences mean nothing."""
+    first, *others = (run for seeds in arms.values() for run in seeds.values())
+    for run in others:
+        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
+            raise InputError(
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on one task"
+            )

@@ -1,0 +1,148 @@
+"""Geometry by layer of one or several checkpoints, each beside its twin with random weights."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+
+from isoscope.figures.scales import scale_of
+from isoscope.figures.snapshots import arms_of
+from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, wrapped
+from isoscope.studies.fusion.layers import SHARED
+
+COLUMNS = 3
+STRIP = 0.11
+"""Height of a row of crosses, as a share of the panel above it."""
+TWIN_LINE: Any = (0, (1, 1.2))
+NOISE_LINE: Any = (0, (4, 2))
+CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+RELATIVE = "Depth (layer / number of layers)"
+KEY = 0.6
+"""Inches of a legend's line with what is around it."""
+NOISE = "isotropic noise, same n and d"
+
+
+def geometry_by_layer(
+    geometry: pd.DataFrame,
+    figures: Sequence[str],
+    *,
+    vectors: str,
+    titles: Mapping[str, str] | None = None,
+    beside: str = NOISE,
+) -> Figure:
+    """A panel per figure: value by layer, a line per checkpoint with its interval where it has one.
+
+    Dotted: the checkpoint's twin with random weights; dashed: `baseline`, which is what `beside` says, once where it is
+    the same for all, else in each checkpoint's colour; dash-dotted: `chance`, in a table that has it. Crosses in a
+    strip at the foot mark degenerate cells, where vectors are shared, which have no value. `geometry`: the table with a
+    column `checkpoint`; `titles` of figures, in the place of their scale's. Figures that were not measured on `vectors`
+    are left out; raises `ValueError` where none was. Checkpoints of different depth share an axis of layer over number
+    of layers.
+    """
+    table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
+    depth = table.groupby("arm")["layer"].transform("max")
+    relative = depth.nunique() > 1
+    table = table.assign(at=table["layer"] / depth if relative else table["layer"])
+    there = [figure for figure in figures if (table["figure"] == figure).any()]
+    if not there:
+        raise ValueError(f"figures: none of {', '.join(figures)} was measured on {vectors!r}")
+    names, shown = arms_of(table), table[table["figure"].isin(there)]
+    columns = min(COLUMNS, len(there))
+    rows = -(-len(there) // columns)
+    with style():
+        drawing = Figure(
+            figsize=(WIDTH / 3 * max(columns, 2), 1.7 * rows + 0.35 + 0.2 * len(names)), layout="constrained"
+        )
+        panels = drawing.subplots(rows, columns, squeeze=False)
+        for axes, figure in zip(panels.flat, there, strict=False):
+            part = table[table["figure"] == figure]
+            _panel(axes, part, names)
+            _along(axes, table["at"], relative=relative)
+            title = titles[figure] if titles else scale_of(figure, part["value"]).label
+            axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
+        for axes in panels.flat[len(there) :]:
+            axes.set_axis_off()
+        for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the last one of its column
+            axes.set_xlabel(RELATIVE if relative else "Layer", fontsize=8)
+        legend_below(drawing, _legend(names, shown, beside, drawing.get_figwidth()), columns=2)
+    return drawing
+
+
+def _along(axes: Axes, at: pd.Series, *, relative: bool) -> None:
+    """The axis of layers, with those that have no value in their place."""
+    margin = 0.05 if relative else 0.3
+    axes.set_xlim(at.min() - margin, at.max() + margin)
+    axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
+
+
+def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+    table = table.assign(value=table["value"].where(~table["degenerate"]))
+    noise = table["baseline"].dropna().to_numpy(dtype=float)
+    alike = bool(len(noise)) and np.allclose(noise, noise[0], rtol=0.01, atol=0.002)
+    for chance in sorted(set(table["chance"].dropna())) if "chance" in table else ():
+        axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
+    if alike:
+        axes.axhline(float(noise[0]), color=INK, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
+    for index, name in enumerate(names):
+        colour, marker = look(index)
+        for twin in (False, True):
+            rows = table[(table["arm"] == name) & (table["step"].isna() == twin)].sort_values("layer")
+            layer, value, low, high = (rows[one].to_numpy(dtype=float) for one in ("at", "value", "low", "high"))
+            axes.plot(
+                *(layer, value),
+                color=colour,
+                linestyle=TWIN_LINE if twin else "solid",
+                marker="" if twin else marker,
+                markersize=3.5,
+                linewidth=1.1 if twin else 1.4,
+                zorder=2 if twin else 3,
+                gid="twin" if twin else "checkpoint",
+            )
+            if not twin and np.isfinite(low).any():
+                axes.fill_between(layer, low, high, color=colour, alpha=0.16, linewidth=0)
+        own = table[(table["arm"] == name) & table["step"].notna()].sort_values("layer")
+        if not alike:
+            axes.plot(*(own["at"], own["baseline"]), color=colour, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.tick_params(labelsize=7)
+    axes.grid(visible=True, axis="y")
+    if table["degenerate"].all():
+        hatched(axes, "vectors shared")
+    elif table["degenerate"].any():
+        _strip(axes, table[table["degenerate"] & table["step"].notna()], names)
+
+
+def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
+    """Crosses below the numbers, so that none is read as one: a row for each checkpoint that has any."""
+    rows = [name for name in names if (empty["arm"] == name).any()]
+    low, high = axes.get_ylim()
+    height = STRIP * (high - low)
+    axes.axhline(low, color=INK, linewidth=0.5, alpha=0.5)
+    for row, name in enumerate(rows):
+        layers = sorted(empty.loc[empty["arm"] == name, "at"])
+        at = [low - height * (row + 0.5)] * len(layers)
+        axes.plot(
+            layers, at, color=look(names.index(name))[0], marker="x", markersize=4, linestyle="", gid="degenerate"
+        )
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
+    axes.set_ylim(low - height * len(rows), high)
+
+
+def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: float) -> list[Line2D]:
+    lines = [
+        Line2D([], [], color=colour, marker=marker, label=wrapped(name, inches - KEY, size=7.5, lines=3))
+        for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
+    ]
+    lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"))
+    if shown["baseline"].notna().any():
+        lines.append(Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label=beside))
+    if "chance" in shown:
+        lines.append(Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class"))
+    if shown["degenerate"].any():
+        lines.append(Line2D([], [], color=INK, marker="x", linestyle="", label=SHARED))
+    return lines

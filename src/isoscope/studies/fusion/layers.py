@@ -1,0 +1,207 @@
+"""A figure of the geometry table at every layer and snapshot, one map per arm on one colour scale."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.maps import beyond
+from isoscope.figures.scales import SCALES, Scale, scale_of
+from isoscope.figures.snapshots import TWIN, arms_of, chosen, over_seeds, prepared, steps_of, trained_seeds_of
+from isoscope.figures.style import DIVERGING, HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, named, style, wrapped
+from isoscope.studies.view import Table, View
+
+GAP = -2
+"""An empty column between the twin and training."""
+SHARED = "vectors shared: no geometry"
+"""Of a degenerate cell: its points are all one, or its sentences have few different vectors."""
+HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
+
+
+def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
+    """A map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, one colour range for all.
+
+    The range is the one the figure naturally has (`isoscope.figures.scales`), or that of all panels. A degenerate cell
+    is hatched, never coloured. The twin with random weights stands apart on the left, a triangle marks each seed's
+    chosen epoch, and the label of the colours says what isotropic noise would give. `geometry` of one study: the
+    measured tables with columns arm and seed. Raises `ValueError` for two studies, and where `figure` was not measured
+    on `vectors`.
+    """
+    table = of_figure(geometry, figure, vectors)
+    arms, layers, steps = arms_of(table), sorted(table["layer"].unique()), steps_of(table)
+    means = over_seeds(table, ["arm", "layer", "column"], "value")
+    degenerate = (
+        table.groupby(["arm", "layer", "column"], sort=False)["degenerate"].any().reset_index(name="degenerate")
+    )
+    cells = means.merge(degenerate, on=["arm", "layer", "column"])
+    cells.loc[cells["degenerate"], "mean"] = np.nan
+    scale = scale_of(figure, cells["mean"])
+    twin = bool((table["column"] == TWIN).any())
+    with style():
+        made = _Maps(layers, steps, twin=twin, scale=scale)
+        per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
+        rows = -(-len(arms) // per_row)
+        drawing = Figure(figsize=(WIDTH, rows * (made.height + 0.35) + 1.55), layout="constrained")
+        panels = drawing.subplots(rows, per_row, squeeze=False, sharex=True, sharey=True)
+        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
+            own = table[table["arm"] == arm]
+            made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
+            axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
+            last = index + per_row >= len(arms)
+            axes.tick_params(length=0, labelsize=7, labelbottom=last)
+            axes.set_ylabel("Layer" if index % per_row == 0 else "", fontsize=8)
+            axes.set_xlabel(made.label if last else "", fontsize=8)
+        for axes in panels.flat[len(arms) :]:
+            axes.set_axis_off()
+        drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
+        if scale.low is not None:
+            bar = drawing.colorbar(
+                *(made.colours(), None, panels.ravel().tolist()),
+                location="bottom",
+                shrink=0.6,
+                aspect=40,
+                extend=beyond(cells["mean"], scale.low, scale.high),
+            )
+            bar.set_label(f"{scale.label}\n{wrapped(_noise(table, arms), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
+            bar.ax.tick_params(labelsize=7)
+    return drawing
+
+
+def of_figure(geometry: pd.DataFrame, figure: str, vectors: str) -> pd.DataFrame:
+    """Rows of one figure of one kind of representation. Raises `ValueError` where there are none."""
+    table = prepared(geometry, "layer", "vectors", "figure", "value", "degenerate")
+    kind = table[table["vectors"] == vectors]
+    if kind.empty:
+        raise ValueError(f"vectors: no {vectors!r} in the table, but {', '.join(sorted(table['vectors'].unique()))}")
+    found = kind[kind["figure"] == figure]
+    if found.empty:
+        raise ValueError(f"figure: {figure!r} of {vectors} is none of {', '.join(sorted(kind['figure'].unique()))}")
+    return found
+
+
+class _Maps:
+    """Maps of the same layers, snapshots and colours."""
+
+    def __init__(self, layers: Sequence[int], steps: Sequence[int], *, twin: bool, scale: Scale) -> None:
+        self.layers, self.scale = layers, scale
+        self.map = DIVERGING if scale.diverging else SEQUENTIAL
+        self.columns = [*([TWIN, GAP] if twin else []), *steps]
+        self.width = max(1.2, 0.26 * len(self.columns))
+        self.height = max(0.6, 0.155 * len(layers))
+        self.label = "Update" + ("; random: other weights, never trained" if twin else "")
+        self.hatched: dict[str, str] = {}
+
+    def colours(self) -> ScalarMappable:
+        """What a colour bar is drawn for."""
+        return ScalarMappable(Normalize(self.scale.low, self.scale.high), self.map)
+
+    def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
+        """One arm's map: a picture of the numbers, hatched squares where there is none, triangles above."""
+        means, degenerate, there = (self._matrix(cells, name) for name in ("mean", "degenerate", "n"))
+        if self.scale.low is not None:
+            axes.imshow(
+                np.ma.masked_invalid(means),
+                cmap=self.map,
+                vmin=self.scale.low,
+                vmax=self.scale.high,
+                interpolation="none",
+                origin="lower",
+                aspect="auto",
+            )
+        self._hatch(axes, "degenerate", degenerate == 1)
+        self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
+        axes.plot(
+            *(
+                [self.columns.index(step) for step in sorted(best)],
+                [1 + 0.03 / self.height] * len(best),
+            ),  # inches, whatever the map's height
+            transform=axes.get_xaxis_transform(),
+            color=INK,
+            marker=7,
+            markersize=5,
+            linestyle="",
+            clip_on=False,
+            gid="chosen",
+        )
+        names = {at: "random" if one == TWIN else str(one) for at, one in enumerate(self.columns) if one != GAP}
+        axes.set_xticks(list(names), names.values(), rotation=90 if len(self.columns) > 8 else 0)
+        every = -(-len(self.layers) // 13)
+        axes.set_yticks(range(0, len(self.layers), every), [str(layer) for layer in self.layers[::every]])
+        axes.set(xlim=(-0.5, len(self.columns) - 0.5), ylim=(-0.5, len(self.layers) - 0.5))
+        axes.spines[:].set_visible(False)
+
+    def legend(self) -> list[Line2D]:
+        """Keys of what is drawn beside colours."""
+        key = Line2D([], [], color=INK, marker=7, markersize=5, linestyle="", label="chosen epoch of a seed")
+        return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
+
+    def _matrix(self, cells: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+        found = cells.pivot(index="layer", columns="column", values=name).reindex(self.layers, columns=self.columns)
+        return found.to_numpy(dtype=float, na_value=np.nan)
+
+    def _hatch(self, axes: Axes, kind: str, where: npt.NDArray[np.bool_]) -> None:
+        if not where.any():
+            return
+        self.hatched[kind] = HATCHES[kind][1]
+        corners = [
+            [(column + dx - 0.5, row + dy - 0.5) for dx, dy in ((0, 0), (1, 0), (1, 1), (0, 1))]
+            for row, column in np.argwhere(where)
+        ]
+        squares = PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch=HATCHES[kind][0])
+        squares.set_gid(kind)
+        axes.add_collection(squares)
+
+
+def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:
+    """What isotropic noise gives, once where it is the same for all arms."""
+    texts = {}
+    for arm in arms:
+        own = table[(table["arm"] == arm) & table["baseline"].notna()]
+        if len(own):
+            texts[arm] = f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})"
+    if not texts:
+        return "isotropic noise: not known"
+    if len(set(texts.values())) == 1:
+        return f"isotropic noise: {next(iter(texts.values()))}"
+    return "isotropic noise: " + "; ".join(f"{arm} {text}" for arm, text in texts.items())
+
+
+MAPS = {
+    f"{figure}-{vectors}": f"{SCALES[figure].label}, of {called},"
+    for figure, vectors, called in (
+        ("a_1_centred", "first", "[CLS]"),
+        ("avg_sim", "first", "[CLS]"),
+        ("avg_sim", "words", "sampled words"),
+        ("linear_separability", "first", "[CLS]"),
+        ("self_sim", "words", "sampled words"),
+        ("silhouette", "first", "[CLS]"),
+    )
+}
+
+
+def _mapped(geometry: pd.DataFrame) -> Table:
+    """The rows of each map, which its figure and its kind of representation name."""
+    names = geometry["figure"] + "-" + geometry["vectors"]
+    return (pd.concat([geometry[names == one].assign(map=one) for one in MAPS]),)
+
+
+def _drawn(geometry: pd.DataFrame) -> Figure:
+    return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
+
+
+LAYERS = View(
+    name="layers",
+    needs=("geometry",),
+    rows=_mapped,
+    by="map",
+    draw=_drawn,
+    caption="{} by layer and snapshot, one range of colours for all arms; hatched: sentences share their vectors.",
+    called=MAPS,
+)

@@ -1,0 +1,101 @@
+"""Persistence diagrams and barcodes of [CLS] at the last layer, at a few moments of training."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.snapshots import MOMENTS, arms_of
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, legend_below, named, style, wrapped
+from isoscope.studies.view import View
+
+CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}
+BESIDE = {"random": "its twin with random weights", "chosen": "the checkpoint"}
+"""Of a checkpoint, which has no training."""
+LOOKS: dict[int, dict[str, Any]] = {
+    0: {"color": ARM_COLOURS[0], "marker": "o", "label": "H0: components"},
+    1: {"color": ARM_COLOURS[1], "marker": "^", "label": "H1: loops"},
+}
+LONGEST = 40
+"""Bars of a degree in a barcode: the longest ones."""
+UNIT = "distances in units of the points' root mean squared distance from their mean"
+
+
+def persistence_diagrams(bars: pd.DataFrame) -> Figure:
+    """Birth and death of every bar, a row per arm (its first seed) and a column per moment; one scale for all.
+
+    Clouds are scaled to a root mean squared distance of 1 from their mean, so that size plays no part. A moment whose
+    points are all one has no bars and is hatched. `bars`: columns arm, seed, moment, degree, birth, death. Raises
+    `ValueError` where there is none.
+    """
+    handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
+    return _grid(bars, _diagram, "Birth", "Death", handles)
+
+
+def barcodes(bars: pd.DataFrame) -> Figure:
+    """The longest `LONGEST` bars of each degree as lines from birth to death, laid out as in `persistence_diagrams`."""
+    handles = [Line2D([], [], color=look["color"], label=look["label"]) for look in LOOKS.values()]
+    return _grid(bars, _barcode, "Distance", "Bars by length", handles)
+
+
+def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Line2D]) -> Figure:
+    if bars.empty:
+        raise ValueError("nothing to draw: no bars")
+    of_checkpoints = "checkpoint" in bars
+    bars = bars.assign(arm=bars["checkpoint"], seed=0) if of_checkpoints else bars
+    arms, called = arms_of(bars), BESIDE if of_checkpoints else CALLED
+    moments = [moment for moment in called if (bars["moment"] == moment).any()]
+    reach = float(bars["death"].max()) * 1.05
+    with style():
+        figure = Figure(figsize=(min(WIDTH, 1.9 * len(moments) + 1.2), 1.7 * len(arms) + 0.8), layout="constrained")
+        panels = figure.subplots(len(arms), len(moments), squeeze=False, sharex=True, sharey=draw is _diagram)
+        for row, arm in zip(panels, arms, strict=True):
+            own = bars[bars["arm"] == arm]
+            seed = own["seed"].iloc[0]
+            own = own[own["seed"] == seed]
+            for axes, moment in zip(row, moments, strict=True):
+                shown = own[own["moment"] == moment]
+                draw(axes, shown, reach)
+                if shown.empty:
+                    hatched(axes, "one point")
+                axes.tick_params(labelsize=7)
+            who = named(arm, "" if of_checkpoints else f"seed {seed}", 1.5, size=8)
+            row[0].set_ylabel(f"{who}\n{up}", fontsize=8)
+        for axes, moment in zip(panels[0], moments, strict=True):
+            axes.set_title(wrapped(called[moment], 1.9, size=8.5), fontsize=8.5)
+        for axes in panels[-1]:
+            axes.set_xlabel(across, fontsize=8)
+        legend_below(figure, handles, columns=2, title=UNIT, title_fontsize=7)
+    return figure
+
+
+def _diagram(axes: Axes, bars: pd.DataFrame, reach: float) -> None:
+    axes.plot([0, reach], [0, reach], color=INK, linewidth=0.7, zorder=1)
+    for degree, look in LOOKS.items():
+        rows = bars[bars["degree"] == degree]
+        axes.scatter(rows["birth"], rows["death"], s=9, alpha=0.7, linewidth=0, zorder=2 + degree, **look)
+    axes.set(xlim=(-0.03 * reach, reach), ylim=(-0.03 * reach, reach), aspect="equal")
+
+
+def _barcode(axes: Axes, bars: pd.DataFrame, reach: float) -> None:
+    at = 0
+    for degree, look in LOOKS.items():
+        rows = bars[bars["degree"] == degree]
+        rows = rows.assign(length=rows["death"] - rows["birth"]).nlargest(LONGEST, "length")
+        places = at + np.arange(len(rows))
+        axes.hlines(places, rows["birth"], rows["death"], color=look["color"], linewidth=1.0, gid=f"H{degree}")
+        at += len(rows) + 3
+    axes.set(xlim=(0, reach), ylim=(-2, max(at, 1)))
+    axes.set_yticks([])
+
+
+DIAGRAMS = View(
+    name="bars",
+    needs=("bars",),
+    draw=persistence_diagrams,
+    caption="Persistence diagrams of [CLS] at the last layer, clouds scaled to equal size; first seed of each arm.",
+)
+BARCODES = View(name="barcodes", needs=("bars",), draw=barcodes, caption="The longest bars of the same.")

@@ -1,0 +1,210 @@
+"""What probes find by layer, in phases of training and beside baselines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy.optimize import isotonic_regression
+
+from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, chosen, over_seeds, prepared, seeds_of
+from isoscope.figures.style import INK, WIDTH, legend_below, look, named, style
+from isoscope.studies.view import Table, View
+
+PER_ROW = 3
+BETWEEN = 3
+"""Snapshots shown between the first and the chosen one, evenly among those that all runs have."""
+FEW = 10
+"""A cell with less than one different vector for so many points is drawn hollow."""
+TWIN_LINE: Any = (0, (1, 1.2))
+BASELINE: Any = (0, (5, 2))
+CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+PERMUTED: Any = (0, (1, 3))
+AXES = {"accuracy": "Accuracy, sentences held out", "r2": "R², sentences held out"}
+CHOSEN, NEVER = "chosen epoch", "other weights, never trained"
+
+
+def probing_curves(
+    table: pd.DataFrame,
+    baselines: pd.DataFrame | None = None,
+    *,
+    task: str = "label",
+    vectors: str = "first",
+) -> Figure:
+    """Score by layer, a panel per arm and a line per phase: mean over seeds with a band of ± 1 sd, baselines dashed.
+
+    Phases: the column `phase` of the table where it has one, a run's snapshots within a phase averaged; else
+    the first, a few between, the chosen epoch and the twin. A cross stands at layers whose
+    vectors are all one and have no score; hollow marks have less than one different vector for `FEW` points. `table`
+    and `baselines`: probing tables of one study with columns arm and seed. Raises `ValueError` where there is nothing
+    to draw.
+    """
+    found = _of_task(table, task, vectors)
+    lines = _phases(found)
+    floor = (
+        baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
+    )
+    arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
+    columns = min(PER_ROW, len(arms))
+    rows = -(-len(arms) // columns)
+    with style():
+        figure = Figure(
+            figsize=(WIDTH, 2.4 * rows + 0.5 + 0.17 * (len(phases) + len(names) + 4) / 2), layout="constrained"
+        )
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for axes, arm in zip(panels.flat, arms, strict=False):
+            own = floor[floor["arm"] == arm] if "arm" in floor else floor
+            _panel(axes, lines[lines["arm"] == arm], phases)
+            _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
+            axes.set_title(named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
+            axes.set_xlabel("Layer", fontsize=8)
+        for axes in panels.flat[len(arms) :]:
+            axes.set_axis_off()
+        for axes in panels[:, 0]:
+            axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
+        legend_below(figure, _legend(lines, phases, names), columns=2)
+    return figure
+
+
+def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
+    whole = prepared(table, "layer", "vectors", "task", "metric", "score", "chance", "n", "distinct", "degenerate")
+    found = whole[(whole["task"] == task) & (whole["vectors"] == vectors)]
+    if found.empty:
+        there = sorted({f"{one} of {kind}" for one, kind in zip(whole["task"], whole["vectors"], strict=True)})
+        raise ValueError(f"{task} of {vectors}: not in the table, but {', '.join(there)}")
+    return found
+
+
+def _phases(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the phases, in order, each with its name as `line`."""
+    if "phase" in table:
+        rows = table[table["phase"].notna()].sort_values("column", kind="stable")
+        parts = [rows.assign(line=rows["phase"])]
+    else:
+        last = min(chosen(table).values(), default=0)
+        runs = table[table["column"] < last].groupby(["arm", "seed"])["column"].unique()
+        shared = sorted(set.intersection(*map(set, runs)) - {TWIN}) if len(runs) else []
+        steps = [shared[int(at)] for at in np.unique(np.linspace(0, len(shared) - 1, BETWEEN + 1).round()) if shared]
+        parts = [table[table["column"] == step].assign(line=f"update {step}") for step in steps]
+        parts += [at_chosen(table).assign(line=CHOSEN), table[table["column"] == TWIN].assign(line=NEVER)]
+    lines = pd.concat(parts, ignore_index=True)
+    if lines.empty:
+        raise ValueError("no phase to draw: none of the snapshots is in the table")
+    return lines.assign(line=lines["line"].where(lines["column"] != TWIN, NEVER))
+
+
+def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
+    for index, phase in enumerate(phases):
+        own = lines[lines["line"] == phase]
+        per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
+        drawn = over_seeds(per_run, ["layer"], "score").sort_values("layer")
+        layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
+        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
+        looks = _look(phase, index)
+        axes.plot(layer, mean, gid="phase", markevery=np.flatnonzero(~few), **looks)
+        axes.plot(layer[few], mean[few], **looks | {"linestyle": "", "markerfacecolor": "none"})
+        spread = np.nan_to_num(sd)
+        axes.fill_between(layer, mean - spread, mean + spread, color=looks["color"], alpha=0.14, linewidth=0)
+    chance = float(lines["chance"].mean())
+    empty = sorted(lines.loc[lines["degenerate"], "layer"].unique())
+    if np.isfinite(chance):
+        axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
+    guessed = float(lines["permuted"].mean()) if "permuted" in lines else float("nan")
+    if np.isfinite(guessed):
+        axes.axhline(guessed, color=INK, linestyle=PERMUTED, linewidth=0.9, gid="permuted")
+    if len(empty):
+        axes.plot(empty, [chance] * len(empty), color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(top=1.02)
+    axes.tick_params(labelsize=7)
+    axes.grid(visible=True, axis="y")
+
+
+def _look(phase: str, index: int) -> dict[str, Any]:
+    if phase == NEVER:
+        return {"color": INK, "marker": "", "linestyle": TWIN_LINE, "linewidth": 1.2}
+    colour, marker = look(index)
+    return {"color": colour, "marker": marker, "linestyle": "solid", "linewidth": 1.4, "markersize": 4}
+
+
+def _floors(axes: Axes, scores: pd.Series) -> None:
+    """A dashed line for each baseline, its letter at the right end, moved as little as keeps letters apart."""
+    known = sorted((score, chr(97 + place)) for place, score in enumerate(scores) if np.isfinite(score))
+    if not known:
+        return
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, known[0][0] - 0.02), high)
+    steps = 0.045 * (high - low) * np.arange(len(known))
+    places = isotonic_regression([score for score, _ in known] - steps).x + steps
+    beside = axes.get_yaxis_transform()
+    for (score, letter), place in zip(known, places, strict=True):
+        line: dict[str, Any] = {"color": INK, "linewidth": 0.7, "alpha": 0.7}
+        axes.axhline(score, linestyle=BASELINE, gid="baseline", **line)
+        axes.plot([1.0, 1.025], [score, place], transform=beside, clip_on=False, **line)
+        axes.text(1.035, place, letter, transform=beside, fontsize=7, va="center")
+
+
+def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) -> list[Line2D]:
+    drawn = [Line2D([], [], label=phase, **_look(phase, index)) for index, phase in enumerate(phases)]
+    rest = [Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class")]
+    if "permuted" in lines and lines["permuted"].notna().any():
+        rest.append(Line2D([], [], color=INK, linestyle=PERMUTED, linewidth=0.9, label="labels permuted within folds"))
+    if lines["degenerate"].any():
+        rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="one vector for all: no score"))
+    if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():
+        hollow: dict[str, Any] = {
+            "color": INK,
+            "marker": "o",
+            "linestyle": "",
+            "markerfacecolor": "none",
+            "markersize": 4,
+        }
+        rest.append(Line2D([], [], label=f"few different vectors (less than 1 in {FEW})", **hollow))
+    for place, name in enumerate(names):
+        rest.append(Line2D([], [], color=INK, linestyle=BASELINE, linewidth=0.7, label=f"{chr(97 + place)}: {name}"))
+    return drawn + rest
+
+
+TASKS = {
+    "label": "first",
+    "bigram shift": "first",
+    "part of speech": "treebank",
+    "word order": "words",
+    "word position": "words",
+}
+"""What is drawn, and the vectors that it is read from."""
+
+
+def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
+    shown = [probing[(probing["task"] == task) & (probing["vectors"] == kind)] for task, kind in TASKS.items()]
+    return pd.concat(shown), baselines
+
+
+def _of_phases(probing: pd.DataFrame, phases: pd.DataFrame, baselines: pd.DataFrame) -> Table:
+    return probing.merge(phases, on=["arm", "seed", "snapshot"], how="left"), baselines
+
+
+def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
+    return probing_curves(probing, baselines, task=probing["task"].iloc[0], vectors=probing["vectors"].iloc[0])
+
+
+PHASES = View(
+    name="probing-phases",
+    needs=("probing", "phases", "baselines"),
+    rows=_of_phases,
+    draw=probing_curves,
+    caption="Score of a linear probe for the label by layer, in each phase of training; dashed: baselines.",
+)
+PROBING = View(
+    name="probing",
+    needs=("probing", "baselines"),
+    rows=_named,
+    by="task",
+    draw=_drawn,
+    caption="What a linear probe reads by layer: {}. Mean over seeds, band ± 1 sd; dashed: baselines, by letter.",
+    remakes="Li 2025 (fusion), Figure 6",
+)

@@ -1,0 +1,257 @@
+"""Arms over training: curves of any figures, and what a task's metric costs in anisotropy."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from isoscope.figures.snapshots import arms_of, banded, over_seeds, seeds_of
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, named, style, wrapped
+from isoscope.studies.view import Table, View
+
+PANELS = 3
+"""In a row."""
+TASK_METRICS = {"validation/accuracy": "Accuracy", "validation/f1": "F1", "validation/matthews": "Matthews correlation"}
+ANISOTROPY_METRICS = {
+    "step/a_1": "a₁ of a batch",
+    "step/a_2": "a₂ of a batch",
+    "step/a_3": "a₃ of a batch",
+    "step/a_1_centred": "a₁ of a batch, mean removed",
+    "step/a_2_centred": "a₂ of a batch, mean removed",
+    "step/a_3_centred": "a₃ of a batch, mean removed",
+}
+TRADED = {
+    "validation/a_1": "a₁ of the validation sample, raw",
+    "validation/a_1_centred": "a₁ of the validation sample, mean removed",
+}
+EXPLAINED_METRICS = {
+    "validation/a_1_centred": "a₁ of the sample, mean removed",
+    "validation/a_1_within": "a₁ within classes",
+    "validation/a_1_clustered": "a₁ within k-means clusters",
+    "validation/a_1_clustered_null": "The same, of Gaussian noise with the same spectrum",
+    "validation/between_share": "Share of variance between classes",
+    "validation/normal_cosine": "|cos| of first direction and class means' difference",
+    "validation/normal_cosine_shuffled": "The same, labels shuffled",
+}
+BARS_METRICS = {
+    "validation/bar_mean": "Mean bar within classes",
+    "validation/bar_longest": "Longest bar within classes",
+    "validation/bar_evenness": "H / ln N of all bars within classes",
+    "validation/radius": "Root mean squared distance to the mean",
+}
+PENALTY_METRICS = {
+    "step/penalty": "Penalty",
+    "step/penalty_gradient_norm": "Norm of its gradient by the points",
+    "step/loss": "Task loss (nats)",
+}
+POSTHOC = [
+    f"posthoc/{laid}/{figure}"
+    for laid in ("untouched", "all_but_the_top", "whitened")
+    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
+]
+FORCE = "step/penalty_gradient_norm"
+PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
+
+
+def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
+    """A panel per figure (metric name → label): mean over seeds by `step` with a band of ± 1 sd, a line per arm.
+
+    `curves`: columns arm, seed, step, metric, value, as `analysis.courses.thinned` gives them. Raises `ValueError`
+    where none of the figures was measured.
+    """
+    shown = {metric: label for metric, label in figures.items() if (curves["metric"] == metric).any()}
+    if not shown:
+        raise ValueError(f"none of these was measured: {', '.join(figures)}")
+    arms = arms_of(curves)
+    rows = -(-len(shown) // PANELS)
+    with style():
+        handles = legend(curves, arms)
+        size = (WIDTH, 2.0 * rows + 0.3 + legend_inches(handles, 2))
+        drawing = Figure(figsize=size, layout="constrained")
+        panels = drawing.subplots(rows, min(PANELS, len(shown)), squeeze=False).ravel()
+        for axes, (metric, label) in zip(panels, shown.items(), strict=False):
+            _panel(axes, curves[curves["metric"] == metric], arms)
+            axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
+            axes.set_xlabel(across, fontsize=8)
+        for axes in panels[len(shown) :]:
+            axes.set_visible(False)
+        legend_below(drawing, handles, columns=2)
+    return drawing
+
+
+def trade(
+    averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
+) -> Figure:
+    """Each run by two of its averaged figures, small, and each arm's mean over seeds with bars of ± 1 sd.
+
+    `averages`: columns arm, seed, figure, value; `across` and `up` are figures, `labels` what the axes say. `weights`:
+    arm → family and weight; arms of a family have one colour, a line through their means, and each its weight beside
+    it. Raises `ValueError` where one of the figures was not measured.
+    """
+    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
+    if missing := [figure for figure in (across, up) if figure not in wide]:
+        raise ValueError(f"none of these was measured: {', '.join(missing)}")
+    runs = wide[[across, up]].dropna().reset_index()
+    families: dict[str, list[str]] = {}
+    for arm in arms_of(averages):
+        families.setdefault(weights[arm][0], []).append(arm)
+    with style():
+        handles = legend(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), list(families))
+        drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
+        axes = drawing.subplots()
+        for index, arms in enumerate(families.values()):
+            colour, marker = look(index)
+            several = sorted(arms, key=lambda arm: weights[arm][1])
+            means = runs.groupby("arm")[[across, up]].mean().reindex(several)
+            if len(several) > 1:
+                axes.plot(means[across], means[up], color=colour, linewidth=0.8, alpha=0.6)
+            for arm in several:
+                rows = runs[runs["arm"] == arm]
+                axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
+                spread = [None if len(rows) < 2 else rows[one].std() for one in (across, up)]
+                at = (rows[across].mean(), rows[up].mean())
+                axes.errorbar(
+                    *at, xerr=spread[0], yerr=spread[1], marker=marker, markersize=7, color=colour, elinewidth=1
+                )
+                if len(several) > 1:
+                    beside: dict[str, Any] = {
+                        "xytext": (4, 4),
+                        "textcoords": "offset points",
+                        "fontsize": 6.5,
+                        "color": colour,
+                    }
+                    axes.annotate(f"{weights[arm][1]:g}", at, **beside)
+        axes.set(xlabel=labels[0], ylabel=labels[1])
+        axes.grid(visible=True)
+        legend_below(drawing, handles, columns=2)
+    return drawing
+
+
+def legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
+    """A handle per arm, which says how many seeds it has."""
+    handles = []
+    for index, arm in enumerate(arms):
+        colour, marker = look(index)
+        label = named(arm, seeds_of(table[table["arm"] == arm]), 2.8, size=7.5)
+        handles.append(Line2D([], [], color=colour, marker=marker, label=label))
+    return handles
+
+
+def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
+    for index, arm in enumerate(arms):
+        rows = curves[curves["arm"] == arm]
+        colour, marker = look(index)
+        means = over_seeds(rows, ["step"], "value")
+        banded(axes, means, "step", marks=6, alpha=0.16, color=colour, marker=marker, linewidth=1.2, zorder=3)
+    axes.tick_params(labelsize=7)
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.grid(visible=True, axis="y")
+
+
+def _measured(names: Mapping[str, str], courses: pd.DataFrame) -> Table:
+    """All of the table where one of the metrics is in it: every arm keeps its colour."""
+    return (courses if courses["metric"].isin(names).any() else courses[:0],)
+
+
+def _drawn(names: Mapping[str, str], courses: pd.DataFrame) -> Figure:
+    return course(courses, names)
+
+
+def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
+    """The penalty's metrics, and those of each class."""
+    classes = courses.loc[courses["metric"].str.startswith("step/kept/class_"), "metric"].drop_duplicates()
+    numbers = [metric.rpartition("_")[2] for metric in classes]
+    per_class = {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
+    return PENALTY_METRICS | per_class
+
+
+def _penalised(courses: pd.DataFrame) -> Table:
+    return _measured(_with_classes(courses), courses)
+
+
+def _penalty(courses: pd.DataFrame) -> Figure:
+    return course(courses, _with_classes(courses))
+
+
+def _of_courses(name: str, names: Mapping[str, str], caption: str) -> View:
+    return View(
+        name=name,
+        needs=("courses",),
+        rows=partial(_measured, names),
+        draw=partial(_drawn, names),
+        caption=caption,
+    )
+
+
+def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
+    there = [across for across in TRADED if averages["figure"].isin([across]).any()]
+    parts = [averages.assign(across=across.rpartition("/")[2]) for across in there]
+    return pd.concat([averages[:0].assign(across=""), *parts]), doses
+
+
+def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
+    across = f"validation/{averages['across'].iloc[0]}"
+    weights = {row.arm: (row.family, row.weight) for row in doses.itertuples()}
+    labels = (TRADED[across], "Validation accuracy")
+    return trade(averages, across=across, up="validation/accuracy", labels=labels, weights=weights)
+
+
+def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
+    """The averages by the share of the train split, where arms differ in it."""
+    if doses["fraction"].nunique() < 2:
+        return (averages[:0],)
+    of = doses.set_index("arm")
+    shares = averages.assign(
+        arm=[of.loc[arm, "group"] for arm in averages["arm"]],
+        step=[round(100 * of.loc[arm, "fraction"]) for arm in averages["arm"]],
+        metric=averages["figure"],
+    )
+    return (shares,)
+
+
+ANISOTROPY = _of_courses(
+    "anisotropy",
+    ANISOTROPY_METRICS,
+    "Anisotropy of each batch's [CLS] vectors over training: mean over seeds, band ± 1 sd.",
+)
+TASK = _of_courses("task", TASK_METRICS, "The task's metrics on the whole validation split over training.")
+PENALTY = View(
+    name="penalty",
+    needs=("courses",),
+    rows=_penalised,
+    draw=_penalty,
+    caption="The penalty over training: its value, the norm of its gradient by the points, and what was kept.",
+)
+EXPLAINED = _of_courses(
+    "explained",
+    EXPLAINED_METRICS,
+    "What may raise the share of the first direction, on a fixed validation sample: classes, clusters.",
+)
+BARS = _of_courses("bars", BARS_METRICS, "Bars of H0 within classes, on the same sample.")
+TRADE = View(
+    name="trade",
+    needs=("averages", "doses"),
+    rows=_traded,
+    by="across",
+    draw=_trade,
+    caption="{}",
+    called={
+        "a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
+        "a_1_centred": "The same with the mean removed.",
+    },
+)
+FRACTIONS = View(
+    name="fractions",
+    needs=("averages", "doses"),
+    rows=_by_fraction,
+    draw=partial(course, figures=TASK_METRICS | TRADED, across="Share of the train split (%)"),
+    caption="The end of training by the share of the train split: mean over seeds, band ± 1 sd.",
+)
+COMPARED = (*TASK_METRICS, *ANISOTROPY_METRICS, *EXPLAINED_METRICS, *BARS_METRICS, *PENALTY_METRICS, *POSTHOC)
+"""The metrics that arms are compared by at the end of training."""

@@ -1,0 +1,159 @@
+"""Penalties at equal effect: each with weights of its own, its figures read off where another figure is equal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.errors import InputError
+from isoscope.statistics.differences import WHERE, differences
+
+FEWEST_WEIGHTS = 3
+"""Of a family, below which there is nothing to read between."""
+NOISE = 2.0
+"""Standard deviations between an arm's seeds that families must have in common to be compared: less is where paths
+cross by chance."""
+LEVELS = 3
+"""Places at which families are compared, evenly within what all of them reach."""
+Floats = npt.NDArray[np.float64]
+COLUMNS = ["arm", "seed", "figure", "value"]
+
+
+class Dose(NamedTuple):
+    """How much an arm has: `family` is the arm but for its weight, `group` the arm but for its share of train.
+
+    Weights are absolute, of either sign.
+    """
+
+    family: str
+    group: str
+    weight: float
+    fraction: float
+
+
+def dose(run: Mapping[str, Any]) -> Dose:
+    """The dose of a run by what its config.yaml holds; the weight is 0 where there is no penalty."""
+    axes, params = run["axes"], run["params"]
+    family, group = ("-".join(value for axis, value in axes.items() if axis != one) for one in ("weight", "fraction"))
+    return Dose(family, group, float(params["penalty"].get("weight", 0.0)), float(params["training"]["fraction"]))
+
+
+def references(doses: Mapping[str, Dose]) -> dict[str, str]:
+    """Arm → the arm it is held against: its own family's at the smallest weight where that has several weights, else
+    the first arm with as much of the train split. Raises `InputError` for weights of both signs in a family.
+    """
+    families: dict[str, list[str]] = {}
+    shares: dict[float, str] = {}
+    for arm, one in doses.items():
+        families.setdefault(one.family, []).append(arm)
+        shares.setdefault(one.fraction, arm)
+    found: dict[str, str] = {}
+    for name, arms in families.items():
+        weights = [doses[arm].weight for arm in arms]
+        if min(weights) < 0 < max(weights):
+            raise InputError(f"{name}: weights of both signs, {min(weights):g} and {max(weights):g}: two penalties")
+        least = min(arms, key=lambda arm: abs(doses[arm].weight))
+        found |= {arm: least if len(arms) > 1 else shares[doses[arm].fraction] for arm in arms}
+    return found
+
+
+def equated(
+    averages: pd.DataFrame, doses: Mapping[str, Dose], *, across: str, figures: Sequence[str], log: bool = False
+) -> pd.DataFrame:
+    """Each family's `figures` where its `across` has `LEVELS` equal values: arm (the family), seed, figure, value.
+
+    Of each seed the arms of a family in the order of their weights are a path through (across, figure); its figure at a
+    level is interpolated linearly where the path first comes to it: at the smallest dose; NaN where it never does.
+    Levels divide evenly what all families reach, by the means over seeds of their ends; none where they share no more
+    than `NOISE` sd of seeds. `log`: interpolate over log(across), of values above 0 only. `averages`: arm, seed,
+    figure, value. Families of fewer than `FEWEST_WEIGHTS` weights are left out.
+    """
+    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
+    figures = [one for one in figures if one in wide]
+    if across not in wide or not figures:
+        return pd.DataFrame(columns=COLUMNS)
+    paths = dict(_paths(wide, doses, across, log=log))
+    ends = pd.DataFrame(
+        [(family, path.index.min(), path.index.max()) for (family, _), path in paths.items() if path is not None]
+    )
+    low, high = (0.0, 0.0) if ends.empty else (ends.groupby(0)[1].mean().max(), ends.groupby(0)[2].mean().min())
+    places = np.log(wide[across].clip(lower=1e-300)) if log else wide[across]
+    noise = float(np.sqrt(np.nan_to_num(places.groupby("arm").var().mean())))
+    levels = np.linspace(low, high, LEVELS + 2)[1:-1] if high - low > NOISE * noise else np.zeros(0)
+    rows = []
+    for level, shown in zip(levels, _told_apart(np.exp(levels) if log else levels), strict=True):
+        for (family, seed), path in paths.items():
+            for figure in figures:
+                value = np.nan
+                if path is not None:
+                    value = _first_at(path.index.to_numpy(), path[figure].to_numpy(), float(level))
+                rows.append((family, seed, f"{figure}{WHERE}{across} is {shown}", value))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def at_equal(
+    averages: pd.DataFrame,
+    doses: Mapping[str, Dose],
+    *,
+    anisotropy: Sequence[str],
+    force: str,
+    metrics: Sequence[str],
+    confidence: float,
+    power: float,
+) -> pd.DataFrame:
+    """Families less the first one of their share of the train split: `metrics` at equal `anisotropy`, and both at an
+    equal `force` (over its logarithm).
+
+    Columns as of `differences`, whose correction is over everything that is said of a metric; no rows where nothing can
+    be compared. A seed whose path never comes to a level is `dropped` there, and the level is not tested.
+    """
+    found: list[pd.DataFrame] = []
+    against: dict[str, str] = {}
+    for share in sorted({one.fraction for one in doses.values()}):
+        rows = averages[[doses[arm].fraction == share for arm in averages["arm"]]]
+        tables = [equated(rows, doses, across=one, figures=metrics) for one in anisotropy]
+        tables.append(equated(rows, doses, across=force, figures=[*metrics, *anisotropy], log=True))
+        found.append(pd.concat(tables, ignore_index=True))
+        families = [one.family for one in doses.values() if one.fraction == share]
+        against |= dict.fromkeys(families, families[0])
+    table = pd.concat(found, ignore_index=True)
+    if table["value"].isna().all():
+        return pd.DataFrame()
+    return differences(table, against=against, confidence=confidence, power=power)
+
+
+def _paths(
+    wide: pd.DataFrame, doses: Mapping[str, Dose], across: str, *, log: bool
+) -> Iterator[tuple[tuple[str, int], pd.DataFrame | None]]:
+    """(family, seed) → its figures by `across`, or its logarithm, in the order of weights; None for too few numbers."""
+    arms = wide.index.get_level_values("arm")
+    table = wide.assign(family=[doses[arm].family for arm in arms], weight=[doses[arm].weight for arm in arms])
+    for (family, seed), rows in table.reset_index("seed").groupby(["family", "seed"], sort=False):
+        if rows["weight"].nunique() < FEWEST_WEIGHTS:
+            continue
+        path = rows.sort_values("weight", key=abs).dropna(subset=[across])
+        path = path[path[across] > 0] if log else path
+        place = np.log(path[across].astype(float)) if log else path[across]
+        enough = path["weight"].nunique() >= FEWEST_WEIGHTS
+        yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
+
+
+def _told_apart(values: Floats) -> list[str]:
+    """Each number with as many digits as it takes to tell them apart, three at least."""
+    for digits in range(3, 18):
+        shown = [f"{value:.{digits}g}" for value in values]
+        if len(set(shown)) == len(set(values.tolist())):
+            break
+    return shown
+
+
+def _first_at(places: Floats, values: Floats, level: float) -> float:
+    """Where the path through (place, value) first comes to the level; NaN where it never does."""
+    for one in range(len(places) - 1):
+        low, high = places[one], places[one + 1]
+        if min(low, high) <= level <= max(low, high):
+            share = 0.0 if low == high else (level - low) / (high - low)
+            return float(values[one] + share * (values[one + 1] - values[one]))
+    return float("nan")

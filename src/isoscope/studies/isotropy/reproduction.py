@@ -1,0 +1,263 @@
+"""Published figures beside ours: the difference, the interval over seeds, and whether they agree."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from isoscope.config.tree import flatten
+from isoscope.errors import InputError
+from isoscope.paths import processed
+from isoscope.statistics.paired import FEWEST_SEEDS, minimum_detectable_effect
+
+FILE = "reproduction.json"
+PASS, FAIL, UNDERPOWERED, ALONE = "pass", "fail", "under-powered", "ours alone"
+INDISTINCT = "indistinct"
+VERDICTS = (PASS, FAIL, UNDERPOWERED, INDISTINCT, ALONE)
+
+COMPONENTS = ("a_1", "a_2", "a_3", "a_1_centred", "a_2_centred", "a_3_centred")
+ARMS = ("none", "selected", "all")
+_TABLE_3 = {
+    ("bert", "mrpc"): (
+        (0.679, 0.125, 0.023, 0.733, 0.034, 0.017),
+        (0.485, 0.098, 0.042, 0.483, 0.057, 0.024),
+        (0.541, 0.165, 0.028, 0.576, 0.050, 0.017),
+    ),
+    ("roberta", "mrpc"): (
+        (0.629, 0.287, 0.012, 0.832, 0.036, 0.007),
+        (0.540, 0.214, 0.032, 0.611, 0.065, 0.019),
+        (0.559, 0.276, 0.021, 0.686, 0.061, 0.010),
+    ),
+    ("bert", "cola"): (
+        (0.647, 0.099, 0.028, 0.660, 0.038, 0.018),
+        (0.499, 0.076, 0.028, 0.468, 0.037, 0.022),
+        (0.502, 0.078, 0.023, 0.478, 0.032, 0.020),
+    ),
+    ("roberta", "cola"): (
+        (0.581, 0.277, 0.016, 0.700, 0.056, 0.013),
+        (0.534, 0.222, 0.021, 0.512, 0.073, 0.019),
+        (0.542, 0.221, 0.018, 0.510, 0.063, 0.017),
+    ),
+}
+"""Table 3 of arXiv:2501.05502: shares of the batch's [CLS] matrix, raw and centred, by arm; means of five runs. Which
+triple is the raw one is inferred."""
+TABLE_2 = "The paper's table of task metrics could not be read: ours stand alone."
+BACKBONES = {
+    "bert": ("google-bert/bert-base-uncased", "bert-base-uncased"),
+    "roberta": ("FacebookAI/roberta-base", "roberta-base"),
+}
+
+
+RUNS, ROUNDING = 5, 0.0005
+"""Runs that a published mean is over (their spread was not published), and the table's rounding."""
+
+SETTINGS: Mapping[str, Any] = {
+    "model.fusion.kind": "additive",
+    "training.epochs": 10,
+    "training.fraction": 1.0,
+    "training.batch_size": 64,
+    "training.bucket": 1,
+    "training.adam_betas": [0.9, 0.999],
+    "training.adam_epsilon": 1e-8,
+    "training.clip_norm": None,
+    "training.schedule.kind": "cosine",
+    "training.schedule.warmup": 0.1,
+    "training.schedule.epochs": None,
+    "training.patience": None,
+    "training.freeze.epochs": 0,
+    "training.precision": "fp32",
+    "training.watch.layer": -1,
+    "training.watch.vectors": "first",
+    "reproduction.last": 0.3,
+}
+"""What the published runs share (the paper, and its code where the paper is silent)."""
+GLUE = ("glue", "nyu-mll/glue")
+RATES = {"mrpc": (8e-5, 8e-6), "cola": (5e-5, 5e-6)}
+"""Learning rate and weight decay by task."""
+SOURCES = {
+    task: [{"kind": "hub", "name": task}, *({"kind": "hub", "name": name, "config": task} for name in GLUE)]
+    for task in RATES
+}
+"""Where the two tasks may come from."""
+LONGEST = 128
+"""Tokens that no text of the two tasks exceeds; the published runs cut at 512."""
+_PENALTY = {
+    "penalty.kind": "persistent_entropy",
+    "penalty.clouds": "class",
+    "penalty.k": None,
+    "penalty.in_cluster": 0.0,
+    "penalty.weight": 1.0,
+    "penalty.warmup": 0.0,
+    "penalty.points.layer": -1,
+    "penalty.points.vectors": "first",
+    "penalty.points.most": None,
+}
+PENALTIES: Mapping[str, Mapping[str, Any]] = {
+    "none": {"penalty.kind": "none"},
+    "selected": _PENALTY | {"penalty.selection": "c-ratio"},
+    "all": _PENALTY | {"penalty.selection": "all"},
+}
+"""Settings of each published arm."""
+
+
+class Known(NamedTuple):
+    """A published share, the largest difference from it that is agreement, and the nearest published share of another
+    arm: how far off.
+    """
+
+    value: float
+    tolerance: float
+    nearest: float
+
+
+class Cell(NamedTuple):
+    """One published figure beside ours."""
+
+    arm: str
+    figure: str
+    published: float | None
+    tolerance: float | None
+    seeds: int
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    """Interval of our mean over seeds, by t; None below 3 seeds."""
+    detectable: float | None
+    """Minimum detectable effect: the true difference from the published figure that so many seeds would find."""
+    difference: float | None
+    """Ours less the published one."""
+    verdict: str
+    reason: str
+
+
+def published(
+    run: Mapping[str, Any], source: Mapping[str, Any] | None, *, last: float, tolerance: float
+) -> dict[str, Known] | str:
+    """The published figures for a run's backbone, task and penalty, by figure; or why it has none.
+
+    `run`: what its config.yaml holds; `source`: where its data came from (None: unknown); `last`: the share of updates
+    that ours are averaged over. Only a run trained as the published ones has any. Agreement is a difference of at most
+    `tolerance`, and of half the way to the next arm's published figure: what could as well be another arm's shows
+    nothing.
+    """
+    params, task = flatten(run["params"]), run["task"]
+    checkpoint = params.get("model.encoder.checkpoint")
+    backbone = next((one for one, names in BACKBONES.items() if checkpoint in names), None)
+    selection = str(params.get("penalty.selection", params["penalty.kind"]))
+    arm = "selected" if selection == "c-ratio" else selection
+    if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS:
+        return "nothing was published for this backbone, task and penalty"
+    rate, decay = RATES[task]
+    asked = {**SETTINGS, **PENALTIES[arm], "training.learning_rate": rate, "training.weight_decay": decay}
+    found = params | {"reproduction.last": last}
+    if found["training.schedule.epochs"] == found["training.epochs"]:
+        found["training.schedule.epochs"] = None  # the same by another name
+    told = [
+        f"{name} {_shown(value)}, here {_shown(found.get(name))}"
+        for name, value in asked.items()
+        if found.get(name) != value
+    ]
+    if params["model.max_length"] < LONGEST:
+        told.append(f"whole texts, here cut at model.max_length {params['model.max_length']}")
+    if source is None:
+        return f"its data are not in {processed(task)} any more; run: isoscope prepare {task}"
+    if not any(source.items() >= one.items() and source["splits"]["train"] == "train" for one in SOURCES[task]):
+        told.append(f"the data set {task} of GLUE, here {source.get('name') or source.get('path') or source['kind']}")
+    if told:
+        return f"published with {'; '.join(told)}"
+    shares = {}
+    for place, figure in enumerate(COMPONENTS):
+        values = dict(zip(ARMS, (row[place] for row in _TABLE_3[backbone, task]), strict=True))
+        nearest = min(abs(value - values[arm]) for other, value in values.items() if other != arm)
+        shares[figure] = Known(values[arm], min(tolerance, nearest / 2), nearest)
+    return shares
+
+
+def _shown(value: Any) -> str:
+    """A setting as YAML has it."""
+    return "null" if value is None else str(value)
+
+
+def reproduction(
+    averages: pd.DataFrame, known: Mapping[str, Mapping[str, Known] | str], *, confidence: float, power: float
+) -> list[Cell]:
+    """Every arm's shares over its last updates beside the published ones, `known` by arm.
+
+    The published figure is a rounded mean of five runs. `ROUNDING` and its standard error (by our own spread, as theirs
+    was not published) widen the interval of the difference. *pass*: all of it lies within the tolerance. *fail*: all of
+    it lies outside. *indistinct*: the published arms are nearer to each other than a published figure is certain.
+    *under-powered*: none of these, or fewer than 3 seeds. *ours alone*: nothing to compare with.
+    """
+    found = []
+    for arm in dict.fromkeys(averages["arm"]):
+        for figure in COMPONENTS:
+            rows = averages[(averages["arm"] == arm) & (averages["figure"] == f"step/{figure}")]
+            if len(rows):
+                of_arm = known[arm]
+                of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
+                found.append(_cell(arm, figure, of_figure, rows["value"].to_numpy(), confidence, power))
+    return found
+
+
+def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: float, power: float) -> Cell:
+    n, mean = len(values), float(np.mean(values))
+    sd = float(np.std(values, ddof=1)) if n > 1 else None
+    half = effect = None
+    if sd is not None and n >= FEWEST_SEEDS:
+        half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
+        effect = sd * minimum_detectable_effect(n, tests=1, confidence=confidence, power=power)
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    if isinstance(known, str):
+        return Cell(arm, figure, None, None, n, mean, sd, low, high, effect, None, ALONE, known)
+    difference = mean - known.value
+    verdict, reason = _verdict(difference, half, n, known)
+    about = (arm, figure, known.value, known.tolerance, n, mean, sd, low, high, effect)
+    return Cell(*about, difference, verdict, reason)
+
+
+def _verdict(difference: float, half: float | None, n: int, known: Known) -> tuple[str, str]:
+    """The word and its reason; `half`: half the interval of our mean."""
+    theirs = ROUNDING if half is None else ROUNDING + half * (n / RUNS) ** 0.5
+    if known.nearest <= 2 * theirs:
+        return INDISTINCT, f"another arm was published {known.nearest:.2g} from it, nearer than either is certain"
+    if half is None:
+        return UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}"
+    both = ROUNDING + half * (1 + n / RUNS) ** 0.5
+    if abs(difference) - both > known.tolerance:
+        return FAIL, f"the whole interval is further than {known.tolerance:.2g} from the published mean"
+    if abs(difference) + both <= known.tolerance:
+        return PASS, f"the whole interval is within {known.tolerance:.2g} of the published mean"
+    return UNDERPOWERED, f"the interval does not decide whether it is within {known.tolerance:.2g}"
+
+
+def read(folder: Path) -> list[Cell]:
+    """The cells that `isoscope chart` wrote into `folder`. Raises `InputError` where it has not, or on damage."""
+    again = f"run: isoscope chart {folder.parent.name}"
+    try:
+        return [Cell(**cell) for cell in json.loads((folder / FILE).read_text("utf-8"))]
+    except FileNotFoundError:
+        raise InputError(f"{folder / FILE}: no such file; {again}") from None
+    except (ValueError, TypeError):
+        raise InputError(f"{folder / FILE}: not what isoscope chart left; {again}") from None
+
+
+def as_text(cells: Sequence[Cell]) -> str:
+    """The cells as lines for a terminal, and how many have which verdict."""
+    if not cells:
+        return "no runs: the study has no seeds here, or its runs do not watch anisotropy (training.watch)"
+    width = max(len(cell.arm) for cell in cells)
+    lines = [f"{'arm':{width}}  {'figure':12} {'published':>9}  {'ours':>6}  {'interval':>14}  verdict"]
+    for cell in cells:
+        known = "" if cell.published is None else f"{cell.published:.3f}"
+        interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.3f}, {cell.high:.3f}]"
+        found = f"{cell.mean:>6.3f}  {interval:>14}  {cell.verdict}: {cell.reason}"
+        lines.append(f"{cell.arm:{width}}  {cell.figure:12} {known:>9}  {found}")
+    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
+    if any(cell.published is not None for cell in cells):
+        lines.append(TABLE_2)
+    return "\n".join([*lines, ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)])

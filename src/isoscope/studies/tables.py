@@ -1,0 +1,139 @@
+"""The tables of one study on disk: what the figures and the report read."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from isoscope.errors import InputError
+from isoscope.outputs import Trained, read_output
+from isoscope.sealing import write_text
+from isoscope.statistics.paired import Interval, Paired
+from isoscope.statistics.verdicts import Verdict
+from isoscope.studies.classified import confusion
+from isoscope.studies.comparison import Baselines, Comparison, compare
+from isoscope.studies.curves import bands, curves
+
+FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
+COMPARISON = "comparison.json"
+TEXTS = ("study", "arm", "actual", "predicted")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Tables(NamedTuple):
+    """What is known of one study: its tables, the comparison of its arms, and its runs."""
+
+    study: str
+    by_name: dict[str, pd.DataFrame]
+    """The tables that views are made of: `bands`, and `confusion` of classifiers (of others without rows)."""
+    comparison: list[Comparison]
+    runs: list[Trained]
+    confidence: float
+    """Coverage of its intervals."""
+    power: float
+    """Power at which its minimum detectable effects are stated."""
+    margin: float
+    """The smallest difference that counts."""
+
+
+def tables(
+    study: str,
+    outputs: Sequence[Path],
+    baselines: Baselines,
+    *,
+    confidence: float,
+    power: float,
+    margin: float,
+    items: int = 0,
+) -> Tables:
+    """All tables of one study, from the folders of its finished runs, reference arm first.
+
+    `baselines` of its task; `items` as for `compare`. Raises `InputError` for anything amiss in a folder, or where it
+    is of another study.
+    """
+    found = [read_output(folder) for folder in outputs]
+    runs = [output.run for output in found]
+    for folder, run in zip(outputs, runs, strict=True):
+        if run.study != study:
+            raise InputError(f"{folder}: a run of study {run.study!r}, not of {study!r}")
+    by_task = {run.task: baselines for run in runs}
+    settings = {"confidence": confidence, "power": power, "margin": margin}
+    rows = compare(outputs, by_task, items=items, **settings)
+    classifiers = [output for output in found if output.objective == "classification"]
+    by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
+    return Tables(study, by_name, rows, runs, **settings)
+
+
+def write_tables(folder: Path, made: Tables) -> None:
+    """Write `FILES` and comparison.json into `folder`; equal tables give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, frame in made.by_name.items():
+        texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
+        write_text(folder / FILES[name], frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
+    rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
+    text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / COMPARISON, text, "table")
+
+
+def read_tables(folder: Path) -> Tables:
+    """What `write_tables` wrote. Raises `InputError` where a file is missing or of another form."""
+    try:
+        text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
+        rest = json.loads((folder / COMPARISON).read_text("utf-8"))
+        return Tables(
+            **rest
+            | {
+                "by_name": {
+                    name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text)
+                    for name, file in FILES.items()
+                },
+                "comparison": [_comparison(row) for row in rest["comparison"]],
+                "runs": [Trained(**run) for run in rest["runs"]],
+            }
+        )
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder}: not the tables of a study ({error}); run: isoscope repro") from None
+
+
+def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, float | int]]]:
+    """Metric → arm → mean, sd, n of the test split, for `dvc metrics`; baselines are left to their manifest."""
+    found: dict[str, dict[str, dict[str, float | int]]] = {}
+    for row in comparison:
+        if row.kind != "baseline":
+            spread = {} if row.sd is None else {"sd": row.sd}
+            found.setdefault(row.metric, {})[row.arm] = {"mean": row.mean, **spread, "n": len(row.seeds)}
+    return found
+
+
+def _inert(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe before what one begins with (CSV injection)."""
+    return f"'{text}" if text.lstrip("'")[:1] in FORMULA else text
+
+
+def _as_it_was(cell: str) -> str:
+    """The text that `_inert` made into a cell."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in FORMULA else cell
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as mappings, all the way down."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _comparison(row: dict[str, Any]) -> Comparison:
+    for name in ("seeds", "paired_seeds"):
+        row[name] = tuple(row[name])
+    if (paired := row["paired"]) is not None:
+        interval = paired["interval"]
+        row["paired"] = Paired(**{**paired, "interval": None if interval is None else Interval(**interval)})
+    row["two_way"] = None if row["two_way"] is None else Interval(**row["two_way"])
+    row["verdict"] = None if row["verdict"] is None else Verdict(**row["verdict"])
+    return Comparison(**row)

@@ -1,1 +1,0 @@
-"""Tracking: the record of a run is the truth, MLflow its mirror, provenance what both cite."""

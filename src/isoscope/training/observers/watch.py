@@ -1,0 +1,47 @@
+"""Anisotropy while a model is trained: of the batch at every logged update, of a fixed sample at every evaluation."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from torch import Tensor
+
+from isoscope.config.training import Watch as Settings
+from isoscope.data.batches import drawn_rows
+from isoscope.objectives import Place, Scored
+from isoscope.training.anisotropy import batch_figures, sample_figures
+from isoscope.training.observers import Context, Observer
+
+
+class Watch(Observer):
+    """Metrics `step/a_1` … of the batch, `validation/a_1` … of `sample` validation rows, the same in every run."""
+
+    name = "watch"
+
+    def __init__(self, place: Place, *, sample: int, clusters: int) -> None:
+        self.place, self.sample, self.clusters = place, sample, clusters
+
+    def begin(self, context: Context) -> None:
+        self.objective, self.log_every = context.objective, context.log_every
+        self.rows = drawn_rows(self.objective.size("validation"), self.sample)
+        labels = self.objective.owners("validation", self.rows, self.place)[1]
+        self.labels = np.zeros(len(self.rows), np.int64) if labels is None else labels
+
+    def places(self, step: int | None) -> Collection[Place]:
+        return [self.place] if step is None or step % self.log_every == 0 else []
+
+    def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
+        if step % self.log_every != 0:
+            return {}
+        found = batch_figures(points[self.place].double().cpu().numpy())
+        return {f"step/{name}": value for name, value in found.items()}
+
+    def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
+        if scored.split != "validation":
+            return {}
+        found = sample_figures(scored.points[self.place][self.rows], self.labels, clusters=self.clusters)
+        return {f"validation/{name}": value for name, value in found.items()}
+
+
+def observer(settings: Settings) -> Watch:
+    """The observer that the section `training.watch` asks for."""
+    return Watch(Place(settings.layer, settings.vectors), sample=settings.sample, clusters=settings.clusters)

@@ -1,0 +1,99 @@
+"""A bag of words finds what single words say, and nothing that only their order says."""
+
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from isoscope.data import baselines as module
+from isoscope.data.baselines import baselines
+from isoscope.data.corpus import Corpus
+
+NOUNS = [f"noun{number}" for number in range(30)]
+
+
+def corpus(make, classes: int = 2, sizes: tuple[int, int, int] = (600, 200, 200)) -> Corpus:
+    """`make(random, label)` writes the text, or the two texts, of one example."""
+    splits = {}
+    for split, size in zip(("train", "validation", "test"), sizes, strict=True):
+        draw = random.Random(split)
+        labels = [row % classes for row in range(size)]
+        columns = zip(*(make(draw, label) for label in labels), strict=True)
+        names = ("sentence",) if (columns := list(columns)) and len(columns) == 1 else ("sentence1", "sentence2")
+        splits[split] = pa.table(dict(zip(names, columns, strict=True)) | {"label": pa.array(labels, pa.int64())})
+    return Corpus(splits, tuple(map(str, range(classes))), "made up", "CC0-1.0", None, {})
+
+
+def word(draw: random.Random, label: int) -> tuple[str]:
+    return (f"{draw.choice(NOUNS)} mark{label} {draw.choice(NOUNS)}",)
+
+
+def adjacent(draw: random.Random, label: int) -> tuple[str]:
+    """Both classes hold the same words; "red" stands before "noun" in one and after it in the other."""
+    return (f"{draw.choice(NOUNS)} {'red thing' if label else 'thing red'} {draw.choice(NOUNS)}",)
+
+
+def distant(draw: random.Random, label: int) -> tuple[str]:
+    """Which of two words comes first, with others between: neither words nor neighbours say it."""
+    first, second = ("red", "blue") if label else ("blue", "red")
+    between = " ".join(draw.choice(NOUNS) for _ in range(2))
+    return (f"{draw.choice(NOUNS)} {first} {between} {second} {draw.choice(NOUNS)}",)
+
+
+def paraphrase(draw: random.Random, label: int) -> tuple[str, str]:
+    """Two sentences are of class 1 where they name the same nouns: no sentence by itself says so."""
+    one = draw.sample(NOUNS, 4)
+    other = draw.sample(one, 4) if label else draw.sample(sorted(set(NOUNS) - set(one)), 4)
+    return " ".join(one), " ".join(other)
+
+
+def accuracy(made: Corpus, name: str) -> float:
+    return baselines(made)[name]["test"]["accuracy"]
+
+
+def test_a_telling_word_is_found() -> None:
+    assert accuracy(corpus(word), "tfidf_unigrams") == 1.0
+    assert accuracy(corpus(word, classes=5), "tfidf_unigrams") == 1.0
+
+
+def test_order_of_neighbours_is_found_by_bigrams_only() -> None:
+    made = corpus(adjacent)
+    assert accuracy(made, "tfidf_bigrams") == 1.0
+    assert 0.35 < accuracy(made, "tfidf_unigrams") < 0.65
+
+
+def test_order_at_a_distance_is_found_by_neither() -> None:
+    made = corpus(distant)
+    for name in ("tfidf_unigrams", "tfidf_bigrams"):
+        assert 0.35 < accuracy(made, name) < 0.65
+
+
+def test_pairs_are_compared() -> None:
+    assert accuracy(corpus(paraphrase), "tfidf_unigrams") > 0.95
+
+
+def test_it_gives_the_same_figures_again() -> None:
+    made = corpus(distant)
+    assert baselines(made) == baselines(made)
+
+
+def test_one_class_predicted_throughout_has_no_correlation() -> None:
+    labels = np.array([0, 1, 1])
+    assert module._scores(labels, np.ones(3, np.int64), 2) == {"accuracy": 2 / 3, "f1": 0.8, "matthews": 0.0}
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_scores_follow_their_definitions(classes: int) -> None:
+    """Recounted from the confusion matrix, Matthews' by Gorodkin's formula (2004) for any number of classes."""
+    draw = np.random.Generator(np.random.PCG64(classes))
+    labels, predicted = draw.integers(0, classes, 300), draw.integers(0, classes, 300)
+    predicted[:120] = labels[:120]
+    counts = np.zeros((classes, classes))
+    np.add.at(counts, (labels, predicted), 1)
+    hits, true, said, n = np.diag(counts), counts.sum(1), counts.sum(0), counts.sum()
+    f1 = 2 * hits / (true + said)
+    matthews = (hits.sum() * n - true @ said) / math.sqrt((n**2 - said @ said) * (n**2 - true @ true))
+    expected = {"accuracy": hits.sum() / n, "f1": f1[1] if classes == 2 else f1.mean(), "matthews": matthews}
+    assert module._scores(labels, predicted, classes) == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,247 @@
+"""Generated text means what an evaluator of the words alone says it means, and only word order tells it."""
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from statistics import mean
+
+import pyarrow as pa
+import pytest
+
+from generated_meaning import ORACLES, Text, Verdict, digest, relation, verdict
+from isoscope.data import embedded
+from isoscope.data.baselines import baselines
+from isoscope.data.corpus import SPLITS, Corpus, check, texts
+from isoscope.data.embedded import GENERATORS, generate
+from isoscope.errors import InputError
+
+DEFAULT = {"size": 7200, "difficulty": 2, "seed": 0}
+GOLDEN = {
+    "sentiment": "8a3d6908a71ced3378fb9f5b6cb417449891bcca2bf0ffe6f9cba80ea7454fe6",
+    "entailment": "a9f4325fe9b93345db1b5c4b6fea672838ac509922027d1a3c10e86057ba8a96",
+}
+
+
+def rows(corpus: Corpus, *splits: str) -> list[tuple[Text, int]]:
+    return [
+        (text, label)
+        for split in splits or SPLITS
+        for text, label in zip(texts(corpus.splits[split]), corpus.splits[split]["label"].to_pylist(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def sentiment() -> Corpus:
+    return generate("sentiment", **DEFAULT)
+
+
+# Laws
+
+
+@pytest.mark.parametrize("difficulty", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_label_is_the_meaning_of_the_text(generator: str, difficulty: int) -> None:
+    corpus = generate(generator, size=900, difficulty=difficulty, seed=3)
+    check(corpus)
+    for text, label in rows(corpus):
+        assert ORACLES[generator](text) == label, text
+
+
+@pytest.mark.parametrize(
+    "sentence, meaning, depth",
+    [
+        ("the plot was superb .", 1, 0),
+        ("the plot was not superb .", -1, 0),
+        ("the book was better than the film .", -1, 0),
+        ("although the plot was dull , the cast was superb .", 1, 1),
+        ("the plot was dull , although the cast was superb .", -1, 1),
+        ("critics doubted that although the plot was dull , the cast was superb .", -1, 2),
+        ("although critics doubted that the plot was dull , the cast was not superb .", -1, 2),
+    ],
+)
+def test_evaluator_reads_as_we_do(sentence: str, meaning: int, depth: int) -> None:
+    found = Verdict(sentence)
+    assert (found.meaning, found.depth) == (meaning, depth)
+
+
+def test_relations_read_as_we_do() -> None:
+    premise = "the doctor called the patient before the guest was thanked by the chef ."
+    for hypothesis, label in (
+        ("the chef thanked the guest after the patient was called by the doctor .", 0),
+        ("the chef thanked the guest before the doctor called the patient .", 2),
+        ("the guest thanked the chef after the doctor called the patient .", 1),
+    ):
+        assert relation((premise, hypothesis)) == label
+
+
+@pytest.mark.parametrize("size", [6000, 6001, 101])
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_splits_are_balanced_and_share_no_text(generator: str, size: int) -> None:
+    corpus = generate(generator, size=size, difficulty=2, seed=1)
+    found = rows(corpus)
+    assert len(found) == size == len({text for text, _ in found})
+    for split in SPLITS:
+        counts = Counter(label for _, label in rows(corpus, split))
+        assert set(counts) == set(range(len(corpus.labels)))
+        assert max(counts.values()) - min(counts.values()) <= (split == "train"), split
+    shares = [corpus.splits[split].num_rows / size for split in SPLITS]
+    assert shares == pytest.approx([0.7, 0.15, 0.15], abs=2 / size * len(corpus.labels))
+
+
+def labels_by_bag(corpus: Corpus, split: str) -> dict[Text, Counter[int]]:
+    found: dict[Text, Counter[int]] = {}
+    for (sentence,), label in rows(corpus, split):
+        found.setdefault(tuple(sorted(sentence.split())), Counter())[label] += 1
+    return found
+
+
+def test_one_bag_of_words_stands_with_both_labels(sentiment: Corpus) -> None:
+    assert sum(set(labels) == {0, 1} for labels in labels_by_bag(sentiment, "train").values()) >= 30
+
+
+def test_sentences_all_paired_leave_a_bag_of_words_exactly_at_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs stay in one split: there each bag of words has both labels equally often."""
+    monkeypatch.setattr(embedded.embedded_sentiment, "PAIRED", 1.0)
+    corpus = generate("sentiment", size=1000, difficulty=2, seed=0)
+    for split in SPLITS:
+        assert all(labels[0] == labels[1] for labels in labels_by_bag(corpus, split).values())
+    assert baselines(corpus)["tfidf_unigrams"]["test"]["accuracy"] == 0.5
+
+
+def test_words_in_another_order_mean_something_else(sentiment: Corpus) -> None:
+    """Negative control: the two parts of a contrast change places, and with the same words the label turns round."""
+    changed = 0
+    for (sentence,), label in rows(sentiment, "test"):
+        body = sentence.removesuffix(" .")
+        if Verdict(sentence).depth == 1 and body.count(" , ") == 1:
+            head, rest = body.split(" , ")
+            if head.startswith(("although ", "while ")):
+                word, first = head.split(" ", 1)
+                other = f"{word} {rest} , {first} ."
+            else:
+                word, second = rest.split(" ", 1)
+                other = f"{second} , {word} {head} ."
+            assert sorted(other.split()) == sorted(sentence.split())
+            assert verdict((other,)) == 1 - label
+            changed += 1
+    assert changed > 200
+
+
+def test_shuffled_words_say_next_to_nothing(sentiment: Corpus) -> None:
+    """What counts of words hold is all a shuffled corpus keeps; bigrams, which carry some order, lose it too."""
+    dice = random.Random(0)
+
+    def shuffle(sentence: str) -> str:
+        words = sentence.split()
+        dice.shuffle(words)
+        return " ".join(words)
+
+    shuffled = {
+        split: table.set_column(0, "sentence", pa.array([shuffle(text) for text in table["sentence"].to_pylist()]))
+        for split, table in sentiment.splits.items()
+    }
+    intact = baselines(sentiment)["tfidf_bigrams"]["test"]["accuracy"]
+    destroyed = baselines(sentiment._replace(splits=shuffled))["tfidf_bigrams"]["test"]["accuracy"]
+    assert destroyed < 0.58 < 0.70 < intact
+
+
+def test_default_sentiment_keeps_a_bag_of_words_in_its_band(sentiment: Corpus) -> None:
+    design = sentiment.facts["design"]
+    assert isinstance(design, dict)
+    figures = baselines(sentiment)
+    assert figures["tfidf_unigrams"]["test"]["accuracy"] < design["tfidf_unigram_below"] == 0.65
+    assert figures["tfidf_bigrams"]["test"]["accuracy"] < design["tfidf_bigram_below"] == 0.75
+    assert sentiment.facts["bayes_ceiling"] == 1.0
+
+
+def test_entailment_keeps_a_bag_of_words_at_chance() -> None:
+    figures = baselines(generate("entailment", size=3000, difficulty=2, seed=0))
+    assert figures["tfidf_unigrams"]["test"]["accuracy"] == pytest.approx(1 / 3, abs=0.06)
+
+
+def test_difficulty_is_depth_of_nesting() -> None:
+    depths = []
+    for difficulty in (1, 2, 3, 4, 6):
+        found = rows(generate("sentiment", size=2000, difficulty=difficulty, seed=0))
+        depth = [Verdict(sentence).depth for (sentence,), _ in found]
+        assert max(depth) == difficulty
+        depths.append(mean(depth))
+    assert depths == sorted(depths)
+    assert depths == pytest.approx([0.45 * difficulty for difficulty in (1, 2, 3, 4, 6)], rel=0.05)
+
+
+def test_difficulty_of_entailment_is_the_number_of_orders_told() -> None:
+    for difficulty, pairs in ((1, 1), (2, 1), (3, 2), (9, 8)):
+        found = rows(generate("entailment", size=300, difficulty=difficulty, seed=0))
+        assert {premise.count(" ; ") + 1 for (premise, _), _ in found} == {pairs}
+        assert any(" was " in premise for (premise, _), _ in found) == (difficulty > 1)
+
+
+# Determinism
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_default_corpus_is_golden(generator: str) -> None:
+    assert digest(generate(generator, **DEFAULT)) == GOLDEN[generator]
+
+
+def test_another_process_with_another_hash_seed_writes_the_same() -> None:
+    code = f"""
+from generated_meaning import digest
+from isoscope.data.embedded import generate
+print(*(digest(generate(name, **{DEFAULT})) for name in {list(GOLDEN)}))
+"""
+    folders = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONHASHSEED": "4321", "PYTHONPATH": folders}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout.split() == list(GOLDEN.values())
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_every_argument_counts(generator: str) -> None:
+    base = {"size": 300, "difficulty": 2, "seed": 0}
+    state = random.getstate()
+    variants = [base, {**base, "size": 302}, {**base, "difficulty": 3}, {**base, "seed": 1}]
+    assert len({digest(generate(generator, **variant)) for variant in variants}) == len(variants)
+    assert digest(generate(generator, **base)) == digest(generate(generator, **base))
+    assert random.getstate() == state, "the global random state was touched"
+
+
+def test_design_is_stated_for_the_calibrated_settings_only(sentiment: Corpus) -> None:
+    assert "design" in sentiment.facts
+    for change in ({"size": 7202}, {"difficulty": 1}, {"seed": 1}):
+        settings = {**DEFAULT, **change}
+        facts = generate("sentiment", **settings).facts
+        assert "design" not in facts
+        assert {key: facts[key] for key in DEFAULT} == settings
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "generator, change, message",
+    [
+        ("sentimental", {}, "generator = 'sentimental': expected one of sentiment, entailment"),
+        ("sentiment", {"size": 10}, "size = 10: expected 40 or more for the generator 'sentiment'"),
+        ("entailment", {"size": 59}, "size = 59: expected 60 or more"),
+        ("sentiment", {"difficulty": 0}, "difficulty = 0: expected 1 or more"),
+        ("sentiment", {"seed": -1}, "seed = -1: expected 0 or more"),
+    ],
+)
+def test_refuses_in_one_line(generator: str, change: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        generate(generator, **{**DEFAULT, **change})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_size_above_the_distinct_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded.embedded_sentiment, "PARTS", ("plot",))
+    with pytest.raises(InputError, match=r"^size = 6000: .* runs out of distinct sentences of depth 0 after \d+ examp"):
+        generate("sentiment", size=6000, difficulty=1, seed=0)
+    monkeypatch.setattr(embedded.embedded_entailment, "PEOPLE", (("doctor", "patient"), ("chef", "guest")))
+    with pytest.raises(InputError, match=r"^size = 6000: .* runs out of distinct examples of \w+ after \d+ examples"):
+        generate("entailment", size=6000, difficulty=1, seed=0)

@@ -1,0 +1,222 @@
+"""Hub names: a folder first, then the hub; what stands in a cache is not taken for another revision."""
+
+import hashlib
+import http.server
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.data import hub
+from isoscope.data.corpus import Corpus
+from isoscope.errors import InputError
+
+COMMIT = "a" * 40
+TABLE = pa.table({"text": [f"word {row}" for row in range(20)], "label": [row % 2 for row in range(20)]})
+OTHER = pa.table({"text": [f"other {row}" for row in range(10)], "label": [row % 2 for row in range(10)]})
+SPLITS = {"train": "train", "validation": None, "test": "test"}
+CARD = """---
+dataset_info:
+  features:
+  - name: text
+    dtype: string
+  - name: label
+    dtype:
+      class_label:
+        names:
+          '0': negative
+          '1': positive
+---
+"""
+
+
+def load(name: str, config: str | None = None, splits: dict[str, str | None] = SPLITS) -> Corpus:
+    return hub.load(
+        name, config=config, revision="main", columns={"sentence": "text", "label": "label"}, splits=splits,
+        held_out=0.2, seed=0, licence="MIT",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A second of two hub folders."""
+    found = tmp_path / "second"
+    for path in (tmp_path / "first", found):
+        path.mkdir()
+    monkeypatch.setenv("ISOSCOPE_HUB", f"{tmp_path / 'first'}{os.pathsep}{found}")
+    return found
+
+
+def put(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    pq.write_table(TABLE, folder / "train.parquet")
+    pq.write_table(OTHER, folder / "test.parquet")
+
+
+def test_a_folder_is_read_without_the_hub(folder: Path) -> None:
+    put(folder / "org" / "toy")
+    put(folder / "glue" / "sst2")
+    corpus = load("org/toy")
+    assert (corpus.source, corpus.revision) == ("hub:org/toy", None)
+    assert {split: table.num_rows for split, table in corpus.splits.items()} == {
+        "train": 16,
+        "validation": 4,
+        "test": 10,
+    }
+    assert set(corpus.facts["inputs"]) == {"train.parquet", "test.parquet"}
+    assert load("glue", "sst2").source == "hub:glue/sst2"
+    with pytest.raises(InputError, match=r"splits\.validation: no dev"):
+        load("org/toy", splits=SPLITS | {"validation": "dev"})
+
+
+def test_the_first_folder_that_has_the_name_wins(folder: Path) -> None:
+    put(folder / "toy")
+    put(folder.parent / "first" / "toy")
+    pq.write_table(OTHER.slice(0, 4), folder.parent / "first" / "toy" / "test.parquet")
+    assert load("toy").splits["test"].num_rows == 4
+
+
+def test_out_of_reach_says_what_to_do(folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load("org/gone")
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in ("org/gone", "revision main", f"ISOSCOPE_HUB ({os.environ['ISOSCOPE_HUB']})", "holds org/gone/"):
+        assert part in message
+
+
+def test_a_missing_hub_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "gone"))
+    with pytest.raises(InputError, match=r"^ISOSCOPE_HUB: .*gone is not a folder$"):
+        load("toy")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../b", "/etc", "a//b", "", "a/", ".", "a/b/c", "a b", "a\\b", "a\n"])
+def test_names_that_could_lead_elsewhere_are_refused(folder: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"^hub name "):
+        hub.resolve_checkpoint(name)
+    with pytest.raises(InputError, match=r"^hub name "):
+        load(name)
+
+
+@pytest.mark.parametrize("config", ["..", "../toy", "a/b", "/etc"])
+def test_configurations_that_could_lead_elsewhere_are_refused(folder: Path, config: str) -> None:
+    with pytest.raises(InputError, match=r"^hub configuration "):
+        load("toy", config)
+
+
+def test_a_folder_in_the_working_directory_does_not_pass_for_the_hub(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "here" / "toy")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match=r"^toy: stands in the working directory"):
+        load("toy")
+
+
+def test_checkpoints_resolve_to_their_folder_or_stay_a_name(folder: Path) -> None:
+    checkpoint = folder / "org" / "tiny"
+    checkpoint.mkdir(parents=True)
+    with pytest.raises(InputError, match=r"config\.json is missing"):
+        hub.resolve_checkpoint("org/tiny")
+    (checkpoint / "config.json").write_text("{}")
+    assert hub.resolve_checkpoint("org/tiny") == str(checkpoint)
+    assert hub.resolve_checkpoint("org/other") == "org/other"
+
+
+class FakeHub(http.server.BaseHTTPRequestHandler):
+    """The few answers of the hub that reading one data set takes."""
+
+    protocol_version = "HTTP/1.1"
+    files: dict[str, bytes]
+
+    def answer(self) -> None:
+        path = self.path.partition("?")[0]
+        resolve, tree = "/datasets/org/toy/resolve/", "/api/datasets/org/toy/tree/"
+        name = path.removeprefix(resolve).partition("/")[2] if path.startswith(resolve) else ""
+        if name in self.files:
+            self.reply(200, self.files[name], ETag=f'"{hashlib.sha1(self.files[name]).hexdigest()}"')
+        elif path.startswith(tree) and path.count("/") == tree.count("/"):
+            rows = [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+                    for name, data in self.files.items()]  # fmt: skip
+            self.reply(200, json.dumps(rows).encode())
+        elif path.startswith("/api/datasets/org/toy/revision/"):
+            siblings = [{"rfilename": name} for name in self.files]
+            self.reply(200, json.dumps({"id": "org/toy", "sha": COMMIT, "siblings": siblings}).encode())
+        else:
+            self.reply(404, b"{}", **{"X-Error-Code": "EntryNotFound"})
+
+    do_GET = do_HEAD = answer  # noqa: N815
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(body)), "X-Repo-Commit": COMMIT, **headers}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    files = {"README.md": CARD.encode()}
+    for split, table in (("train", TABLE), ("test", OTHER)):
+        pq.write_table(table, buffer := io.BytesIO())
+        files[f"{split}.parquet"] = buffer.getvalue()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (FakeHub,), {"files": files}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+PROGRAM = """
+import json, sys
+from isoscope.data import hub
+from isoscope.errors import InputError
+for revision, splits in json.loads(sys.argv[1]):
+    try:
+        corpus = hub.load("org/toy", config=None, revision=revision, columns={"sentence": "text", "label": "label"},
+                          splits=splits, held_out=0.2, seed=0, licence="MIT")
+        answer = [corpus.revision, corpus.labels, {name: table.num_rows for name, table in corpus.splits.items()}]
+    except InputError as error:
+        answer = str(error)
+    print(json.dumps(answer))
+"""
+
+
+def test_the_hub_is_read_at_its_commit_and_the_cache_only_for_the_commit_it_holds(served: str, tmp_path: Path) -> None:
+    """In processes of their own, since the library settles its addresses when it is imported."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    plain |= {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": served}
+
+    def answers(*asked: tuple[str, dict[str, str | None]], **settings: str) -> list[object]:
+        command = [sys.executable, "-c", PROGRAM, json.dumps(asked)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=plain | settings, check=False)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    there = [COMMIT, ["negative", "positive"], {"train": 16, "validation": 4, "test": 10}]
+    assert answers(("main", SPLITS), ("main", SPLITS | {"validation": "dev"})) == [
+        there,
+        "data set org/toy: splits.validation: no split 'dev'; it has train, test",
+    ]
+    other = "b" * 40
+    assert answers((COMMIT, SPLITS), (other, SPLITS), ("main", SPLITS), HF_HUB_OFFLINE="1") == [
+        there,
+        f"data set org/toy: asked for revision {other}, but the cache here holds {COMMIT}",
+        there,
+    ]

@@ -1,0 +1,212 @@
+"""Files of every format give one corpus; bad ones are refused by file, row and column."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from isoscope.config.data import Splits
+from isoscope.data.local import read
+from isoscope.errors import InputError
+
+TEXTS = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "  spaces  ", "null"]
+LABELS = ["neg", "pos"] * 4
+COLUMNS = {"sentence": "text", "label": "class"}
+FOLDER = {"train": "train", "validation": "dev", "test": "test"}
+ALONE = {"train": "train", "validation": None, "test": None}
+
+
+def as_parquet(path: Path, texts: list[str], labels: list) -> None:
+    pq.write_table(pa.table({"text": texts, "class": labels, "extra": [0.5] * len(texts)}), path)
+
+
+def as_csv(path: Path, texts: list[str], labels: list) -> None:
+    lines = ["class,extra,text"]
+    lines += [f'{label},0.5,"{text.replace(chr(34), 2 * chr(34))}"' for text, label in zip(texts, labels, strict=True)]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def as_tsv(path: Path, texts: list[str], labels: list) -> None:
+    lines = ["text\tclass", *(f"{text}\t{label}" for text, label in zip(texts, labels, strict=True))]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def as_jsonl(path: Path, texts: list[str], labels: list) -> None:
+    rows = [{"text": text, "class": label, "extra": [1, "x"]} for text, label in zip(texts, labels, strict=True)]
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n", "utf-8")
+
+
+WRITERS = {"parquet": as_parquet, "csv": as_csv, "tsv": as_tsv, "jsonl": as_jsonl}
+
+
+def load(path: Path, splits: dict[str, str | None] = FOLDER, columns: dict[str, str] = COLUMNS, **settings):
+    return read(
+        path, columns=columns, splits=splits, **({"held_out": 0.25, "seed": 0, "licence": "CC0-1.0"} | settings)
+    )
+
+
+def refusal(path: Path, splits: dict[str, str | None] = ALONE, columns: dict[str, str] = COLUMNS) -> str:
+    with pytest.raises(InputError) as caught:
+        load(path, splits, columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_every_format_gives_the_same_corpus(tmp_path: Path, extension: str) -> None:
+    for stem in FOLDER.values():
+        WRITERS[extension](tmp_path / f"{stem}.{extension}", TEXTS, LABELS)
+    corpus = load(tmp_path)
+    for table in corpus.splits.values():
+        assert table.to_pydict() == {"sentence": TEXTS, "label": [0, 1] * 4}
+    assert corpus.labels == ("neg", "pos")
+    assert corpus.source == f"local:{tmp_path.name}"
+    assert set(corpus.facts["inputs"]) == {f"{stem}.{extension}" for stem in FOLDER.values()}
+
+
+def test_splits_may_be_of_different_formats(tmp_path: Path) -> None:
+    as_csv(tmp_path / "train.csv", TEXTS, [0, 1] * 4)
+    as_parquet(tmp_path / "dev.parquet", TEXTS, [0, 1] * 4)
+    as_jsonl(tmp_path / "test.jsonl", TEXTS, [0, 1] * 4)
+    corpus = load(tmp_path)
+    assert {split: table["label"].to_pylist() for split, table in corpus.splits.items()} == dict.fromkeys(
+        corpus.splits, [0, 1] * 4
+    )
+
+
+def test_one_file_is_split_by_seed(tmp_path: Path) -> None:
+    as_jsonl(tmp_path / "all.jsonl", [f"text {row}" for row in range(100)], [row % 4 for row in range(100)])
+    first, again = load(tmp_path / "all.jsonl", ALONE, seed=1), load(tmp_path / "all.jsonl", ALONE, seed=1)
+    other = load(tmp_path / "all.jsonl", ALONE, seed=2)
+    assert first == again
+    assert first.splits["test"] != other.splits["test"]
+    assert [first.splits[split].num_rows for split in ("train", "validation", "test")] == [52, 24, 24]
+
+
+def test_pairs_keep_their_sides(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"q": list("abcd"), "p": list("efgh"), "y": [2, 0, 1, 0]}), tmp_path / "train.parquet")
+    corpus = load(tmp_path, dict.fromkeys(FOLDER, "train"), {"label": "y", "sentence1": "p", "sentence2": "q"})
+    assert corpus.splits["test"].to_pydict() == {
+        "sentence1": list("efgh"), "sentence2": list("abcd"), "label": [2, 0, 1, 0]
+    }  # fmt: skip
+
+
+def test_a_quoted_text_may_run_over_lines_and_be_long(tmp_path: Path) -> None:
+    long = "first line\nsecond line, " + "x" * 3_000_000
+    as_csv(tmp_path / "train.csv", [long, "b"], [0, 1])
+    assert load(tmp_path, dict.fromkeys(FOLDER, "train")).splits["train"]["sentence"].to_pylist() == [long, "b"]
+
+
+def test_a_tab_separated_file_knows_no_quotes(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text('text\tclass\n"opened and not closed\t0\nnext\t1\n', "utf-8")
+    corpus = load(tmp_path, dict.fromkeys(FOLDER, "train"))
+    assert corpus.splits["train"]["sentence"].to_pylist() == ['"opened and not closed', "next"]
+
+
+def test_class_names_in_parquet_metadata_are_taken_over(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(text=datasets.Value("string"), **{"class": datasets.ClassLabel(names=["bad", "good"])})
+    made = datasets.Dataset.from_dict({"text": list("abcd"), "class": [0, 1, 0, 1]}, features=features)
+    made.to_parquet(tmp_path / "train.parquet")
+    assert load(tmp_path, dict.fromkeys(FOLDER, "train")).labels == ("bad", "good")
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl"])
+def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path: Path, extension: str) -> None:
+    path = tmp_path / f"train.{extension}"
+    WRITERS[extension](path, ["one", "café"], [0, 1])
+    path.write_bytes(path.read_text("utf-8").encode("latin-1"))
+    line = 2 if extension == "jsonl" else 3
+    message = refusal(path)
+    assert message.startswith(f"{path}, line {line}, byte ")
+    assert "0xe9 is not UTF-8" in message
+
+
+def test_a_parquet_column_of_other_bytes_is_named_by_row(tmp_path: Path) -> None:
+    text = pa.array(["one", "café".encode("latin-1"), "three"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": text, "class": [0, 1, 1]}), tmp_path / "train.parquet")
+    assert refusal(tmp_path / "train.parquet").startswith(
+        f"{tmp_path / 'train.parquet'}, row 2: column 'text' is not UTF-8"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.csv", "text,class\n,0\nb,1\n", ", row 1: column 'text' is null (1 in all); fill or drop the row"),
+        ("a.csv", "text,class\na,\nb,1\n", ", row 1: column 'class' is null (1 in all); fill or drop the row"),
+        ("a.csv", "text,class\na,0\nb,1,2\n", ": not valid csv: CSV parse error: Row #3: Expected 2 columns, got 3"),
+        ("a.csv", "", ": not valid csv: Empty CSV file"),
+        ("a.csv", "text,label\na,0\n", ": column 'class' (for label) is missing; found text, label"),
+        ("a.csv", "text,class\na,0\nb,0\nc,0\nd,0\n", "local:a.csv: train holds one class only ('0')"),
+        ("a.csv", "text,class\n", ": there is no row; give the split rows"),
+        ("a.tsv", "text\tclass\na\t0.25\nb\t1\n", ": column 'class' holds numbers such as 0.25"),
+        ("a.jsonl", '{"text": "a", "class": 0}\n{"text": "b", class: 1}\n', ", line 2: not JSON: Expecting property"),
+        ("a.jsonl", '{"text": "a", "class": 0}\n' + "[" * 100_000, ", line 2: JSON nested too deeply"),
+        ("a.jsonl", '{"text": "a", "class": ' + "9" * 5000 + "}\n", ", line 1: not JSON: Exceeds the limit"),
+        ("a.jsonl", '{"text": "a", "class": 0}\n\n[1]\n', ", line 3: expected one object per line, found list"),
+        ("a.jsonl", '{"text": null, "class": 0}\n', ", row 1: column 'text' is null"),
+        ("a.jsonl", '{"text": "a", "class": 0}\n{"class": 0}\n', ", row 2: column 'text' is null"),
+        ("a.jsonl", '{"text": 5, "class": 0}\n', ", line 1: 'text' is 5; expected text"),
+        ("a.jsonl", '{"text": "a", "class": 0.5}\n', ", line 1: 'class' is 0.5; expected an integer or text"),
+        ("a.jsonl", '{"text": "\\ud83c", "class": 0}\n', ", line 1: 'text' holds half a surrogate pair"),
+        ("a.jsonl", '{"body": "a", "class": 0}\n', ": column 'text' (for sentence) is missing; found body, class"),
+        ("a.parquet", "no parquet", ": not valid parquet: "),
+        ("a.xlsx", "", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    assert refusal(path).startswith(message if message.startswith("local:") else f"{path}{message}")
+
+
+def test_an_empty_quoted_text_is_a_text(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text('text,class\n"",0\nb,1\n', "utf-8")
+    assert load(tmp_path, dict.fromkeys(FOLDER, "train")).splits["train"]["sentence"].to_pylist() == ["", "b"]
+
+
+def test_null_text_in_parquet_is_named_by_row(tmp_path: Path) -> None:
+    as_parquet(tmp_path / "a.parquet", ["a", "b", None, None], [0, 1, 0, 1])
+    assert "a.parquet, row 3: column 'text' is null (2 in all)" in refusal(tmp_path / "a.parquet")
+
+
+def test_folders_say_what_they_lack(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "gone", FOLDER) == f"{tmp_path / 'gone'}: no such file or folder"
+    as_csv(tmp_path / "train.csv", TEXTS, LABELS)
+    missing = refusal(tmp_path, FOLDER)
+    assert missing == f"{tmp_path}: splits.validation: no dev.{{parquet,csv,tsv,jsonl}}; the folder holds train.csv"
+    as_tsv(tmp_path / "train.tsv", TEXTS, LABELS)
+    assert "train.csv and train.tsv both fit; keep one" in refusal(tmp_path, FOLDER)
+
+
+@pytest.mark.parametrize("stem", ["../secret", "sub/secret", "{folder}/secret", "..", ".", "", "sub/../train", "a\0b"])
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) -> None:
+    (tmp_path / "data/sub").mkdir(parents=True)
+    for place in ("data/train", "data/sub/secret", "secret", "data/.", "data/.."):
+        as_csv(Path(f"{tmp_path / place}.csv"), TEXTS, LABELS)
+    splits = dict.fromkeys(FOLDER, "train") | {split: stem.format(folder=tmp_path)}
+    with pytest.raises(InputError, match=rf"splits\.{split}: .* is no file's name"):
+        load(tmp_path / "data", splits)
+    with pytest.raises(ValidationError, match="is no plain name; give one without folders"):
+        Splits(**splits)
+
+
+def test_splits_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    as_csv(tmp_path / "all.csv", TEXTS, LABELS)
+    assert "splits.train: null" in refusal(tmp_path / "all.csv", {"train": None, "validation": None, "test": None})
+    assert "all.csv is one file, all of it train; set null" in refusal(tmp_path / "all.csv", FOLDER)
+    assert refusal(tmp_path, FOLDER | {"dev": "x"}) == "splits: unknown dev; expected train, validation, test"
+
+
+def test_a_label_that_train_lacks_names_the_file(tmp_path: Path) -> None:
+    as_csv(tmp_path / "train.csv", TEXTS, LABELS)
+    as_csv(tmp_path / "dev.csv", TEXTS, LABELS)
+    as_csv(tmp_path / "test.csv", TEXTS, [*LABELS[:-1], "mixed"])
+    assert refusal(tmp_path, FOLDER).startswith(
+        f"{tmp_path / 'test.csv'}, row 8: label 'mixed' does not occur in train"
+    )

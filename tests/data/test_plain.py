@@ -1,0 +1,219 @@
+"""Sentences of a user's own: the same from every format, classes in order, and what cannot be read is named."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.data.plain import Texts, read_texts
+from isoscope.errors import InputError
+
+SENTENCES = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "null", "plain"]
+LABELS = ["neg", "pos", "neg", "mixed"] * 2
+
+
+def write(path: Path, columns: dict[str, list[str]]) -> Path:
+    """The columns in the format that the name says."""
+    rows = list(zip(*columns.values(), strict=True))
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), path)
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+        path.write_text("\n".join(lines), "utf-8")
+    elif path.suffix == ".csv":
+        quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
+        path.write_text("\n".join([",".join(columns), *quoted]) + "\n", "utf-8")
+    else:
+        path.write_text("\n".join("\t".join(row) for row in [tuple(columns), *rows]) + "\n", "utf-8")
+    return path
+
+
+def read(path: Path, *, column: str | None = None, labels: str | None = None) -> Texts:
+    return read_texts(path, column=column, labels=labels)
+
+
+def refusal(path: Path, *, column: str | None = None, labels: str | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        read(path, column=column, labels=labels)
+    assert "\n" not in str(caught.value)
+    assert path.name in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("column", ["sentence", "text", "review"])
+def test_every_format_gives_the_same_sentences_and_classes(tmp_path: Path, format: str, column: str) -> None:
+    path = write(tmp_path / f"all.{format}", {"stars": LABELS, column: SENTENCES, "extra": ["0.5"] * 8})
+    named = column if column == "review" else None
+    found = read(path, column=named, labels="stars")
+    assert found.classes == ("mixed", "neg", "pos")
+    assert found.table.to_pydict() == {"sentence": SENTENCES, "label": [1, 2, 1, 0] * 2}
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    plain = read(path, column=named)
+    assert plain.table.to_pydict() == {"sentence": SENTENCES}
+    assert plain.classes == ()
+
+
+def test_plain_text_is_a_sentence_a_line_whatever_ends_the_line(tmp_path: Path) -> None:
+    """As an editor counts lines: a line separator within a sentence ends none."""
+    path = tmp_path / "all.txt"
+    path.write_bytes('\ufefffirst\r\n\n  second, "quoted" \rthird\u2028goes on\x85here\x0ctoo\n \t\nlast'.encode())
+    found = read(path)
+    expected = ["first", 'second, "quoted"', "third\u2028goes on\x85here\x0ctoo", "last"]
+    assert found.table.to_pydict() == {"sentence": expected}
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(b"")
+    assert read(path).table.to_pydict() == {"sentence": []}
+
+
+def test_empty_sentences_are_left_out_with_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("sentence,label\n one ,b\n,only\n   ,\ntwo,a\n", "utf-8")
+    found = read(path, labels="label")
+    assert found.classes == ("a", "b")
+    assert found.table.to_pydict() == {"sentence": ["one", "two"], "label": [1, 0]}
+
+
+@pytest.mark.parametrize(
+    "name, content, said",
+    [
+        ("all.txt", "one\n\n  \ntwo\nthree\nfour\n", "all.txt: 2 of 6 rows are empty; left out"),
+        ("all.txt", "one\ntwo\none\nthree\nfour\n", "all.txt: 1 of 5 rows repeat an earlier sentence; left out"),
+        ("all.txt", "one\ntwo\nthree\nfour\n", None),
+        ("all.csv", "text\none\n\ntwo\n\"\"\nthree\nfour\n", "all.csv, column 'text': 2 of 6 rows are empty; left out"),
+        ("all.csv", 'text\n"one\n\nmore"\ntwo\nthree\nfour\n', None),
+        ("all.csv", "text,n\none,1\n,2\n ,3\ntwo,4\none,5\nx,6\ny,7\n\n",
+         "all.csv, column 'text': 2 of 7 rows are empty and 1 of 7 rows repeat an earlier sentence; left out"),
+        ("all.tsv", "text\none\n\ntwo\nthree\nfour\n", "all.tsv, column 'text': 1 of 5 rows are empty; left out"),
+        ("all.jsonl", '{"text": "a"}\n{"text": null}\n\n{"text": ""}\n{"text": "b"}\n{"n": 1}\n',
+         "all.jsonl, column 'text': 3 of 5 rows are empty; left out"),
+    ],
+)  # fmt: skip
+def test_rows_that_are_left_out_are_counted(tmp_path: Path, name: str, content: str, said: str | None) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    assert read(path).left_out == said
+
+
+def test_a_file_of_too_few_sentences_is_named_with_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "few.txt"
+    for content, found in (
+        ("", "0 different sentences in 0 rows"),
+        ("a\n\nb\na\nc\n", "3 different sentences in 5 rows"),
+    ):
+        path.write_text(content, "utf-8")
+        with pytest.raises(InputError, match=f"few.txt: {found}; 4 or more are needed") as caught:
+            read(path).check_enough()
+        assert "split" not in str(caught.value)
+    path.write_text("a\nb\nc\nd\n", "utf-8")
+    read(path).check_enough()
+
+
+LISTS = pa.array([["x"], ["x", "y"], [], None])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [LISTS, LISTS.cast(pa.large_list(pa.string())), pa.array([{"x": 1}] * 4),
+     pa.array([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int8())),
+     pa.array(["[1, 2]", "[1]", "[1]", "[1, 2]"]), pa.array(["['x']", "['x', 'y']", "('z',)", "{}"])],
+    ids=lambda values: str(values.type),
+)  # fmt: skip
+def test_labels_that_are_lists_are_one_clear_line(tmp_path: Path, values: pa.Array) -> None:
+    path = tmp_path / "all.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": values}), path)
+    said = refusal(path, labels="stars")
+    assert "column 'stars' holds lists" in said
+    assert "one class, is needed in each row" in said
+
+
+@pytest.mark.parametrize("names", [["[UNK]", "b"], ["(good", "bad)"], ["{", "}"], ["(1)", "(2)"], ["[" * 5000, "b"]])
+def test_classes_with_brackets_in_their_names_are_classes(tmp_path: Path, names: list[str]) -> None:
+    path = tmp_path / "all.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": names * 2}), path)
+    assert set(read(path, labels="stars").classes) == set(names)
+
+
+def test_sentence_is_preferred_to_text_and_the_named_column_to_both(tmp_path: Path) -> None:
+    path = write(tmp_path / "all.csv", {"text": ["a"], "sentence": ["b"], "third": ["c"]})
+    for named, expected in ((None, "b"), ("text", "a"), ("third", "c")):
+        assert read(path, column=named).table["sentence"].to_pylist() == [expected]
+
+
+def test_integers_keep_their_order_and_their_names(tmp_path: Path) -> None:
+    csv = write(tmp_path / "all.csv", {"text": ["a", "b", "c", "d"], "stars": ["10", "2", "-1", "2"]})
+    parquet = tmp_path / "all.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": pa.array([10, 2, -1, 2], pa.int8())}), parquet)
+    for path in (csv, parquet):
+        found = read(path, labels="stars")
+        assert found.classes == ("-1", "2", "10")
+        assert found.table["label"].to_pylist() == [2, 1, 0, 1]
+    mixed = read(write(tmp_path / "mixed.csv", {"text": ["a", "b", "c"], "stars": ["10", "2", "x"]}), labels="stars")
+    assert mixed.classes == ("10", "2", "x")
+
+
+def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "all.parquet"
+    coded = {name: pa.array(values).dictionary_encode() for name, values in (("text", SENTENCES), ("kind", LABELS))}
+    pq.write_table(pa.table(coded), path)
+    found = read(path, labels="kind")
+    assert found.table["sentence"].to_pylist() == SENTENCES
+    assert [found.classes[one] for one in found.table["label"].to_pylist()] == LABELS
+
+
+@pytest.mark.parametrize(
+    "name, content, options, said",
+    [
+        ("all.csv", "review,stars\na,1\n", {}, "there are: review, stars (--column names the text's"),
+        ("all.csv", "text,stars\na,1\n", {"labels": "star"}, "no column 'star'; there are: text, stars"),
+        ("all.csv", "review,stars\na,1\n", {"labels": "star"}, "no column 'sentence' or 'text' and 'star'; there"),
+        ("all.csv", "review,stars\na,1\n", {"labels": "stars"}, "no column 'sentence' or 'text'; there are: review"),
+        ("all.csv", "text\n" + "".join(f"s{k}\n" for k in range(21)), {"labels": "text"}, "21 values in 21 rows, so"),
+        ("all.csv", "text,stars\na,1\n", {"column": "texts"}, "no column 'texts'; there are: text, stars"),
+        ("all.jsonl", "", {}, "no column 'sentence' or 'text'; there are: none"),
+        ("all.csv", "", {}, "not valid csv: Empty CSV file"),
+        ("all.csv", "text,l\na,1\n,\nb,\n", {"labels": "l"}, "row 3: column 'l' is empty; fill it or drop the row"),
+        ("all.csv", "text,l\na,1\nb,1\n,2\n", {"labels": "l"}, "column 'l' has one value only"),
+        ("all.csv", "text,text\na,b\n", {}, "column 'text' repeats; found text, text"),
+        ("all.csv", "text,l,l\na,b,c\n", {"labels": "l"}, "column 'l' repeats"),
+        ("all.txt", "a\nb\n", {"labels": "l"}, "is plain text and has no columns; give csv, tsv, jsonl or parquet"),
+        ("all.txt", "a\nb\n", {"column": "c"}, "--column c: "),
+        ("all.xml", "<a/>", {}, "unknown format; expected a name ending in parquet, csv, tsv, jsonl"),
+        ("all.parquet", "text\na\n", {}, "not valid parquet"),
+        ("all.jsonl", '{"text": "a"}\n[1]\n', {}, "line 2: expected one object per line, found list"),
+        ("all.jsonl", '{"text": "a", "l": [1, 2]}\n', {"labels": "l"}, "line 1: 'l' is [1, 2]; expected an integer or"),
+        ("all.jsonl", '{"text": [1], "l": 1}\n', {"labels": "l"}, "line 1: 'text' is [1]; expected text"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: str, options: dict[str, str], said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    assert said in refusal(path, **options)
+
+
+def test_a_file_that_is_not_there_or_a_folder_is_named(tmp_path: Path) -> None:
+    assert "no such file" in refusal(tmp_path / "gone.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert "no such file" in refusal(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("format", ["txt", "csv", "tsv", "jsonl"])
+def test_bytes_that_are_no_utf_8_are_named_by_line(tmp_path: Path, format: str) -> None:
+    path = tmp_path / f"all.{format}"
+    path.write_bytes(b"text\ncaf\xe9\n")
+    assert "line 2, byte 4: 0xe9 is not UTF-8" in refusal(path)
+
+
+def test_a_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
+    latin = pa.Array.from_buffers(pa.string(), 1, [None, pa.array(["cafe"]).buffers()[1], pa.py_buffer(b"caf\xe9")])
+    for number, values in enumerate(([["a"], ["b"]], pa.array([b"caf\xe9", b"b"]), latin)):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"text": values}), path)
+        assert "column 'text'" in refusal(path)
+        pq.write_table(pa.table({"sentence": ["a", "b"][: len(values)], "kind": values}), path)
+        assert "column 'kind'" in refusal(path, labels="kind")

@@ -1,0 +1,98 @@
+"""A treebank's words: tags and depths where they belong, and trees that are none refused."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.data import treebank
+from isoscope.errors import InputError
+from probe_material import pieces
+
+TREE = {
+    "tokens": [["the", "slow", "film", "moved", "everybody"], ["no", "plot"]],
+    "upos": [["DET", "ADJ", "NOUN", "VERB", "PRON"], ["DET", "NOUN"]],
+    "head": [[3, 3, 4, 0, 4], [2, 0]],
+}
+
+
+def write(folder: Path, **changes: object) -> Path:
+    path = folder / "bank.parquet"
+    pq.write_table(pa.table({name: column for name, column in (TREE | changes).items() if column}), path)
+    return path
+
+
+def read(path: Path, **changes: int) -> treebank.Treebank:
+    options = {"sentences": 10, "max_length": 30, "seed": 0} | changes
+    return treebank.read(path, pieces(path.parent / "tokenizer"), **options)
+
+
+def test_words_have_their_tags_and_depths(tmp_path: Path) -> None:
+    bank = read(write(tmp_path))
+    found = dict(
+        zip(
+            zip(bank.sentence.tolist(), bank.text, strict=True),
+            zip(bank.tag, bank.depth.tolist(), strict=True),
+            strict=True,
+        )
+    )
+    of = {text: number for number, text in found}
+    assert found[of["film"], "film"] == ("NOUN", 1)
+    assert found[of["film"], "slow"] == ("ADJ", 2)
+    assert found[of["film"], "moved"] == ("VERB", 0)
+    assert found[of["plot"], "no"] == ("DET", 1)
+    assert (bank.end > bank.begin).all()
+
+
+@pytest.mark.parametrize("none", ["None", None, "_"])
+def test_entries_without_a_head_are_no_words(tmp_path: Path, none: str | None) -> None:
+    """Multiword tokens, whose words follow, and empty nodes, as the hub's treebanks have them; no head counts them."""
+    tree = {
+        "tokens": [["the", "slow", "film", "movedeverybody", "moved", "everybody"], ["no", "plot", "plot"]],
+        "upos": [["DET", "ADJ", "NOUN", "_", "VERB", "PRON"], ["DET", "NOUN", "_"]],
+        "head": [["3", "3", "4", none, "0", "4"], ["2", "0", none]],
+    }
+    (tmp_path / "plain").mkdir()
+    assert_same(read(write(tmp_path, **tree)), read(write(tmp_path / "plain")))
+
+
+def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
+    for name in ("sentence", "begin", "end", "text", "tag", "depth"):
+        assert list(getattr(one, name)) == list(getattr(other, name))
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
+    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
+        read(tmp_path / "bank.parquet")
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"upos": None}, "no column upos"),
+        ({"upos": [["DET"], ["DET", "NOUN"]]}, "5 tokens, 1 tags"),
+        ({"head": [[2, 1, 4, 0, 4], [2, 0]]}, "are no tree"),
+        ({"head": [[3, 3, 9, 0, 4], [2, 0]]}, "are no tree"),
+        ({"head": [["3", "3", "x", "0", "4"], ["2", "0"]]}, "are not all numbers"),
+    ],
+)
+def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read(write(tmp_path, **changes))
+
+
+def test_sentences_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
+    assert len(read(write(tmp_path), max_length=6).encoded.ids) == 1
+    with pytest.raises(InputError, match="no sentence of two words or more fits into 3 tokens"):
+        read(write(tmp_path), max_length=3)
+
+
+def test_a_treebank_is_found_in_the_project_or_the_hub_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hub/bank").mkdir(parents=True)
+    write(tmp_path / "hub/bank").rename(tmp_path / "hub/bank/test.parquet")
+    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "hub"))
+    assert treebank.find("bank", tmp_path) == tmp_path / "hub/bank/test.parquet"
+    with pytest.raises(InputError, match=r"extraction.treebank: 'other': no such file"):
+        treebank.find("other", tmp_path)

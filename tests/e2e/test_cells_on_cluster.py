@@ -1,0 +1,168 @@
+"""Cells of a study on a Ray cluster: done once each, with the bits of local processes, whatever dies."""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isoscope.runs.provenance import file_md5s
+from isoscope.runs.record import read
+from pipeline_project import BINARIES, Finished, Project, family, left, wait_for
+from ray_nodes import SETTINGS, RayNodes, needs_ray
+from search_under_way import kill, tree
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+CELLS = ("-S", "studies.fusion.seeds=[0, 1, 2]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
+CLUSTER = {name: value for name, value in SETTINGS.items() if name != "PYTHONPATH"}
+BROKEN = """
+from isoscope.plugins import fusion
+
+@fusion("broken")
+def broken(hidden_size: int):
+    raise ValueError("no such layer")
+"""
+
+
+@pytest.fixture
+def nodes() -> Iterator[RayNodes]:
+    found = RayNodes(2, 2)
+    try:
+        yield found
+    finally:
+        found.remove()
+
+
+@pytest.fixture(scope="module")
+def local(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Every cell, trained by local processes."""
+    project = copied(finished, tmp_path_factory.mktemp("local"))
+    project.isoscope("train", "fusion", *CELLS)
+    return project
+
+
+@pytest.fixture
+def project(finished: Finished, tmp_path: Path) -> Project:
+    return copied(finished, tmp_path)
+
+
+def copied(finished: Finished, folder: Path) -> Project:
+    needs_ray()
+    return finished.project.copy(folder / "project", without=(".isoscope", "models", "mlflow.db"))
+
+
+def outputs(project: Project) -> dict[str, dict[str, str]]:
+    """Digest → file → md5 of every finished run."""
+    found = sorted((project.folder / ".isoscope/runs").glob("*/output"))
+    return {path.parent.name: file_md5s(path) for path in found}
+
+
+def start(project: Project, *words: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [BINARIES / "isoscope", *words],
+        cwd=project.folder,
+        env=project.environment(**environment),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def under_way(project: Project, pids: list[int]) -> list[str]:
+    """Runs with metrics whose process is one of these."""
+    found = []
+    for path in (project.folder / ".isoscope/runs").glob("*/lease.json"):
+        record = project.folder / f".isoscope/records/{path.parent.name}.jsonl"
+        text = path.read_text()
+        if text and record.exists() and json.loads(text)["pid"] in pids and read(record).metrics:
+            found.append(path.parent.name)
+    return found
+
+
+def done_once(project: Project) -> dict[str, int]:
+    """Digest → attempts; each run is finished, and no point is written twice."""
+    records = project.records()
+    assert {record.status for record in records.values()} == {"FINISHED"}
+    for record in records.values():
+        pairs = [(point.name, point.step) for point in record.metrics]
+        assert len(pairs) == len(set(pairs))
+    return {digest: len(record.attempts) for digest, record in records.items()}
+
+
+def test_a_node_is_killed_and_every_cell_is_done_once(project: Project, local: Project, nodes: RayNodes) -> None:
+    process = start(project, "train", "fusion", *CELLS, "--cluster", "auto", **nodes.settings)
+    lost: list[str] = []
+
+    def stopped_in_a_cell() -> bool:
+        victims = tree(nodes.raylets[1])
+        kill(*victims, number=signal.SIGSTOP)  # so that what is seen is so when it is killed
+        lost[:] = under_way(project, victims)
+        if not lost:
+            kill(*victims, number=signal.SIGCONT)
+        return bool(lost) or process.poll() is not None
+
+    wait_for(stopped_in_a_cell)
+    kill(*tree(nodes.raylets[1]))
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert said.count("lost with its process or node; replaced") >= len(lost)
+    attempts = done_once(project)
+    assert {digest for digest, count in attempts.items() if count > 1} >= set(lost)
+    assert sorted(attempts) == sorted(outputs(local))
+    assert outputs(project) == outputs(local)
+
+
+def test_a_cluster_of_its_own_stops_on_ctrl_c_and_gives_the_same_bits(project: Project, local: Project) -> None:
+    words = ("train", "fusion", "additive", *CELLS, "--cluster", "local")
+    process = start(project, *words, **CLUSTER)
+    wait_for(lambda: any(len(record.metrics) > 5 for record in project.records().values()))
+    everyone = family(process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "done; run the same command to resume" in said
+    assert left(everyone, 10) == []
+    done = project.cold.isoscope(*words, **CLUSTER)
+    assert "3 of 3 done" in done.err
+    attempts = done_once(project)
+    assert max(attempts.values()) == 2
+    assert outputs(project) == {digest: files for digest, files in outputs(local).items() if digest in attempts}
+
+
+def test_a_failing_cell_is_named_and_stops_no_other(project: Project) -> None:
+    (project.folder / "plugins/broken.py").write_text(BROKEN, "utf-8")
+    (project.folder / "variants/fusion/broken.yaml").write_text("model: {fusion: {kind: broken}}\n", "utf-8")
+    arms = (
+        "--plugin",
+        "plugins/broken.py",
+        "-S",
+        "studies.fusion.axes.fusion=[broken, additive]",
+        "-S",
+        "training.epochs=2",
+    )
+    done = project.cold.isoscope("train", "fusion", *arms, "--cluster", "local", code=1, **CLUSTER)
+    line = done.err.splitlines()[-1]
+    assert re.match(
+        r"isoscope: train fusion: 1 of 2 failed: .*broken.*: plugin .*broken.py, line \d+: .*no such layer", line
+    )
+    assert sorted(record.status for record in project.records().values() if record.run) == ["FAILED", "FINISHED"]
+
+
+def test_repro_hands_the_cluster_on_to_its_stages(project: Project) -> None:
+    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 3\n")
+    done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")
+    assert "isoscope: RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers" in done.err
+    done = project.cold.isoscope("repro", "train@fusion", "--cluster", "local", "--gpus-per-run", "0", **CLUSTER)
+    assert done.ran == ["train@fusion"]
+    assert sorted(done_once(project).values()) == [1, 1]
+
+
+@pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("measure", "fusion"), ("search", "run")])
+def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
+    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT\n"
+    assert project.isoscope(*command, "--cluster", "everywhere", code=2).err == line
+    assert project.isoscope(*command, code=2, ISOSCOPE_CLUSTER="everywhere").err == line

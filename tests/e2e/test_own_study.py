@@ -1,0 +1,94 @@
+"""A study of an objective, an observer and a view from one plugin file, by an entry in params.yaml and an overlay."""
+
+import re
+import shutil
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from pipeline_project import ROOT, Finished, Project, written
+
+LAUNCH = (
+    *("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--multi_gpu"),
+    *("--num_processes", "2", "--main_process_port", "0", "-m", "isoscope"),
+)
+OVERLAY = """\
+objective: {kind: piece_length}
+observers:
+  norms: {kind: norms, every: 2}
+training: {select: rmse, keep: all}
+"""
+STUDY = """\
+studies:
+  lengths:
+    task: tiny
+    settings: [lengths]
+    axes: {fusion: [additive, conv2d]}
+    seeds: [0, 1, 2]
+    looks: []
+"""
+PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout=0", "-S", "training.batch_size=7")
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The small project, with a second study that nothing but params.yaml and an overlay describe."""
+    found = finished.project.copy(tmp_path_factory.mktemp("own") / "project")
+    shutil.copy(ROOT / "docs/examples/piece_length.py", found.folder / "plugins")
+    (found.folder / "variants/settings/lengths.yaml").write_text(OVERLAY, "utf-8")
+    found.edit("params.yaml", "plugins: []", "plugins: [plugins/piece_length.py]")
+    found.edit("params.yaml", "studies:\n", STUDY)
+    return found
+
+
+def test_it_is_trained_compared_and_reported(project: Project) -> None:
+    before = project.digest("additive")
+    done = project.isoscope("repro", "report", "train@lengths", "analyse@lengths")
+    assert "train@lengths" in done.ran
+    assert project.digest("additive") == before, "the plugin is no part of a run that does not use it"
+    assert len(project.records()[before].attempts) == 1
+    runs = sorted(project.folder.glob("models/lengths/*/seed-*"))
+    assert len(runs) == 6
+    for run in runs:
+        points = written(run)
+        assert points["test/rmse"][-1][1] == pytest.approx(points["test/loss"][-1][1] ** 0.5)
+        assert points["step/word_gradient_mean"]
+        assert "test/accuracy" not in points
+    page = (project.folder / "reports/index.html").read_text("utf-8")
+    (section,) = re.findall(r'<h2 id="study-\d">Study lengths</h2>.*?</section>', page, re.DOTALL)
+    assert "Root mean squared error of a token's length" in section.replace("&#39;", "'")
+    assert re.search(r"conv2d against additive, Rmse: [+−]\d\.\d{3} \[", section)
+    assert "no interval over test items" in section
+    (other,) = re.findall(r'<h2 id="study-\d">Study fusion</h2>.*?</section>', page, re.DOTALL)
+    assert "of a token" not in other
+
+
+def test_the_notebook_finds_its_view(project: Project) -> None:
+    code = "import isoscope; s = isoscope.load('lengths'); print(s.views, s.view('length_error').caption())"
+    said = project.run(sys.executable, "-c", code).out
+    assert "length_error" in said
+    assert "Root mean squared error" in said
+
+
+def test_two_processes_train_it_as_one(project: Project) -> None:
+    words = ("train", "lengths", "conv2d", "--seed", "0", *PLAIN, "--out")
+    project.isoscope(*words, "models/one")
+    project.run("rm", "-rf", ".isoscope", "mlflow.db")
+    project.run(str(project.binaries / "accelerate"), *LAUNCH, *words, "models/two")
+    one, two = (project.folder / "models" / name for name in ("one", "two"))
+    (record,) = project.records().values()
+    assert record.author is not None
+    assert record.author.environment["processes"] == 2
+    for name, points in written(one).items():
+        other = written(two)[name]
+        assert [step for step, _ in points] == [step for step, _ in other]
+        np.testing.assert_allclose([value for _, value in points], [value for _, value in other], rtol=2e-3, atol=1e-6)
+    for checkpoint in sorted(path.name for path in (one / "checkpoints").iterdir()):
+        weights, others = (load_file(run / "checkpoints" / checkpoint / "model.safetensors") for run in (one, two))
+        for name in (name for name in weights if "key.bias" not in name):  # see test_processes.distance
+            np.testing.assert_allclose(weights[name], others[name], atol=1e-4 * float(np.abs(weights[name]).max()))
+    errors = [pq.read_table(run / "errors.parquet")["squared_error"].to_numpy() for run in (one, two)]
+    np.testing.assert_allclose(*errors, rtol=1e-2, atol=1e-3)

@@ -1,0 +1,176 @@
+"""The search on the page: its best trials, how to find their runs, what is not known yet; and no section without."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from optuna.study import Study
+from optuna.trial import TrialState, create_trial
+
+from isoscope.errors import InputError
+from isoscope.report.search_section import MOST, read_search
+from report_material import Material
+from search_material import DIGEST, NAMES, new, searched, write_search
+
+HOSTILE = "</h2><script>alert(1)</script> & 'so' \"on\""
+
+
+@pytest.fixture(scope="module")
+def one() -> Study:
+    return searched(40)
+
+
+@pytest.fixture(scope="module")
+def folder(one: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_search(tmp_path_factory.mktemp("search"), one)
+
+
+def section(page: str) -> str:
+    """The search's part of the page."""
+    return page.partition('<section aria-labelledby="search">')[2].partition("</section>")[0]
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<svg.*?</svg>", "", html, flags=re.S))).split())
+
+
+def cells(html: str, heading: str) -> list[list[str]]:
+    """Rows of the table whose caption begins so."""
+    table = html.partition(f"<caption><span>{heading}")[2].partition("<tbody>")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, flags=re.S)
+    return [[words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.S)] for row in rows]
+
+
+def test_the_page_says_what_was_searched_and_that_the_best_is_optimistic(folder: Path, material: Material) -> None:
+    page = material.page(search=folder)
+    assert page.count('href="#search"') == page.count('id="search"') == 1
+    text = words(section(page))
+    assert "40 trials: 30 complete, 7 pruned, 3 failed; objective: validation/accuracy (maximise)" in text
+    assert "constraint: validation/accuracy ≥ 0.7." in text
+    assert "Pruning stopped 7 trials early: 134 of 148 steps were run, 9 % were saved." in text
+    facts = json.loads((folder / "study.json").read_text("utf-8"))
+    assert f"Trial {facts['best']} is the best, and optimistic" in text
+    assert "trained anew with seeds that the search did not use" in text
+    for name, value in facts["best_params"].items():
+        assert f"{name} {value}" in text
+    overlay = (folder / "best.yaml").read_text("utf-8")
+    assert unescape(section(page).partition("<pre><code>")[2].partition("</code>")[0]) == overlay
+
+
+def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, one: Study, material: Material) -> None:
+    rows = cells(section(material.page(search=folder)), "The best trials")
+    allowed = [t for t in one.trials if t.state == TrialState.COMPLETE and t.values[0] >= 0.7]
+    want = sorted(allowed, key=lambda t: -t.values[0])[:MOST]
+    assert len(allowed) > MOST == len(rows)
+    assert [row[0] for row in rows] == [f"{want[0].number} (best)", *(str(t.number) for t in want[1:])]
+    assert [row[1] for row in rows] == [f"{t.values[0]:.4g}" for t in want]
+    assert all(f"fusion {t.params['fusion']}" in row[3] for row, t in zip(rows, want, strict=True))
+    assert [row[4] for row in rows] == [f"tags.`isoscope.digest` LIKE '{t.number:04x}00000000%'" for t in want]
+    assert all(("kernel_size" in row[3]) == (t.params["fusion"] == "conv2d") for row, t in zip(rows, want, strict=True))
+
+
+def test_runs_are_links_where_a_server_and_the_experiment_are_known(folder: Path, material: Material) -> None:
+    known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7"}}
+    found = re.findall(r'href="(http[^"]*)"', section(material.page(search=folder, **known)))
+    assert len(found) == MOST
+    assert all(one.startswith("http://127.0.0.1:5000/#/experiments/7/runs?searchFilter=") for one in found)
+    other = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"fusion": "7"}}
+    assert ' href="' not in section(material.page(search=folder, **other))
+
+
+def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
+    study = searched(40, 2)
+    html = section(material.page(search=write_search(tmp_path, study)))
+    facts = json.loads((tmp_path / "study.json").read_text("utf-8"))
+    rows = cells(html, "Trials on the Pareto front")
+    numbers = [int(row[0].split()[0]) for row in rows]
+    assert sorted(numbers) == facts["front"]
+    assert [row[0] for row in rows if "suggested" in row[0]] == [f"{facts['knee']} (suggested)"]
+    for number, row in zip(numbers, rows, strict=True):
+        assert row[1:3] == [f"{value:.4g}" for value in study.trials[number].values]
+    values = [study.trials[number].values[0] for number in numbers]
+    assert values == sorted(values, reverse=True)
+    assert f"Trial {facts['knee']} is the one suggested from the front" in words(html)
+    assert "Pruning" not in words(html.partition("<figure>")[0])
+
+
+def test_pictures_stand_in_order_with_their_captions_and_digest(folder: Path, material: Material) -> None:
+    html = section(material.page(search=folder))
+    captions = [words(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", html, re.S)]
+    starts = ["Optimisation history", "Parameter importances", "Slices", "Intermediate values", "Saved by pruning"]
+    assert [one.partition(".")[0] for one in captions] == starts
+    assert all(DIGEST[:12] in one for one in captions)
+
+
+def test_importances_stand_with_their_interval_or_it_is_said_that_there_are_none(
+    folder: Path, one: Study, tmp_path: Path, material: Material
+) -> None:
+    rows = cells(section(material.page(search=folder)), "Importances")
+    table = pq.read_table(folder / "importances.parquet").to_pylist()
+    assert len(rows) == len(table) > 0
+    first = table[0]
+    assert rows[0][:3] == [first["parameter"], first["architecture"], NAMES[0]]
+    interval = f"[{first['low']:.3f}, {first['high']:.3f}]"
+    assert rows[0][3:] == [f"{first['importance']:.3f}", interval, str(first["trials"])]
+    none = section(material.page(search=write_search(tmp_path, one, least=50, drawn=False)))
+    assert "Importances: none, as no architecture has enough complete trials." in none
+
+
+def test_without_a_search_or_trials_there_is_no_section(tmp_path: Path, material: Material) -> None:
+    bare = material.page()
+    assert "#search" not in bare
+    assert material.page(search=tmp_path / "absent") == bare
+    (tmp_path / "empty").mkdir()
+    assert material.page(search=write_search(tmp_path / "empty", new())) == bare
+
+
+def test_a_search_that_found_nothing_allowed_says_so(tmp_path: Path, material: Material) -> None:
+    study = new()
+    study.add_trial(create_trial(value=0.9, constraints={"a": 1.0}))
+    study.add_trial(create_trial(state=TrialState.FAIL))
+    html = section(material.page(search=write_search(tmp_path, study)))
+    assert "No complete trial keeps to the constraints" in html
+    assert "<pre>" not in html
+    assert cells(html, "The best trials") == []
+
+
+def test_ids_are_unique_and_the_same_files_give_the_same_page(folder: Path, material: Material) -> None:
+    page = material.page(search=folder)
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert set(" ".join(re.findall(r'aria-labelledby="([^"]+)"', page)).split()) <= set(ids)
+    assert page == material.page(search=folder)
+    assert page.count("<table>") == page.count("<caption>")
+
+
+def test_hostile_names_are_text(tmp_path: Path, one: Study, material: Material) -> None:
+    params, limits = {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}
+    write_search(tmp_path, one, drawn=False, name=HOSTILE, best_params=params, constraints=limits, digest=HOSTILE)
+    (tmp_path / "best.yaml").write_text(HOSTILE, "utf-8")
+    page = material.page(search=tmp_path)
+    assert "<script>" not in page
+    assert HOSTILE in unescape(page)
+
+
+@pytest.mark.parametrize("file", ["study.json", "trials.parquet", "importances.parquet", "figures/history.svg"])
+def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(tmp_path: Path, one: Study, file: str) -> None:
+    write_search(tmp_path, one)
+    (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[:-9])
+    with pytest.raises(
+        InputError, match=rf"{tmp_path}: not what isoscope search left .*run: isoscope repro"
+    ) as refused:
+        read_search(tmp_path, tracking_uri=None, experiments={})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("fact", ["counts", "objectives", "digest", "saved", "best"])
+def test_a_missing_fact_is_refused_by_name(tmp_path: Path, one: Study, fact: str) -> None:
+    write_search(tmp_path, one, drawn=False)
+    facts = json.loads((tmp_path / "study.json").read_text("utf-8"))
+    (tmp_path / "study.json").write_text(json.dumps({k: v for k, v in facts.items() if k != fact}), "utf-8")
+    with pytest.raises(InputError, match=rf"no '{fact}'"):
+        read_search(tmp_path, tracking_uri=None, experiments={})

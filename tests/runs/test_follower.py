@@ -1,0 +1,72 @@
+"""A command's end waits for the follower that still works, and warns only of what MLflow really lacks."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isoscope.guard import StopSignal
+from isoscope.paths import Project
+from isoscope.runs import follower
+from isoscope.runs.run import FOLLOWED, Identity, Run, tracked
+
+WARNING = "part of what was recorded; `isoscope mirror` sends the rest"
+
+
+def process(code: str) -> "subprocess.Popen[bytes]":
+    """A stand-in that is told to end as a follower is."""
+    begin = "import sys, time; from isoscope.runs.follower import last_word, own_stdout; out = own_stdout()"
+    code = f"{begin}; sys.stdin.read(); {code}"
+    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize(
+    "code, said",
+    [
+        ("last_word(0, out)", ""),
+        ("print('a library prints ' * 9999); last_word(0, out)", "a library prints " * 9999 + "\n"),
+        ("last_word(3, out)", f"warning: MLflow lacks {WARNING}\n"),
+        ("sys.exit(1)", f"warning: MLflow may lack {WARNING}\n"),
+        ("print('no word')", f"no word\nwarning: MLflow may lack {WARNING}\n"),
+    ],
+)
+def test_the_last_word_decides(code: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    follower.finish(process(code), patience=60)
+    assert capfd.readouterr().err == said
+
+
+def test_one_that_has_said_all_and_does_not_end_is_no_cause_to_warn(capsys: pytest.CaptureFixture[str]) -> None:
+    one = process("last_word(0, out); time.sleep(600)")
+    follower.finish(one, patience=20)
+    assert one.returncode is not None
+    assert capsys.readouterr().err == ""
+
+
+def test_one_that_hangs_is_ended_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    one = process("time.sleep(600)")
+    began = time.monotonic()
+    follower.finish(one, patience=1)
+    assert time.monotonic() - began < 30
+    assert capsys.readouterr().err == f"warning: MLflow may lack {WARNING}\n"
+
+
+def test_a_run_to_which_nothing_is_added_waits_for_no_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that is found finished: what was recorded before has been sent, or said to be lacking."""
+    monkeypatch.delenv(FOLLOWED, raising=False)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(folder: Path, which: str) -> "subprocess.Popen[bytes]":
+        started.append(process("time.sleep(600)"))
+        return started[-1]
+
+    monkeypatch.setattr(follower, "start", start)
+    names = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {}}
+    identity = Identity("train", **names, params={}, inputs={}, input_paths={}, plugins={})  # type: ignore[arg-type]
+    with StopSignal() as stop, tracked(Run(Project(tmp_path, tmp_path), identity), stop):
+        pass
+    assert started[0].returncode is not None
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,62 @@
+"""MLflow's database on a disk that is full or read-only: nothing is raised, and nothing is missing afterwards."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from disks import Disk, disk
+from isoscope.mirror.mlflow import connect
+from isoscope.mirror.replay import mirror
+from isoscope.runs.record import read
+from tracked_runs import DIGEST, Following, lines, log_epochs, shown, start, wait_for
+
+
+@pytest.fixture
+def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
+    """A disk with a project whose records lie elsewhere, as on a machine whose database has a disk of its own."""
+    with disk(tmp_path / "disk", "16m") as one:
+        root = one.folder / "project"
+        root.mkdir()
+        shutil.copyfile(empty_database, root / "mlflow.db")
+        records = tmp_path / "records"
+        records.mkdir()
+        (root / ".isoscope").mkdir()
+        (root / ".isoscope" / "records").symlink_to(records)
+        yield one, root
+
+
+def same_as_undisturbed(root: Path, elsewhere: Path, empty_database: Path) -> None:
+    """What MLflow shows equals what a database on a good disk shows of the same record."""
+    (elsewhere / "good").mkdir()
+    shutil.copyfile(empty_database, elsewhere / "good" / "mlflow.db")
+    good = connect(None, elsewhere / "good")
+    record = root / ".isoscope" / "records" / f"{DIGEST}.jsonl"
+    for folder in (root, elsewhere / "good"):
+        [sent] = mirror(folder, records=[read(record)])
+        assert sent.error is None
+    assert shown(connect(None, root), "fusion") == shown(good, "fusion") != []
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_the_record_goes_on_and_is_sent_when_there_is_room(
+    small: tuple[Disk, Path], tmp_path: Path, empty_database: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, root = small
+    trouble = one.filled(leave=0) if how == "full" else one.read_only()
+    with trouble:
+        following = Following(root)
+        with start(root) as record:
+            log_epochs(record, range(1, 100))
+            said: list[str] = []
+            wait_for(lambda: said.append(capsys.readouterr().err) or "the record goes on without it" in "".join(said))
+            [sent] = mirror(root)
+            record.end("FINISHED")
+        unsent = following.end()
+    assert sent.error is not None
+    assert "\n" not in sent.error
+    assert unsent == {DIGEST: len(lines(record.path))}, "nothing was sent, and all of it stands"
+    assert "Traceback" not in "".join(said)
+    # There is room again: one mirroring later MLflow holds what it would have held.
+    same_as_undisturbed(root, tmp_path, empty_database)

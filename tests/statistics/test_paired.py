@@ -1,0 +1,185 @@
+"""Intervals, power and corrections against closed forms, theorems and simulated coverage."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from isoscope.statistics.paired import bootstrap_mean, holm, minimum_detectable_effect, paired_t, two_way_interval
+
+
+def test_paired_t_is_the_textbook_formula() -> None:
+    differences = [0.02, 0.05, -0.01, 0.03]
+    found = paired_t(differences, confidence=0.95)
+    mean, sd = np.mean(differences), np.std(differences, ddof=1)
+    half = stats.t.ppf(0.975, 3) * sd / 2
+    assert found[:3] == pytest.approx((4, mean, sd))
+    assert found.interval == pytest.approx((mean - half, mean + half))
+    assert found.p == pytest.approx(2 * stats.t.sf(mean / (sd / 2), 3))
+
+
+def test_no_interval_below_three_seeds() -> None:
+    assert paired_t([0.1, 0.2], confidence=0.95)[3:] == (None, None)
+    assert paired_t([0.1], confidence=0.95)[2:] == (None, None, None)
+    assert paired_t([0.1, 0.2, 0.3], confidence=0.95).interval is not None
+
+
+def test_no_pair_no_difference() -> None:
+    with pytest.raises(ValueError, match="no pairs"):
+        paired_t([], confidence=0.95)
+
+
+def test_equal_differences_have_no_scale() -> None:
+    assert paired_t([0.1, 0.1, 0.1], confidence=0.95)[2:] == (0.0, None, None)
+    assert paired_t([0.0, 0.0, 0.0], confidence=0.95)[2:] == (0.0, (0.0, 0.0), 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # of scipy, which tests them nevertheless
+@pytest.mark.parametrize("differences", [[0.1 + 0.2, 0.3, 0.3], [1e3 + 0.1 - 1e3, 0.1, 0.1], [0.1, 0.1 + 1e-9, 0.1]])
+def test_differences_that_rounding_alone_tells_apart_are_equal(differences: list[float]) -> None:
+    """scipy takes the first for a difference with p = 1e-32."""
+    assert stats.ttest_1samp(differences, 0.0).pvalue < 1e-8
+    assert paired_t(differences, confidence=0.95, scale=1.0)[2:] == (0.0, None, None)
+    rounded = [difference - 0.3 for difference in [0.1 + 0.2, 0.3, 0.3]]
+    assert paired_t(rounded, confidence=0.95, scale=0.3)[2:] == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_a_small_spread_that_is_no_rounding_is_tested() -> None:
+    differences = [0.3, 0.3 + 1e-5, 0.3 - 1e-5]
+    assert paired_t(differences, confidence=0.95).p == pytest.approx(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def test_a_difference_that_is_no_number_is_no_test() -> None:
+    found = paired_t([0.1, float("nan"), 0.2], confidence=0.95)
+    assert found.n == 3
+    assert np.isnan(found.mean)
+    assert found[2:] == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "n, tests, effect", [(3, 1, 3.3), (5, 1, 1.7), (10, 1, 1.0), (3, 2, 4.6), (3, 3, 5.7), (6, 9, 2.4)]
+)
+def test_minimum_detectable_effect_at_the_standing_figures(n: int, tests: int, effect: float) -> None:
+    assert round(minimum_detectable_effect(n, tests=tests, confidence=0.95, power=0.8), 1) == effect
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("tests", [1, 3])
+def test_minimum_detectable_effect_is_found_as_often_as_promised(n: int, tests: int) -> None:
+    """By Holm over a family of which the others show nothing: its first step is the one that counts."""
+    effect = minimum_detectable_effect(n, tests=tests, confidence=0.95, power=0.8)
+    samples = np.random.default_rng(n).normal(effect, 1.0, size=(20_000, n))
+    p = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
+    found = [holm([one, *[1.0] * (tests - 1)])[0] < 0.05 for one in p]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.01)
+
+
+def test_minimum_detectable_effect_needs_two_pairs() -> None:
+    with pytest.raises(ValueError, match="two pairs"):
+        minimum_detectable_effect(1, tests=1, confidence=0.95, power=0.8)
+    with pytest.raises(ValueError, match="one test or more"):
+        minimum_detectable_effect(3, tests=0, confidence=0.95, power=0.8)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closed_test_of_bonferroni(p: list[float]) -> None:
+    """Theorem: Holm's adjusted p is the largest Bonferroni p over all sets of hypotheses that hold this one."""
+    for index, adjusted in enumerate(holm(p)):
+        sets = [some for size in range(1, len(p) + 1) for some in combinations(range(len(p)), size) if index in some]
+        assert adjusted == pytest.approx(max(min(1.0, len(some) * min(p[i] for i in some)) for some in sets))
+
+
+def test_holm_of_an_empty_family_is_empty() -> None:
+    assert holm([]) == []
+
+
+def test_holm_counts_no_test_that_gave_no_number() -> None:
+    found = holm([0.03, float("nan"), 0.01])
+    assert found[::2] == holm([0.03, 0.01])
+    assert np.isnan(found[1])
+
+
+def test_two_way_is_the_t_interval_when_items_agree() -> None:
+    by_seed = np.array([0.1, 0.3, 0.2, 0.5])
+    found = two_way_interval(np.repeat(by_seed[:, None], 50, axis=1), confidence=0.95)
+    assert found == pytest.approx(paired_t(list(by_seed), confidence=0.95).interval)
+
+
+def test_two_way_is_the_interval_over_items_when_seeds_agree() -> None:
+    by_item = np.random.default_rng(0).normal(size=80)
+    found = two_way_interval(np.repeat(by_item[None], 4, axis=0), confidence=0.95)
+    assert found == pytest.approx(tuple(stats.ttest_1samp(by_item, 0.0).confidence_interval(0.95)))
+
+
+def test_two_way_is_never_narrower_than_seeds_alone() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        table = rng.normal(size=(3, 1)) + rng.normal(size=(1, 30)) + rng.normal(size=(3, 30))
+        wide = two_way_interval(table, confidence=0.95)
+        alone = paired_t(list(table.mean(axis=1)), confidence=0.95)
+        assert wide is not None
+        assert alone.interval is not None
+        assert wide.low <= alone.interval.low + 1e-12
+
+
+@pytest.mark.parametrize("shape", [(2, 100), (3, 1)])
+def test_two_way_needs_three_seeds_and_two_items(shape: tuple[int, int]) -> None:
+    assert two_way_interval(np.ones(shape), confidence=0.95) is None
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("seed_sd, item_sd", [(0.0, 0.3), (0.03, 0.3), (0.1, 0.3), (0.1, 0.0), (0.0, 0.0)])
+def test_two_way_covers(seeds: int, seed_sd: float, item_sd: float) -> None:
+    """Whichever of seeds and items varies more, the 95 % interval holds the truth 93.5 to 98.5 % of the time."""
+    rng = np.random.default_rng([seeds, int(1000 * seed_sd), int(1000 * item_sd)])
+    draws, items, truth = 2000, 200, 0.02
+    held = 0
+    for _ in range(draws):
+        table = truth + seed_sd * rng.normal(size=(seeds, 1)) + item_sd * rng.normal(size=(1, items))
+        found = two_way_interval(table + 0.4 * rng.normal(size=(seeds, items)), confidence=0.95)
+        assert found is not None
+        held += found.holds(truth)
+    assert 0.935 <= held / draws <= 0.985
+
+
+def test_two_way_covers_where_seeds_alone_do_not() -> None:
+    """Right or wrong answers, with items that are hard for one arm: t over the seeds misses what the items bring."""
+    rng = np.random.default_rng(7)
+    draws, seeds, items = 400, 3, 150
+    held = {"two-way": 0, "seeds": 0}
+    for _ in range(draws):
+        ease = rng.choice([0.0, 1.0], size=(2, 1, items), p=[0.3, 0.7])
+        right = rng.random((2, seeds, items)) < 0.1 + 0.8 * ease
+        table = right[0].astype(float) - right[1]
+        found, alone = two_way_interval(table, confidence=0.95), paired_t(list(table.mean(axis=1)), confidence=0.95)
+        assert found is not None
+        held["two-way"] += found.holds(0)
+        held["seeds"] += alone.interval is None or alone.interval.holds(0)
+    assert 0.93 <= held["two-way"] / draws <= 0.99
+    assert held["seeds"] / draws < 0.85
+
+
+def test_the_bootstrap_draws_sentences_and_not_their_values() -> None:
+    """Values of a sentence are one value ten times: the interval is that of 40 values, not of 400."""
+    random = np.random.default_rng(0)
+    own = random.standard_normal(40)
+    together = bootstrap_mean(np.repeat(own, 10), np.repeat(np.arange(40), 10), confidence=0.95, seed=0)
+    expected = 1.96 * own.std() / np.sqrt(40)
+    assert (together.high - together.low) / 2 == pytest.approx(expected, rel=0.1)
+    alone = bootstrap_mean(np.repeat(own, 10), np.arange(400), confidence=0.95, seed=0)
+    assert (alone.high - alone.low) / 2 == pytest.approx(expected / np.sqrt(10), rel=0.1)
+    held = 0
+    for one in range(100):
+        draw = np.random.default_rng((1, one))
+        values = np.repeat(draw.standard_normal(40), 5) + 0.3 * draw.standard_normal(200)
+        held += bootstrap_mean(values, np.repeat(np.arange(40), 5), confidence=0.9, seed=one).holds(0.0)
+    assert 80 <= held <= 97  # 90 expected, sd 3
+
+
+def test_a_handful_of_sentences_has_no_bootstrap() -> None:
+    few = bootstrap_mean(np.arange(90.0), np.arange(90) % 9, confidence=0.95, seed=0)
+    assert np.isnan(few).all()
+    assert np.isfinite(bootstrap_mean(np.arange(90.0), np.arange(90) % 10, confidence=0.95, seed=0)).all()

@@ -1,0 +1,118 @@
+"""Spectra and kernels: means over seeds, the permuted control, theory's levels, magnitudes from zero."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from isoscope.figures.style import to_svg
+from isoscope.studies.fusion.spectra import PARTS, PLACES, ROWS, THEORY, kernel, kernel_response, spectra
+
+STEPS = (0, 4, 9)
+
+
+def spectrum(arms: tuple[str, ...] = ("additive", "fft"), seeds: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    values = ("flatness", "dead", "flatness_permuted", "dead_permuted")
+    rows = [
+        {"step": step, "part": part, "arm": arm, "seed": seed, **{name: rng.uniform() for name in values}}
+        for arm in arms
+        for seed in range(seeds)
+        for step in (*STEPS, None)
+        for part in (*PARTS, "normed")
+    ]
+    return pd.DataFrame(rows).astype({"step": "Int64"})
+
+
+def energy(arms: tuple[str, ...] = ("conv2d",), sources: tuple[str, ...] = ("word", "position")) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"step": step, "source": source, "arm": arm, "seed": seed, **{place: rng.uniform() for place in PLACES}}
+        for arm in arms
+        for seed in range(2)
+        for step in STEPS
+        for source in sources
+    ]
+    return pd.DataFrame(rows)
+
+
+def lines(axes: Axes, kind: str) -> list[np.ndarray]:
+    return [np.asarray(one.get_ydata()) for one in axes.lines if one.get_gid() == kind]
+
+
+def test_spectra_are_the_means_beside_their_control_and_theory() -> None:
+    made = spectrum()
+    panels = iter(spectra(made).axes)
+    for value in ROWS:
+        for part in PARTS:
+            axes = next(panels)
+            for kind in (value, f"{value}_permuted"):
+                for drawn, arm in zip(lines(axes, kind), ("additive", "fft"), strict=True):
+                    own = made[(made["arm"] == arm) & (made["part"] == part)].dropna(subset="step")
+                    np.testing.assert_allclose(drawn, own.groupby("step")[kind].mean())
+            assert [set(level) for level in lines(axes, "theory")] == [{level} for level in THEORY[value]]
+            assert all(line.is_dashed() for line in axes.lines if line.get_gid() == f"{value}_permuted")
+            assert axes.get_ylim()[0] == 0.0
+
+
+def test_theory_follows_from_its_formula() -> None:
+    flat = float(np.exp(-np.euler_gamma))
+    assert THEORY["flatness"] == pytest.approx((flat, flat**2), abs=5e-4)
+
+
+def test_a_part_that_no_model_has_is_left_out() -> None:
+    figure = spectra(spectrum()[lambda rows: rows["part"] != "position"])
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["Word embedding", "Fused"]
+
+
+def test_kernel_shares_are_the_means() -> None:
+    made = energy(sources=("word", "token_type", "position"))
+    for axes, source in zip(kernel(made).axes, ("word", "token_type", "position"), strict=True):
+        for place in PLACES:
+            (drawn,) = lines(axes, place)
+            np.testing.assert_allclose(drawn, made[made["source"] == source].groupby("step")[place].mean())
+
+
+def test_arms_without_a_kernel_are_simply_absent() -> None:
+    titles = [axes.get_title(loc="left") for axes in kernel(energy(arms=("conv2d", "residual"))).axes]
+    assert titles == [
+        f"{source}: {arm}, n = 2 seeds" for arm in ("conv2d", "residual") for source in ("Word", "Position")
+    ]
+    with pytest.raises(ValueError, match="no rows"):
+        kernel(pd.DataFrame())
+
+
+def test_responses_start_at_zero_and_share_their_scale() -> None:
+    rng = np.random.default_rng(0)
+    panels = [("word", rng.uniform(size=(16, 16))), ("position", 3 * rng.uniform(size=(16, 16)))]
+    maps = [axes for axes in kernel_response(panels).axes if axes.images]
+    for axes, (title, matrix) in zip(maps, panels, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
+        assert axes.images[0].get_clim() == (0.0, panels[1][1].max())
+        assert axes.get_title(loc="left") == title
+
+
+def test_zero_frequency_stands_at_the_origin() -> None:
+    matrix = np.zeros((8, 8))
+    matrix[4, 4] = 1.0  # where fftshift puts it
+    axes = kernel_response([("word", matrix)]).axes[0]
+    left, right, bottom, top = axes.images[0].get_extent()
+    assert left + (4.5 / 8) * (right - left) == bottom + (4.5 / 8) * (top - bottom) == 0.0
+
+
+def test_equal_tables_give_equal_bytes() -> None:
+    for made in (
+        lambda: spectra(spectrum(arms=("fft",), seeds=1)),
+        lambda: kernel(energy()),
+        lambda: kernel_response([("a", np.eye(9))]),
+    ):
+        assert to_svg(made()) == to_svg(made())
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="one study"):
+        spectra(pd.concat([spectrum().assign(study="one"), spectrum().assign(study="two")]))
+    with pytest.raises(ValueError, match="no matrix given"):
+        kernel_response([])
+    with pytest.raises(ValueError, match="word: expected magnitudes"):
+        kernel_response([("word", -np.eye(3))])

@@ -1,0 +1,230 @@
+"""Published figures beside ours: each verdict by a case that deserves it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.config.training import Watch
+from isoscope.config.tree import flatten, read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import PARAMS
+from isoscope.studies.isotropy.reproduction import (
+    ALONE,
+    FAIL,
+    INDISTINCT,
+    PASS,
+    PENALTIES,
+    RATES,
+    SETTINGS,
+    TABLE_2,
+    UNDERPOWERED,
+    Cell,
+    Known,
+    as_text,
+    published,
+    read,
+    reproduction,
+)
+
+ROOT = Path(__file__).parents[3]
+
+HALF = Known(0.5, 0.05, 0.2)
+
+
+def averages(values: list[float], arm: str = "additive-selected", figure: str = "a_1") -> pd.DataFrame:
+    rows = [(arm, seed, f"step/{figure}", value, 10) for seed, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["arm", "seed", "figure", "value", "points"])
+
+
+def cells(values: list[float], known: Known | str) -> list[Cell]:
+    arms = {"additive-selected": known if isinstance(known, str) else {"a_1": known}}
+    return reproduction(averages(values), arms, confidence=0.95, power=0.8)
+
+
+def verdict(values: list[float], known: Known | str = HALF) -> str:
+    (cell,) = cells(values, known)
+    assert cell.mean == pytest.approx(np.mean(values))
+    assert cell.difference == (None if isinstance(known, str) else pytest.approx(np.mean(values) - known.value))
+    return cell.verdict
+
+
+def test_verdicts() -> None:
+    assert verdict([0.51, 0.515, 0.52]) == PASS
+    assert verdict([0.60, 0.61, 0.62]) == FAIL
+    assert verdict([0.46, 0.50, 0.54]) == UNDERPOWERED, "the mean agrees, but the interval is wide"
+    assert verdict([0.53, 0.54, 0.55]) == UNDERPOWERED, "the mean is within the tolerance, not all of the interval"
+    assert verdict([0.484, 0.50, 0.516]) == UNDERPOWERED, "with the error of a mean of five runs it may be outside"
+    assert verdict([0.51, 0.52]) == UNDERPOWERED, "two seeds have no interval"
+    assert verdict([0.51, 0.52, 0.53], "another backbone") == ALONE
+
+
+def test_arms_that_were_published_too_near_each_other_show_nothing() -> None:
+    """.017 and .017 are one figure, and so may .017 and .018 be; .485 and .541 are two unless runs differ as much."""
+    assert verdict([0.017, 0.0171, 0.0169], Known(0.017, 0.0, 0.0)) == INDISTINCT
+    assert verdict([0.5, 0.6], Known(0.017, 0.0005, 0.001)) == INDISTINCT, "nor can ours that is far off"
+    assert verdict([0.485, 0.486, 0.487], Known(0.485, 0.028, 0.056)) == PASS
+    assert verdict([0.45, 0.48, 0.51], Known(0.485, 0.028, 0.056)) == INDISTINCT
+
+
+def test_a_published_mean_of_five_is_compared_as_often_wrongly_as_the_level_says() -> None:
+    """Both sides drawn from one distribution, a difference of nothing agreed on: 5 % of comparisons fail."""
+    draws = np.random.default_rng(0)
+    failed = 0
+    for _ in range(600):
+        ours, theirs = draws.normal(0.5, 0.02, 5), float(draws.normal(0.5, 0.02, 5).mean())
+        (cell,) = cells(ours.tolist(), Known(theirs, 0.0, 1.0))
+        failed += cell.verdict == FAIL
+    assert 0.02 < failed / 600 < 0.08
+    alone = sum(abs(np.mean(ours := draws.normal(0.5, 0.02, 5)) - draws.normal(0.5, 0.02, 5).mean())
+                > 2.776 * np.std(ours, ddof=1) / 5**0.5 for _ in range(600))  # fmt: skip
+    assert alone / 600 > 0.1, "as an exact figure it would fail too often"
+
+
+def test_the_interval_is_students_and_the_effect_that_of_so_many_seeds() -> None:
+    (cell,) = cells([0.4, 0.5, 0.6], "another backbone")
+    assert cell.sd == pytest.approx(0.1)
+    assert cell.high is not None
+    assert cell.high - cell.mean == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-6)
+    assert cell.detectable == pytest.approx(0.1 * 3.26, abs=0.001)
+
+
+def run(checkpoint: str | None = "bert-base-uncased", task: str = "mrpc", arm: str = "none", **other: Any) -> Any:
+    """A run as published, but for `other`: dotted name with `__` → value."""
+    tree: dict[str, Any] = {}
+    rate, decay = RATES.get(task, (1e-4, 0.0))
+    settings = SETTINGS | PENALTIES.get(arm, {"penalty.kind": "persistent_entropy", "penalty.selection": arm})
+    settings |= {"training.learning_rate": rate, "training.weight_decay": decay, "model.max_length": 512}
+    if checkpoint is not None:
+        settings["model.encoder.checkpoint"] = checkpoint
+    for name, value in (settings | {name.replace("__", "."): value for name, value in other.items()}).items():
+        *path, leaf = name.split(".")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+        node[leaf] = value
+    return {"task": task, "axes": {"fusion": "additive", "penalty": "any name"}, "params": tree}
+
+
+OPTIONS = {"last": 0.3, "tolerance": 0.05}
+GLUE = {"kind": "hub", "name": "mrpc", "config": None, "splits": {"train": "train"}}
+
+
+def known(other: Any, source: Any = GLUE, **options: float) -> Any:
+    """What was published for a run, whose data are by default GLUE's MRPC (or CoLA)."""
+    if source is GLUE and other["task"] == "cola":
+        source = GLUE | {"name": "glue", "config": "cola"}
+    return published(other, source, **{**OPTIONS, **options})
+
+
+@pytest.mark.parametrize("checkpoint", ["google-bert/bert-base-uncased", "bert-base-uncased"])
+def test_the_published_table_is_found_by_backbone_task_and_penalty(checkpoint: str) -> None:
+    none, every = (known(run(checkpoint, arm=arm)) for arm in ("none", "all"))
+    assert not isinstance(none, str)
+    assert not isinstance(every, str)
+    assert none["a_1"] == Known(0.679, 0.05, pytest.approx(0.138))
+    assert every["a_3_centred"].value == 0.017
+    roberta = known(run("roberta-base", "cola", "selected"))
+    assert not isinstance(roberta, str)
+    assert roberta["a_1_centred"].value == 0.512
+
+
+def test_what_could_be_another_arms_figure_agrees_with_neither() -> None:
+    found = known(run())
+    assert not isinstance(found, str)
+    assert found["a_3"] == Known(0.023, pytest.approx((0.028 - 0.023) / 2), pytest.approx(0.005))
+    assert found["a_3_centred"] == Known(0.017, 0.0, 0.0), "two arms have the same"
+
+
+@pytest.mark.parametrize(
+    "other, reason",
+    [
+        (run(None), "nothing was published"),
+        (run("some/other"), "nothing was published"),
+        (run(task="sst2"), "nothing was published"),
+        (run(arm="random-k"), "nothing was published"),
+        (run(model__fusion__kind="conv2d"), "published with model.fusion.kind additive, here conv2d"),
+        (run(model__max_length=64), "whole texts, here cut at model.max_length 64"),
+        (run(training__watch__layer=3), "published with training.watch.layer -1, here 3"),
+        (run(training__watch__vectors="mean"), "training.watch.vectors first, here mean"),
+        (run(training__clip_norm=1.0), "training.clip_norm null, here 1.0"),
+        (run(training__schedule__epochs=25), "training.schedule.epochs null, here 25"),
+        (run(training__weight_decay=0.01), "training.weight_decay 8e-06, here 0.01"),
+        (run(arm="selected", penalty__weight=1000.0), "published with penalty.weight 1.0, here 1000.0"),
+        (run(arm="selected", penalty__points__layer=2), "published with penalty.points.layer -1, here 2"),
+        (run(arm="all", penalty__clouds="batch"), "published with penalty.clouds class, here batch"),
+        (run(training__fraction=0.1, training__learning_rate=1e-3), "fraction 1.0, here 0.1; training.learning_rate"),
+    ],
+)
+def test_what_is_no_repetition_stands_alone_and_says_why(other: Any, reason: str) -> None:
+    found = known(other)
+    assert isinstance(found, str)
+    assert reason in found
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS.keys() - {"reproduction.last"}))
+def test_every_setting_counts(name: str) -> None:
+    found = known(run(**{name.replace(".", "__"): "another"}))
+    assert isinstance(found, str)
+    assert f"{name} " in found
+
+
+def test_an_average_over_another_share_of_training_is_another_figure() -> None:
+    assert known(run(), last=0.5) == "published with reproduction.last 0.3, here 0.5"
+    assert not isinstance(known(run(training__schedule__epochs=10)), str), "said in another way"
+
+
+FREE = {
+    *("learning_rate", "weight_decay"),  # by task, above
+    *("accumulation", "select", "keep", "freeze.embeddings", "freeze.layers", "watch.sample", "watch.clusters"),
+    *("determinism", "device", "threads", "log_every", "checkpoint_every", "evaluations"),
+    *("snapshots.steps", "snapshots.epochs", "fusion_lr"),
+}
+"""Fields of `training` that a repetition may choose: none of them changes the shares of the batches."""
+
+
+def test_every_field_of_training_is_either_published_or_free() -> None:
+    asked = {name.removeprefix("training.") for name in SETTINGS if name.startswith("training.")}
+    watched = {f"watch.{name}" for name in Watch.model_fields}
+    fields = (flatten(read_yaml(ROOT, PARAMS)["training"]).keys() - {"watch"}) | watched
+    assert asked | FREE == fields
+    assert not asked & FREE
+
+
+@pytest.mark.parametrize(
+    "source, reason",
+    [
+        (None, "its data are not in data/processed/mrpc any more; run: isoscope prepare mrpc"),
+        ({"kind": "local", "path": "texts/mrpc.csv", "splits": {"train": "train"}}, "of GLUE, here texts/mrpc.csv"),
+        (GLUE | {"name": "glue", "config": "rte"}, "published with the data set mrpc of GLUE, here glue"),
+        (GLUE | {"splits": {"train": "validation"}}, "published with the data set mrpc of GLUE, here mrpc"),
+    ],
+)
+def test_another_data_set_under_the_tasks_name_is_no_repetition(source: Any, reason: str) -> None:
+    found = known(run(), source)
+    assert isinstance(found, str)
+    assert reason in found
+    assert not isinstance(known(run(), GLUE | {"name": "nyu-mll/glue", "config": "mrpc"}), str)
+
+
+def test_what_was_written_is_read_and_shown(tmp_path: Path) -> None:
+    found = cells([0.51, 0.515, 0.52], HALF)
+    (tmp_path / "reproduction.json").write_text(json.dumps([cell._asdict() for cell in found]))
+    assert read(tmp_path) == found
+    text = as_text(found)
+    assert "additive-selected  a_1" in text
+    assert text.splitlines()[-1] == "1 pass"
+    assert TABLE_2 in text
+    assert TABLE_2 not in as_text(cells([0.51, 0.515, 0.52], "nothing was published"))
+    assert "no runs" in as_text([])
+
+
+@pytest.mark.parametrize("text", [None, "{", '[{"arm": "x"}]'])
+def test_what_is_not_there_or_damaged_is_refused_by_name(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "reproduction.json").write_text(text)
+    with pytest.raises(InputError, match=r"reproduction.json: .*; run: isoscope chart "):
+        read(tmp_path)

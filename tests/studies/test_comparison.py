@@ -1,0 +1,180 @@
+"""The comparison of arms, from folders on disk, against what was planted in them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score
+
+from finished_runs import labels_of, write_metrics, write_run
+from isoscope.errors import InputError
+from isoscope.outputs import read_output, read_predictions
+from isoscope.studies.comparison import Comparison, compare
+
+BASELINES = {
+    "order": {
+        "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},
+        "TF-IDF, words": {"accuracy": 0.62, "f1": 0.61, "matthews": 0.24, "n": 300},
+    }
+}
+
+
+def run_compare(folders: list[Path], margin: float = 0.02) -> list[Comparison]:
+    return compare(folders, BASELINES, confidence=0.95, power=0.8, margin=margin)
+
+
+def only(rows: list[Comparison], arm: str, metric: str = "accuracy", study: str = "fusion") -> Comparison:
+    (row,) = [row for row in rows if (row.arm, row.metric, row.study) == (arm, metric, study)]
+    return row
+
+
+def study(root: Path, arms: dict[str, float], seeds: int = 3, items: int = 300, name: str = "fusion") -> list[Path]:
+    """Arms of a given accuracy, over the same hard and easy items."""
+    ease = np.random.default_rng(0).random(items)
+    folders = []
+    for arm, accuracy in arms.items():
+        for seed in range(seeds):
+            noise = np.random.default_rng([seed, *arm.encode()]).normal(scale=0.1, size=items)
+            right = ease + noise > 1 - accuracy
+            folders.append(write_run(root, arm, seed, study=name, right=right, items=items))
+    return folders
+
+
+def accuracies(folders: list[Path]) -> np.ndarray:
+    tables = [read_predictions(read_output(folder)) for folder in folders]
+    return np.array([accuracy_score(table["label"], table["predicted"]) for table in tables])
+
+
+def test_difference_is_the_paired_t_of_scipy(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.75}, seeds=4)
+    values = accuracies(folders).reshape(2, 4)
+    row = only(run_compare(folders), "fft")
+    test = stats.ttest_rel(values[1], values[0])
+    assert row.paired is not None
+    assert row.paired.interval == pytest.approx(tuple(test.confidence_interval(0.95)))
+    assert row.paired.p == pytest.approx(test.pvalue)
+    assert (row.mean, row.sd) == pytest.approx((values[1].mean(), values[1].std(ddof=1)))
+    assert row.difference == pytest.approx((values[1] - values[0]).mean())
+
+
+def test_a_planted_difference_holds_and_none_is_claimed_between_equals(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.85, "worse": 0.6, "same": 0.85}, seeds=5)
+    rows = run_compare(folders)
+    assert only(rows, "worse").verdict == ("holds", "over seeds and test items")
+    assert only(rows, "same").verdict is not None
+    assert only(rows, "same").verdict.word != "holds"  # type: ignore[union-attr]
+
+
+def test_an_arm_equal_to_the_last_item_does_not_differ(tmp_path: Path) -> None:
+    right = [np.random.default_rng(seed).random(200) < 0.8 for seed in range(3)]
+    folders = [write_run(tmp_path, arm, seed, right=right[seed], items=200) for arm in "ab" for seed in range(3)]
+    row = only(run_compare(folders), "b")
+    assert row.paired == (3, 0.0, 0.0, (0.0, 0.0), 1.0)
+    assert (row.two_way, row.detectable) == ((0.0, 0.0), None)
+    assert row.verdict == ("does not", "both intervals lie within ± 0.02")
+
+
+def test_the_first_arm_given_is_the_reference(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"fft": 0.7, "additive": 0.8})
+    rows = run_compare(folders)
+    assert [row.arm for row in rows if row.kind == "reference"] == ["fft"] * 3
+    assert only(rows, "fft").difference is None
+    turned = run_compare(folders[3:] + folders[:3])
+    assert only(turned, "fft").difference == pytest.approx(-only(rows, "additive").difference)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_give_no_interval(tmp_path: Path, seeds: int) -> None:
+    row = only(run_compare(study(tmp_path, {"additive": 0.9, "fft": 0.5}, seeds=seeds)), "fft")
+    assert row.paired is not None
+    assert (row.paired.interval, row.two_way, row.paired.p, row.p_holm) == (None, None, None, None)
+    assert row.verdict is not None
+    assert row.verdict.word == "under-powered"
+    assert (row.sd is None) == (seeds == 1)
+
+
+def test_unequal_seeds_are_paired_where_both_have_them(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.7}, seeds=4)
+    rows = run_compare([folders[0], *folders[2:4], *folders[5:]])
+    fft, additive = only(rows, "fft"), only(rows, "additive")
+    assert (additive.seeds, fft.seeds, fft.paired_seeds) == ((0, 2, 3), (1, 2, 3), (2, 3))
+    assert fft.paired is not None
+    assert (fft.paired.n, fft.paired.interval) == (2, None)
+    values = accuracies(folders)
+    assert fft.difference == pytest.approx(np.mean([values[6] - values[2], values[7] - values[3]]))
+
+
+def test_without_a_common_seed_nothing_is_paired(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.7}, seeds=2)
+    row = only(run_compare([folders[0], folders[3]]), "fft")
+    assert (row.difference, row.paired_seeds) == (None, ())
+    assert row.verdict == ("under-powered", "0 paired seeds: no interval below 3")
+
+
+def test_holm_runs_over_task_and_metric_through_all_studies(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.74, "conv2d": 0.78})
+    alone = only(run_compare(folders), "fft")
+    more = folders + study(tmp_path, {"additive": 0.8, "gated": 0.76}, name="remedies")
+    rows = run_compare(more)
+    p = {row.arm: (row.paired.p, row.p_holm) for row in rows if row.paired and row.family == "order × accuracy"}
+    assert sorted(p) == ["conv2d", "fft", "gated"]
+    smallest, corrected = min(p.values(), key=lambda pair: pair[0] or 1.0)
+    assert corrected == pytest.approx(min(1.0, 3 * (smallest or 1.0)))
+    assert alone.paired == only(rows, "fft").paired
+    assert only(rows, "additive", study="remedies").kind == "reference"
+
+
+def test_baselines_stand_in_the_table_without_sd(tmp_path: Path) -> None:
+    rows = run_compare(study(tmp_path, {"additive": 0.8, "fft": 0.7}))
+    row = only(rows, "TF-IDF, words", "matthews")
+    assert (row.kind, row.mean, row.sd, row.items, row.seeds, row.verdict) == ("baseline", 0.24, None, 300, (), None)
+    assert row.difference == pytest.approx(0.24 - only(rows, "additive", "matthews").mean)
+
+
+def test_detectable_effect_scales_with_the_spread(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.7})
+    row = only(run_compare(folders), "fft")
+    values = accuracies(folders).reshape(2, 3)
+    assert row.detectable == pytest.approx(3.264 * (values[1] - values[0]).std(ddof=1), rel=1e-3)
+
+
+def other_score(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    write_metrics(folder, [line | {"value": 0.123} if line["name"] == "test/f1" else line for line in lines])
+
+
+def no_score(folder: Path) -> None:
+    write_metrics(folder, [{"name": "train/loss", "value": 1.0, "step": 1, "epoch": 1}])
+
+
+@pytest.mark.parametrize(
+    "break_it, message",
+    [(other_score, r"test/f1 is 0\.123000 in metrics\.jsonl"), (no_score, r"holds no test/accuracy")],
+)
+def test_scores_that_predictions_do_not_bear_out_are_refused(
+    tmp_path: Path, break_it: Callable[[Path], None], message: str
+) -> None:
+    folders = study(tmp_path, {"additive": 0.8, "fft": 0.7})
+    break_it(folders[4])
+    with pytest.raises(InputError, match=message):
+        run_compare(folders)
+
+
+def test_another_test_split_is_refused(tmp_path: Path) -> None:
+    assert not np.array_equal(labels_of(100, 2), labels_of(102, 2)[:100])
+    folders = [write_run(tmp_path, "additive", 0, items=100), write_run(tmp_path, "fft", 0, items=102)]
+    with pytest.raises(InputError, match="tested on other rows"):
+        run_compare(folders)
+
+
+def test_a_run_given_twice_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "additive", 0, items=300)
+    with pytest.raises(InputError, match="given twice"):
+        run_compare([folder, folder])
+
+
+def test_nothing_to_compare() -> None:
+    assert run_compare([]) == []

@@ -1,0 +1,104 @@
+"""Curves read back from disk, and bands over the seeds that got there."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from finished_runs import write_metrics, write_run
+from isoscope.errors import InputError
+from isoscope.studies.curves import bands, curves
+
+HALF = {"name": "train/loss", "value": 1.0, "step": 3, "epoch": 0.5}
+
+
+def test_every_point_of_every_run_is_there(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path, arm, seed) for arm in ("conv2d", "additive") for seed in (0, 1)]
+    table = curves(folders)
+    lines = [json.loads(line) for folder in folders for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert table[["metric", "value", "step", "epoch"]].values.tolist() == [
+        [line["name"], line["value"], line["step"], line["epoch"]] for line in lines
+    ]
+    assert list(table["arm"].unique()) == ["conv2d", "additive"]
+
+
+def test_band_is_mean_and_sd_over_seeds(tmp_path: Path) -> None:
+    table = curves([write_run(tmp_path, "fft", seed) for seed in range(4)])
+    found = bands(table).set_index(["metric", "epoch"])
+    values = table[(table.metric == "validation/loss") & (table.epoch == 2)]["value"]
+    assert len(values) == 4
+    row = found.loc[("validation/loss", 2)]
+    assert (row["mean"], row["sd"], row["n"]) == pytest.approx((np.mean(values), np.std(values, ddof=1), 4))
+
+
+def test_a_run_that_stopped_early_is_not_padded(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path, "fft", seed, epochs=epochs) for seed, epochs in enumerate((2, 4, 4))]
+    found = bands(curves(folders)).query("metric == 'validation/loss'")
+    assert dict(zip(found["epoch"], found["n"], strict=True)) == {0: 3, 1: 3, 2: 3, 3: 2, 4: 2}
+    later = curves(folders[1:]).query("metric == 'validation/loss' and epoch == 3")["value"]
+    assert found.query("epoch == 3")["mean"].item() == pytest.approx(later.mean())
+
+
+def test_one_seed_has_a_mean_and_no_sd(tmp_path: Path) -> None:
+    found = bands(curves([write_run(tmp_path, "fft", 0)]))
+    assert found["sd"].isna().all()
+    assert found["mean"].notna().all()
+
+
+def test_a_diverged_run_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path, "fft", seed, epochs=1) for seed in (0, 1)]
+    line = {"name": "validation/loss", "value": float("inf"), "step": 100, "epoch": 2}
+    for folder, value in zip(folders, (float("inf"), 0.5), strict=True):
+        write_metrics(folder, [line | {"value": value}])
+    row = bands(curves(folders)).query("epoch == 2").iloc[0]
+    assert row["n"] == 2
+    assert pd.isna(row["mean"])
+
+
+def test_points_without_epoch_are_kept_and_enter_no_band(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "fft", 0)
+    write_metrics(folder, [{"name": "train/gradient_norm", "value": 1.5, "step": 7, "epoch": None}])
+    table = curves([folder])
+    assert table["step"].tolist() == [7]
+    assert table["epoch"].isna().all()
+    assert bands(table).empty
+
+
+@pytest.mark.parametrize(
+    "break_it, message",
+    [
+        (lambda run: (run / "config.yaml").unlink(), r"config\.yaml: no such file"),
+        (lambda run: (run / "config.yaml").write_text("study: fusion\n"), r"config\.yaml: key 'arm' is missing"),
+        (lambda run: (run / "config.yaml").write_text("[1, 2]\n"), r"config\.yaml: expected a mapping"),
+        (lambda run: (run / "metrics.jsonl").unlink(), r"metrics\.jsonl: no such file"),
+        (lambda run: (run / "metrics.jsonl").write_text('{"name": "x"}\n'), r"metrics\.jsonl:1: not a metric point"),
+        (lambda run: write_metrics(run, [HALF]), r"metrics\.jsonl:1: not a metric point"),
+    ],
+)
+def test_what_is_no_finished_run_is_named(tmp_path: Path, break_it: Callable[[Path], None], message: str) -> None:
+    folder = write_run(tmp_path, "fft", 0)
+    break_it(folder)
+    with pytest.raises(InputError, match=message) as error:
+        curves([folder])
+    assert "\n" not in str(error.value)
+
+
+def test_two_values_at_one_epoch_are_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "fft", 0)
+    line = {"name": "train/loss", "value": 1.0, "step": 1, "epoch": 1}
+    write_metrics(folder, [line, line | {"step": 2}])
+    with pytest.raises(InputError, match="two values of train/loss at epoch 1"):
+        bands(curves([folder]))
+
+
+def test_one_run_given_twice_is_refused(tmp_path: Path) -> None:
+    folder, copy = write_run(tmp_path / "a", "fft", 0), write_run(tmp_path / "b", "fft", 0)
+    with pytest.raises(InputError, match="give each once"):
+        curves([folder, copy])
+
+
+def test_nothing_gives_an_empty_table() -> None:
+    assert bands(curves([])).empty

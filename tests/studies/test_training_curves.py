@@ -1,0 +1,112 @@
+"""Figure 1 shows the numbers it was given, says n, and is the same picture each time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from finished_runs import write_run
+from isoscope.figures.style import ARM_COLOURS, to_svg
+from isoscope.studies.curves import bands, curves
+from isoscope.studies.training_curves import TITLES, training_curves
+
+ARMS = ("additive", "conv2d", "fft")
+
+
+def made(root: Path, arms: tuple[str, ...] = ARMS, seeds: int = 3, **options: int) -> pd.DataFrame:
+    return bands(curves([write_run(root, arm, seed, **options) for arm in arms for seed in range(seeds)]))
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    figure = training_curves(table)
+    for axes, quantity in zip(figure.axes, TITLES, strict=True):
+        expected = [(arm, split) for arm in ARMS for split in ("train", "validation")]
+        areas = [area for area in axes.collections if isinstance(area, PolyCollection)]
+        for line, area, (arm, split) in zip(axes.lines, areas, expected, strict=True):
+            rows = table[(table["arm"] == arm) & (table["metric"] == f"{split}/{quantity}")]
+            np.testing.assert_array_equal(line.get_xdata(), rows["epoch"])
+            np.testing.assert_array_equal(line.get_ydata(), rows["mean"])
+            heights = area.get_paths()[0].vertices[:, 1]
+            assert heights.max() == pytest.approx((rows["mean"] + rows["sd"]).max())
+            assert heights.min() == pytest.approx((rows["mean"] - rows["sd"]).min())
+            assert line.is_dashed() == (split == "train")
+            assert to_hex(line.get_color()) == ARM_COLOURS[ARMS.index(arm)]
+
+
+def test_the_legend_says_n(tmp_path: Path) -> None:
+    assert legend(training_curves(made(tmp_path)))[:3] == ["additive, n = 3", "conv2d, n = 3", "fft, n = 3"]
+
+
+def test_the_legend_says_where_seeds_are_missing(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path, "fft", seed, epochs=epochs) for seed, epochs in enumerate((6, 4, 2))]
+    assert legend(training_curves(bands(curves(folders))))[0] == "fft, n = 3, from epoch 3: 2, from epoch 5: 1"
+
+
+def test_one_seed_has_no_band(tmp_path: Path) -> None:
+    figure = training_curves(made(tmp_path, seeds=1))
+    for line, area in zip(figure.axes[0].lines, figure.axes[0].collections, strict=True):
+        heights = np.unique(area.get_paths()[0].vertices[:, 1])
+        np.testing.assert_array_equal(heights, np.unique(np.asarray(line.get_ydata())))
+    assert legend(figure)[0] == "additive, n = 1"
+
+
+def test_markers_and_colours_differ_between_arms(tmp_path: Path) -> None:
+    figure = training_curves(made(tmp_path, arms=tuple("abcdefgh"), seeds=1))
+    looks = {(to_hex(line.get_color()), line.get_marker()) for line in figure.axes[0].lines if not line.is_dashed()}
+    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 8
+
+
+def test_equal_tables_give_equal_bytes_in_any_process(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.to_csv(tmp_path / "bands.csv", index=False)
+    code = (
+        "import sys, pandas as pd\n"
+        "from isoscope.figures.style import to_svg\n"
+        "from isoscope.studies.training_curves import training_curves\n"
+        "sys.stdout.write(to_svg(training_curves(pd.read_csv(sys.argv[1]))))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "bands.csv")]
+    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    here = to_svg(training_curves(table))
+    assert here == to_svg(training_curves(table)) == other
+    assert "dc:date" not in here
+    changed = table.assign(mean=table["mean"] + 1e-3)
+    assert to_svg(training_curves(changed)) != here
+
+
+def test_a_users_settings_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, seeds=1)
+    plain = to_svg(training_curves(table))
+    monkeypatch.setitem(__import__("matplotlib").rcParams, "font.size", 25.0)
+    monkeypatch.setitem(__import__("matplotlib").rcParams, "axes.grid", True)
+    assert to_svg(training_curves(table)) == plain
+
+
+@pytest.mark.parametrize("arm", ["$\\frac{", "_hidden", "<script>alert(1)</script>", "否定"])
+def test_any_name_is_drawn_as_text(tmp_path: Path, arm: str) -> None:
+    table = made(tmp_path, arms=("additive",), seeds=1).assign(arm=arm)
+    figure = training_curves(table)
+    assert legend(figure)[0] == f"{arm}, n = 1"
+    assert "<script" not in to_svg(figure)
+
+
+def test_two_studies_are_refused(tmp_path: Path) -> None:
+    table = made(tmp_path, seeds=1)
+    with pytest.raises(ValueError, match="one study"):
+        training_curves(pd.concat([table, table.assign(study="other")]))
+
+
+def test_no_rows_give_empty_panels() -> None:
+    figure = training_curves(bands(curves([])))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(TITLES.values())

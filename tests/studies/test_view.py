@@ -1,0 +1,70 @@
+"""Views: a figure for each value of a column, in order, and only where there are rows."""
+
+from typing import get_args
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from isoscope.config.project import Look
+from isoscope.studies import fusion
+from isoscope.studies.kind import KINDS
+from isoscope.studies.view import Table, View, pictures
+
+TABLES = {
+    "scores": pd.DataFrame({"arm": ["b", "a", "b"], "score": [1, 2, 3]}),
+    "floors": pd.DataFrame({"arm": ["a", "c"], "floor": [4, 5]}),
+    "names": pd.DataFrame({"name": ["x"]}),
+    "empty": pd.DataFrame({"arm": []}),
+}
+
+
+def draw(*table: pd.DataFrame) -> Figure:
+    return Figure()
+
+
+def lengths(*table: pd.DataFrame) -> str:
+    return ", ".join(str(len(part)) for part in table)
+
+
+def high(scores: pd.DataFrame, *rest: pd.DataFrame) -> Table:
+    return scores[scores["score"] > 1], *rest
+
+
+def view(*needs: str, by: str | None = None, **changed: object) -> View:
+    return View(**{"name": "v", "needs": needs, "draw": draw, "caption": "{}!", "by": by, **changed})
+
+
+def test_one_figure_of_all_rows() -> None:
+    (picture,) = pictures([view("scores", "floors", caption="Scores")], TABLES)
+    assert (picture.name, picture.caption, picture.spoken) == ("v", "Scores", "Scores")
+    assert [len(part) for part in picture.table] == [3, 2]
+    assert isinstance(picture.figure(), Figure)
+
+
+def test_a_figure_for_each_value_of_every_table_that_has_the_column() -> None:
+    found = list(pictures([view("scores", "floors", "names", by="arm", called={"a": "first"})], TABLES))
+    assert [(one.name, one.caption) for one in found] == [("v-b", "b!"), ("v-a", "first!")]
+    assert [[len(part) for part in one.table] for one in found] == [[2, 0, 1], [1, 1, 1]]
+
+
+def test_rows_are_chosen_before() -> None:
+    found = list(pictures([view("scores", "names", by="arm", rows=high, spoken=lengths)], TABLES))
+    assert [(one.caption, one.spoken) for one in found] == [("a!", "1, 1"), ("b!", "1, 1")]
+
+
+def test_without_a_table_or_rows_there_is_no_figure() -> None:
+    assert list(pictures([view("scores", "absent"), view("empty"), view("empty", by="arm")], TABLES)) == []
+
+
+def test_a_name_is_a_files_name() -> None:
+    table = pd.DataFrame({"task": ["bigram shift"]})
+    assert [one.name for one in pictures([view("t", by="task")], {"t": table})] == ["v-bigram_shift"]
+
+
+def test_no_two_views_share_a_file() -> None:
+    names = [(one.name, one.by) for one in fusion.VIEWS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_look_of_the_configuration_is_a_kind_of_study() -> None:
+    assert tuple(KINDS) == get_args(Look)
