@@ -191,9 +191,9 @@ def test_it_works_from_a_folder_below_the_project() -> None:
     assert isoscope("check", cwd=ROOT / "docs").returncode == 0
 
 
-@pytest.mark.parametrize("kind", ["fusions", "objectives", "penalties", "observers", "data sets", "measures"])
+@pytest.mark.parametrize("kind", ["fusions", "objectives", "penalties", "observers", "data sets", "measures", "views"])
 def test_the_option_plugin_names_every_kind(kind: str) -> None:
     """Each registry of `isoscope.plugins` is one."""
     assert kind in PLUGIN_HELP
     registries = [name for name in vars(plugins) if name.isupper() and isinstance(getattr(plugins, name), dict)]
-    assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES"]
+    assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]

@@ -4,7 +4,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -57,8 +56,12 @@ def present(name: str) -> str | None:
     return f"{PACKAGES[package]}.{module}" if module else PACKAGES[package]
 
 
-class Renamed(MetaPathFinder, Loader):
-    """Finds a module by its former name, and gives the module of today."""
+class Renamed:
+    """Finds a module by its former name, and gives the module of today.
+
+    Without the base classes of `importlib.abc`: that module imports `random`, which a file of the folder that
+    `python -m isoscope` is called in may hide as long as that folder leads the path (see `__main__.py`).
+    """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith("isoscope.") or present(name.removeprefix("isoscope.")) is None:

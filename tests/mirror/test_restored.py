@@ -114,7 +114,7 @@ def test_data_that_is_not_at_hand_or_not_the_same_is_not_claimed(finished: tuple
 def test_a_folder_that_is_no_finished_run_is_refused(finished: tuple[Record, Path], project: Path) -> None:
     _, output = finished
     (output / "metrics.jsonl").write_text('{"name": "train/loss"}\n')
-    with pytest.raises(InputError, match="not the output of a finished run"):
+    with pytest.raises(InputError, match=r"metrics.jsonl:1: not a metric point"):
         restored(output, root=project, t=1)
     (output / "metrics.jsonl").unlink()
     with pytest.raises(InputError, match="get it with dvc pull"):

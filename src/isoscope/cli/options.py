@@ -30,7 +30,7 @@ Set = Annotated[
         help="Set one number for this command; may be repeated.",
     ),
 ]
-PLUGIN_HELP = "A Python file with your own fusions, objectives, penalties, observers, data sets or measures."
+PLUGIN_HELP = "A Python file with your own fusions, objectives, penalties, observers, data sets, measures or views."
 Plugins = Annotated[list[Path], typer.Option("--plugin", metavar="FILE", help=PLUGIN_HELP)]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes side by side [default: the cores, shared out by threads].")
