@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 PACKAGES = {"corpora": "data", "analysis": "inside", "tracking": "runs"}
 """A package that was renamed. Its modules kept their names, except those of `MODULES`."""
@@ -66,7 +67,8 @@ class Renamed:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith("isoscope.") or present(name.removeprefix("isoscope.")) is None:
             return None
-        return ModuleSpec(name, self, is_package=name.count(".") == 1)
+        loader: Any = self
+        return ModuleSpec(name, loader, is_package=name.count(".") == 1)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         today = f"isoscope.{present(spec.name.removeprefix('isoscope.'))}"

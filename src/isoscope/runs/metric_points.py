@@ -11,7 +11,7 @@ from isoscope.errors import InputError
 def points_of(path: Path) -> Iterator[dict[str, Any]]:
     """Every point of such a file, whatever it is called here. Raises `InputError` where it is damaged or missing."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; is this the output of a finished training run?")
+        raise InputError(f"{path}: no such file; get it with dvc pull, or train the run")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             point = json.loads(line)
