@@ -11,7 +11,7 @@ class Embedded(Section):
     """A generated text task, deterministic in (seed, size, difficulty)."""
 
     kind: Literal["embedded"]
-    generator: Literal["sentiment", "entailment"]
+    generator: Literal["sentiment"]
     """Which grammar writes the text."""
     size: Annotated[int, Field(ge=100, le=1_000_000)]
     """Examples over all splits."""

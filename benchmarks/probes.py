@@ -1,0 +1,88 @@
+"""Logistic probes: our fits of many labels and penalties at once, beside scikit-learn's one fit after another.
+
+Gaussian points with a planted linear signal, standardised; labels of every task and copies of them without meaning (control
+tasks), each fitted with six penalties: what `geometry.probes.linear_probes` asks for within one fold. Every fit ends within
+1e-5 nats a point of its minimum, which is checked. One thread. Prints Markdown.
+"""
+
+import argparse
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"  # read when the libraries are imported
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from timing import interleave, table
+
+from isoscope.geometry.probes import PENALTIES
+from isoscope.geometry.regressions import chances, logistic_regressions
+
+SOLVERS = ("newton-cholesky", "lbfgs")
+
+
+def excess(design: np.ndarray, target: np.ndarray, weights: np.ndarray, chance: np.ndarray, c: float) -> float:
+    """Objective a point: mean −ln p(label) + ‖weights‖² / (2 C n)."""
+    told = np.take_along_axis(chance, target[None], 0)
+    return float(-np.log(told).mean() + (weights**2).sum() / (2 * c * len(design)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="seconds, figures without meaning")
+    parser.add_argument("--rounds", type=int, default=3)
+    smoke = parser.parse_args().smoke
+    rounds = 1 if smoke else parser.parse_args().rounds
+    rows = []
+    for n, d, classes, tasks in ((60, 8, 2, 2),) if smoke else ((800, 64, 2, 12), (800, 64, 6, 12), (1600, 384, 2, 12)):
+        random = np.random.default_rng(0)
+        points = random.standard_normal((n, d)) * np.geomspace(3, 0.1, d)
+        points = (points - points.mean(0)) @ np.linalg.svd(points - points.mean(0), full_matrices=False)[2].T
+        signal = points @ random.standard_normal((d, tasks * classes)) + random.standard_normal((n, tasks * classes))
+        labels = signal.reshape(n, tasks, classes).argmax(2).T
+        design = np.column_stack([points, np.ones(n)])
+        energy = (design**2).sum(0)
+        copies, strength = np.repeat(labels, len(PENALTIES), 0), np.tile(PENALTIES, tasks)
+        ours = lambda: logistic_regressions(design, energy, copies, classes, strength, tolerance=1e-5)  # noqa: E731, B023
+
+        def peer(solver: str) -> list[LogisticRegression]:
+            return [
+                LogisticRegression(C=c, solver=solver, tol=1e-4, max_iter=10_000).fit(points, of)  # noqa: B023
+                for of, c in zip(copies, strength, strict=True)  # noqa: B023
+            ]
+
+        fits = ours()
+        exact = [
+            LogisticRegression(C=c, solver="newton-cholesky", tol=1e-10).fit(points, of)
+            for of, c in zip(copies, strength, strict=True)
+        ]
+        worst = {"ours": 0.0, **dict.fromkeys(SOLVERS, 0.0)}
+        found = {solver: peer(solver) for solver in SOLVERS}
+        for at, (of, c, best) in enumerate(zip(copies, strength, exact, strict=True)):
+            least = excess(design, of, best.coef_, best.predict_proba(points).T, c)
+            mine = excess(design, of, fits.coefficients[at][:, :-1], chances(design, fits)[at], c)
+            worst["ours"] = max(worst["ours"], mine - least)
+            for solver in SOLVERS:
+                other = found[solver][at]
+                worst[solver] = max(
+                    worst[solver], excess(design, of, other.coef_, other.predict_proba(points).T, c) - least
+                )
+        cases = {"ours": ours, **{solver: (lambda s=solver: peer(s)) for solver in SOLVERS}}
+        timed = interleave(cases, rounds, warm_up=0)
+        for name in cases:
+            ratio = timed[name].middle / timed["ours"].middle
+            rows.append(
+                (
+                    f"{n} × {d}, {classes} classes: {name}",
+                    str(len(copies)),
+                    f"{timed[name].middle:.2f}",
+                    f"{ratio:.2f} ×",
+                    f"{worst[name]:.1e}",
+                )
+            )
+    heads = ("points, solver", "fits", "seconds", "of ours", "nats a point above the minimum, worst fit")
+    print(table("Logistic regressions, one thread", heads, rows))
+
+
+if __name__ == "__main__":
+    main()
