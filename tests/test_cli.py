@@ -148,7 +148,10 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
         (["check", "-S", "training.epochs=0"], "training.epochs: expected greater than or equal to 1, got 0"),
         (["profile", "minilmm"], "profiles/minilmm.yaml: no such file; did you mean 'minilm'?"),
         (["profile", "../params"], "profile '../params': expected letters"),
-        (["train", "fusion", "additive", "--seed", "0", "--out", "."], "--out .: holds something other than"),
+        (
+            ["train", "fusion", "additive", "--seed", "0", "--out", "."],
+            "--out .: holds files that are not an earlier result",
+        ),
         (
             ["train", "fusion", "additive", "--seed", "0", "--out", "/etc/foo"],
             "--out /etc/foo: is outside the project",
@@ -158,7 +161,7 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
             ["train", "fusion", "additive", "--seed", "7", "--out", "models/fusion/additive/seed-0"],
             "is a folder of the pipeline",
         ),
-        (["check", "-S", "studies.fusion.seeds=[0, 1, 1]"], "studies.fusion: seeds [0, 1, 1] name one twice"),
+        (["check", "-S", "studies.fusion.seeds=[0, 1, 1]"], "studies.fusion: seeds [0, 1, 1] contain a duplicate"),
         (["profile"], "give a name or --reset"),
         (["train", "fusion", "additive", "--seed", "x"], "--seed"),
         (["trian"], "No such command 'trian'."),
