@@ -156,7 +156,7 @@ def test_a_task_changed_for_one_command_is_not_prepared_into_its_place(project: 
     assert f"-S changes {name.rpartition(':')[2].partition('=')[0]}" in line
     assert "--out FOLDER" in line
     for own in ("data/processed/tiny", "data/processed/other", "data", "data/measures/x"):
-        assert "the pipeline's own place" in refused(["prepare", "tiny", "-S", name, "--out", own])
+        assert "is a folder of the pipeline" in refused(["prepare", "tiny", "-S", name, "--out", own])
     assert dvc_md5(place) == before
     elsewhere = project.folder / "data/by-hand/tiny"
     for _ in range(2):  # and over itself
