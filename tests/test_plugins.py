@@ -233,11 +233,11 @@ def test_a_penalty_may_give_figures_and_later_have_nothing_to_say(tmp_path: Path
 @pytest.mark.parametrize(
     "result, expected",
     [
-        ("word[:1]", r"gives \[1, 4, 8\] of torch.float32; expected \[2, 4, 8\] of torch.float32"),
-        ("word.sum(-1, keepdim=True)", r"gives \[2, 4, 1\]"),
-        ("word.double()", r"gives \[2, 4, 8\] of torch.float64; expected"),
+        ("word[:1]", r"returns \[1, 4, 8\] of torch.float32; expected \[2, 4, 8\] of torch.float32"),
+        ("word.sum(-1, keepdim=True)", r"returns \[2, 4, 1\]"),
+        ("word.double()", r"returns \[2, 4, 8\] of torch.float64; expected"),
         ("None", "returns None; expected"),
-        ("word / 0", "gives NaN or infinity of the first batch"),
+        ("word / 0", "returns NaN or infinity for the first batch"),
     ],
 )
 def test_a_fusion_of_another_shape_is_refused_by_name(tmp_path: Path, result: str, expected: str) -> None:
