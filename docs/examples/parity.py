@@ -1,4 +1,4 @@
-"""A data set of one's own: is the number of 'a's in a line of letters even?"""
+"""A data set from a plugin: is the number of 'a's in a line of letters even?"""
 
 import random
 

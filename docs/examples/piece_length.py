@@ -1,4 +1,4 @@
-"""An objective, an observer and a view of your own: regress the number of characters of every token."""
+"""An objective, an observer and a view from a plugin: predict the number of characters of every token."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ class Errors(NamedTuple):
 
 
 class PieceLength(Classification):
-    """The squared error of a number per token; the loss of a batch is divided by its tokens."""
+    """Predict a number per token; the loss is the squared error per token of the batch."""
 
     metrics: Mapping[str, Direction] = {"loss": "minimise", "rmse": "minimise"}
     classes = 1
@@ -82,7 +82,7 @@ class PieceLength(Classification):
 
 @objective("piece_length")
 def piece_length(task: Task) -> PieceLength:
-    """Characters of each token of the tokenizer."""
+    """Build the objective with the number of characters of each token of the tokenizer."""
     found = read(PieceLength, task)
     vocabulary = tokens.load(task.tokenizer).backend.get_vocab()
     found.characters = np.zeros(max(vocabulary.values()) + 1, np.float32)
@@ -92,7 +92,7 @@ def piece_length(task: Task) -> PieceLength:
 
 
 class Norms(Observer):
-    """The mean norm of the word table's gradient over all updates so far; a resumed run goes on with the same sum."""
+    """Log the mean gradient norm of the word table over all updates so far; a resumed run continues the same sum."""
 
     def __init__(self, every: int) -> None:
         self.every, self.total = every, 0.0
@@ -114,12 +114,12 @@ class Norms(Observer):
 
 @observer("norms")
 def norms(every: PositiveInt) -> Norms:
-    """The mean norm of the word table's gradient so far, every so many updates."""
+    """Log the mean gradient norm of the word table at every `every`-th update."""
     return Norms(every)
 
 
 def error_by_epoch(bands: pd.DataFrame) -> Figure:
-    """Validation error by epoch, a line per arm."""
+    """Draw the validation error by epoch, a line per arm."""
     with style():
         figure = Figure(figsize=(5.0, 3.0), layout="constrained")
         axes = figure.subplots()
@@ -132,11 +132,11 @@ def error_by_epoch(bands: pd.DataFrame) -> Figure:
 
 @view("length_error")
 def length_error() -> View:
-    """A figure of the report: it is drawn where a study has the table `bands`."""
+    """Return a figure of the report, drawn for every study with the table `bands`."""
     caption = "Root mean squared error of a token's length, validation split: mean ± sd over seeds."
     return View(name="length_error", needs=("bands",), draw=error_by_epoch, caption=caption, rows=of_lengths)
 
 
 def of_lengths(bands: pd.DataFrame) -> tuple[pd.DataFrame]:
-    """The rows of studies that have this error: of others nothing is drawn."""
+    """Select the rows with this metric; without rows nothing is drawn."""
     return (bands[bands["metric"] == "validation/rmse"],)

@@ -1,4 +1,4 @@
-"""A fusion of one's own: word times position, entry by entry, scaled per dimension, plus the token type."""
+"""A fusion from a plugin: word times position, elementwise, scaled per dimension, plus the token type."""
 
 from pydantic import PositiveFloat
 

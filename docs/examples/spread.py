@@ -1,4 +1,4 @@
-"""A penalty of one's own: the mean variance of the points, held at a target."""
+"""A penalty from a plugin: keep the mean variance of the points at a target."""
 
 from pydantic import PositiveFloat
 
@@ -7,5 +7,5 @@ from isoscope.plugins import penalty
 
 @penalty("spread")
 def spread(target: PositiveFloat):
-    """The squared distance of the mean variance over dimensions from `target`; of one point as of any number."""
+    """Return the squared distance between the mean variance over dimensions and `target`; also for a single point."""
     return lambda points, labels: ((points - points.mean(0)).square().mean() - target) ** 2
