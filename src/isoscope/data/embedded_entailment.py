@@ -1,14 +1,14 @@
-"""Pairs of sentences about who did what to whom, and what came first: entailment, neutral or contradiction.
+"""Generate sentence pairs about events and their order in time: entailment, neutral or contradiction.
 
-The premise puts pairs of events in order ("the doctor called the patient before the lawyer thanked the client"); no two
-of its events join the same two people. The hypothesis puts one of these pairs in order again. It is entailed if people
-and time are as in the premise, and contradicted if only the time is the other way round; if in one of its events the
-two people have changed places, the premise says nothing of it: neutral. The three are the same words in other orders.
+The premise orders pairs of events ("the doctor called the patient before the lawyer thanked the client"); each pair of
+people occurs in at most one event. The hypothesis states the order of one of these pairs. Entailment: roles and time
+are as in the premise. Contradiction: only the time is reversed. Neutral: the roles in one event are exchanged, and the
+premise does not mention such an event. All three classes use the same words in different orders.
 
-Difficulty 1: one pair, in the active voice; the premise says "before", the hypothesis "after". 2: both say either, and
-some events are told in the passive voice. Each level more is another pair in
-the premise. Most events and times are the usual ones (a doctor calls a patient rather than a patient a doctor, and is
-called before being thanked), so a comparison can be begun by habit; which sentence tells of the unusual one is chance.
+Difficulty 1: one pair, active voice; the premise uses "before", the hypothesis "after". Difficulty 2: both use either
+word, and some events are in the passive voice. Each further level adds a pair to the premise. Most roles and times are
+the usual ones (a doctor calls a patient, and calling precedes thanking), so a model can start from this prior; which
+sentence has the unusual one is random.
 """
 
 from itertools import product
@@ -25,25 +25,25 @@ PEOPLE = tuple(product(SENIORS, JUNIORS))
 EARLY = ("asked", "called", "invited", "warned")
 LATE = ("helped", "paid", "praised", "thanked")
 
-USUAL = 0.85  # share of the roles and of the times that are the usual ones
-ACTIVE = 0.9  # share of events told in the active voice, from difficulty 2 on
-BEFORE = 0.9  # share of premises that say "before", and of hypotheses that say "after", from difficulty 2 on
+USUAL = 0.85  # share of roles and of times that are usual
+ACTIVE = 0.9  # share of events in the active voice, from difficulty 2 on
+BEFORE = 0.9  # share of premises with "before", and of hypotheses with "after", from difficulty 2 on
 
 
 class Event(NamedTuple):
-    """Somebody did something to somebody."""
+    """An event: agent, verb, patient."""
 
     agent: str
     verb: str
     patient: str
 
     def turned(self) -> "Event":
-        """The same with the roles exchanged."""
+        """Return the event with its roles exchanged."""
         return Event(self.patient, self.verb, self.agent)
 
 
 class Story(NamedTuple):
-    """An event of a kind that mostly comes early, one of a kind that mostly comes late, and whether it was so."""
+    """An event that is usually early, an event that is usually late, and whether they occur in this order."""
 
     early: Event
     late: Event
@@ -51,7 +51,7 @@ class Story(NamedTuple):
 
 
 def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """An example of each class that `seen` lacks. Raises `SpentError` when there is no other one."""
+    """Return an example of each class that is not in `seen`. Raises `SpentError` if none is left."""
 
     def one(label: str) -> tuple[str, ...]:
         return draws.until(
@@ -77,7 +77,7 @@ def _example(draws: Draws, difficulty: int, label: str) -> tuple[str, ...]:
 
 
 def _story(draws: Draws, early: tuple[str, str], late: tuple[str, str], *, even: str) -> Story:
-    """A story whose fact `even` is usual as often as not: what the claim changes then shows in neither text alone."""
+    """Return a story whose fact `even` is usual with probability 1/2, so that neither text alone reveals the label."""
     usual = {fact: draws.coin(0.5 if fact == even else USUAL) for fact in Story._fields}
     one, two = Event(early[0], draws.pick(EARLY), early[1]), Event(late[0], draws.pick(LATE), late[1])
     return Story(one if usual["early"] else one.turned(), two if usual["late"] else two.turned(), usual["usual"])
