@@ -139,10 +139,16 @@ def test_an_index_that_is_no_file_is_refused(sharded: Path, make: Any) -> None:
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantised weights (quantization_config)"),
         ({"decoder": {"compression_config": {"a": 1}}}, "quantised weights (compression_config)"),
         ({"attn_implementation": "org/kernel"}, "attn_implementation: 'org/kernel' is an external kernel"),
-        ({"_attn_implementation": "org/kernel@main:f"}, "_attn_implementation: 'org/kernel@main:f' is a kernel"),
-        ({"_attn_implementation": "flash_attention_2"}, "_attn_implementation: 'flash_attention_2' is a kernel"),
+        (
+            {"_attn_implementation": "org/kernel@main:f"},
+            "_attn_implementation: 'org/kernel@main:f' is an external kernel",
+        ),
+        (
+            {"_attn_implementation": "flash_attention_2"},
+            "_attn_implementation: 'flash_attention_2' is an external kernel",
+        ),
         ({"text_config": {"attn_implementation": {"": "sdpa", "x": "org/kernel"}}}, "is an external kernel"),
-        ({"layers": [{"_attn_implementation": 3}]}, "_attn_implementation: 3 is a kernel"),
+        ({"layers": [{"_attn_implementation": 3}]}, "_attn_implementation: 3 is an external kernel"),
     ],
 )
 def test_a_configuration_that_asks_for_more_is_refused(sharded: Path, settings: Any, expected: str) -> None:
