@@ -38,12 +38,12 @@ class StopSignal:
 
     @property
     def finish(self) -> bool:
-        """Whether to start nothing new."""
+        """Return whether to start nothing new."""
         return self.received is not None
 
     @property
     def stop(self) -> bool:
-        """Whether to stop now."""
+        """Return whether to stop now."""
         return self.received is not None
 
     def __enter__(self) -> Self:

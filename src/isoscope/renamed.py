@@ -57,7 +57,7 @@ def present(name: str) -> str | None:
     return f"{PACKAGES[package]}.{module}" if module else PACKAGES[package]
 
 
-class Renamed:
+class FormerNameFinder:
     """Finds a module by its former name and returns the renamed module.
 
     It has no base class from `importlib.abc`: that module imports `random`, which a random.py in the working folder
@@ -83,4 +83,4 @@ class Renamed:
 
 def install() -> None:
     """Enable imports by former names."""
-    sys.meta_path.insert(0, Renamed())  # before the file finder, which would load a second copy
+    sys.meta_path.insert(0, FormerNameFinder())  # before the file finder, which would load a second copy

@@ -7,8 +7,8 @@ premise does not mention such an event. All three classes use the same words in 
 
 Difficulty 1: one pair, active voice; the premise uses "before", the hypothesis "after". Difficulty 2: both use either
 word, and some events are in the passive voice. Each further level adds a pair to the premise. Most roles and times are
-the usual ones (a doctor calls a patient, and calling precedes thanking), so a model can start from this prior; which
-sentence has the unusual one is random.
+usual (a doctor calls a patient, and calling precedes thanking), so a model can start from this prior. Whether the
+premise or the hypothesis has the unusual event is random.
 """
 
 from itertools import product

@@ -25,7 +25,7 @@ class Words(NamedTuple):
     text: list[str]
 
 
-class Shifted(NamedTuple):
+class SwappedWords(NamedTuple):
     """Sentences with two neighbouring words swapped: sentence numbers, and tokens."""
 
     sentence: Indices
@@ -45,7 +45,7 @@ class ProbeSet(NamedTuple):
     encoded: Encoded
     special: list[npt.NDArray[np.bool_]]
     words: Words
-    shifted: Shifted
+    shifted: SwappedWords
     block: Indices
     attended: Indices
 
@@ -174,7 +174,7 @@ def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) ->
     return [span for span in spans if span[0] in chosen]
 
 
-def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
+def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> SwappedWords:
     """Return a seeded half of the sentences with four or more words, each with two neighbouring words swapped."""
     fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
     chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
@@ -193,7 +193,7 @@ def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
             kept.append(int(number))
             ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
     rows = np.array(kept, np.int64)
-    return Shifted(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
+    return SwappedWords(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
 
 
 def _drawn(items: Indices, count: int, *key: int) -> Indices:
