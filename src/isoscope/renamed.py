@@ -72,7 +72,7 @@ class FormerNameFinder:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         today = f"isoscope.{present(spec.name.removeprefix('isoscope.'))}"
-        warnings.warn(f"{spec.name} is now {today}; the old name goes with version 0.2", FutureWarning, stacklevel=2)
+        warnings.warn(f"{spec.name} is now {today}; version 0.2 removes the old name", FutureWarning, stacklevel=2)
         self.spec = (module := import_module(today)).__spec__
         return module
 

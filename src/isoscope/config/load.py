@@ -288,7 +288,7 @@ class Configuration:
             try:
                 cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             except InputError as error:
-                more = f" (under {under}; use `when` if a name exists only there)" if under else ""
+                more = f" (under {under}; restrict the name with `when`)" if under else ""
                 found.keep(*(f"{line}{more}" for line in seen.keep(*error.lines)))
                 continue
             if cell.training.keep != "best":

@@ -109,9 +109,11 @@ def _download(
         there = builder.as_dataset()
     except Exception as error:  # connection, HTTP, repository and format errors share no base class
         reason = " ".join(str(error).split())[:300]
-        looked = f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
+        not_found = (
+            f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
+        )
         raise InputError(
-            f"data set {name} at revision {revision}: {looked}, and the hub gave {type(error).__name__}: {reason}; "
+            f"data set {name} at revision {revision}: {not_found}, and the hub gave {type(error).__name__}: {reason}; "
             f"set {VARIABLE} to a folder that holds {name if config is None else name + '/' + config}/"
         ) from None
     # Without a connection, the library returns any cached revision.
