@@ -1,4 +1,4 @@
-"""Words, universal parts of speech and heads of a generated sentence, read off its grammar with one word of look-ahead.
+"""Parse a generated sentence to words, universal POS tags and heads, with one word of look-ahead.
 
 Trees follow Universal Dependencies (English, version 2). The head of a clause is its verb ("seemed" too) or, after the
 copula "was", its adjective; below it stand subject, object, adverbs and negation. Of "x but y", "x rather than y" and
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Tree(NamedTuple):
-    """A sentence's words, their tags, and the number (from 1) of each one's head, 0 for the root."""
+    """A sentence's words, their tags, and the number (from 1) of each word's head; 0 for the root."""
 
     tokens: list[str]
     upos: list[str]
@@ -19,7 +19,7 @@ class Tree(NamedTuple):
 
 
 def sentiment(sentence: str) -> Tree:
-    """The tree of a sentence of `embedded_sentiment`."""
+    """Return the tree of a sentence of `embedded_sentiment`."""
     reader = _Reader(sentence)
     root = reader.verdict()
     if reader.next == ",":
@@ -31,7 +31,7 @@ def sentiment(sentence: str) -> Tree:
 
 
 class _Reader:
-    """Goes through the words once; each rule returns the number (from 0) of its head."""
+    """Recursive-descent parser; each rule returns the number (from 0) of its head."""
 
     def __init__(self, sentence: str) -> None:
         self.tokens = sentence.split()
