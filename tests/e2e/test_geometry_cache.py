@@ -217,7 +217,7 @@ def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path,
         ("recurrent", "attention"), ("recurrent", "embedding"),
     }  # fmt: skip
     said = (tmp_path / "index.html").read_text("utf-8")
-    assert "recurrent: no attention: attention: MambaModel gives none" in said
+    assert "recurrent: no attention: attention: MambaModel returns no maps" in said
     assert "recurrent: no table of positions" in said
     assert "decoder: no " not in said
     for name in ("attention", "cosines", "spectrum"):
