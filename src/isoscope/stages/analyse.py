@@ -21,13 +21,13 @@ from isoscope.studies.tables import scores, tables, write_tables
 from isoscope.studies.view import added_digests, pictures, with_added
 
 READ = (CONFIG, METRICS)
-"""Of each run; of a classifier also its predictions."""
+"""Files read of each run; of a classifier also its predictions."""
 
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
     """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, `config.yaml`; figures in `results/`.
 
-    A study without seeds is not run: its tables are empty. Raises `InputError` where a run is missing.
+    A study without seeds has empty tables. Raises `InputError` if a run is missing.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     missing = [output for output in outputs if not all(file.is_file() for file in _read(output))]
@@ -37,7 +37,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
             f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
         )
     manifest = read_manifest(project, study.task)
-    for output in outputs:  # the baselines are of the same test split
+    for output in outputs:  # baselines and runs must use the same test split
         trained = read_output(output).run
         again = f"isoscope train {name} {trained.arm} --seed {trained.seed}"
         check_trained_on(trained.inputs, project, study.task, output.relative_to(project.folder), again)
@@ -66,7 +66,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _read(output: Path) -> list[Path]:
-    """The files of a run that its study's tables are made of."""
+    """Return the files of a run that its study's tables need."""
     files = [output / name for name in READ]
     classifies = files[0].is_file() and read_output(output).objective == "classification"
     return [*files, output / PREDICTIONS] if classifies else files
