@@ -1,4 +1,4 @@
-"""Damage to the work that a state relies on is found on resume: an older state is taken, or training begins anew."""
+"""Damage to files that a state refers to is found on resume: an older state is used, or training starts again."""
 
 import json
 import random
