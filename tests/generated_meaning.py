@@ -94,34 +94,7 @@ def verdict(text: Text) -> int:
     return int(Verdict(text[0]).meaning > 0)
 
 
-def relation(text: Text) -> int:
-    """0 entailment, 1 neutral, 2 contradiction: whether the hypothesis' order of events is one the premise states."""
-    premise, hypothesis = (part.removesuffix(" .").split(" ; ") for part in text)
-    known = {ordered(pair) for pair in premise}
-    (claim,) = (ordered(pair) for pair in hypothesis)
-    return 0 if claim in known else 2 if claim[::-1] in known else 1
-
-
-def ordered(pair: str) -> tuple[Text, Text]:
-    """Two events, (agent, verb, patient) each, the one that came first before the other."""
-    if " before " in pair:
-        first, second = pair.split(" before ")
-    else:
-        second, first = pair.split(" after ")
-    return event(first), event(second)
-
-
-def event(clause: str) -> Text:
-    words = [word for word in clause.split() if word != "the"]
-    if words[1] == "was":
-        patient, _, verb, by, agent = words
-        assert by == "by"
-        return agent, verb, patient
-    agent, verb, patient = words
-    return agent, verb, patient
-
-
-ORACLES: dict[str, Callable[[Text], int]] = {"sentiment": verdict, "entailment": relation}
+ORACLES: dict[str, Callable[[Text], int]] = {"sentiment": verdict}
 
 
 def digest(corpus: Corpus) -> str:

@@ -45,12 +45,12 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "out, expected",
     [
-        (".git", "is git's own"),
-        (".git/hooks", "is git's own"),
-        ("models/.GIT/x", "is git's own"),
-        ("sub/../.git/x", "is git's own"),
-        ("link/x", "is git's own"),
-        (".dvc/cache", "is in .dvc, which a tool keeps for itself"),
+        (".git", "belongs to git"),
+        (".git/hooks", "belongs to git"),
+        ("models/.GIT/x", "belongs to git"),
+        ("sub/../.git/x", "belongs to git"),
+        ("link/x", "belongs to git"),
+        (".dvc/cache", "is in .dvc, a hidden folder of a tool"),
         (".isoscope/runs/x", "is in .isoscope"),
         (".venv/x", "is in .venv"),
         ("src", "is in src, among the project's sources"),
@@ -59,8 +59,8 @@ def project(tmp_path: Path) -> Path:
         ("variants/fusion/x", "is in variants"),
         ("plugins/x", "is in plugins"),
         ("texts/x", "is in texts"),
-        ("mlartifacts/x", "is MLflow's own"),
-        ("mlflow.db", "is MLflow's own"),
+        ("mlartifacts/x", "belongs to MLflow"),
+        ("mlflow.db", "belongs to MLflow"),
         ("params.yaml", "is a file"),
         ("data", "overlaps data/processed/sentiment, which the pipeline writes (dvc.yaml)"),
         ("data/processed", "overlaps data/processed/"),
@@ -85,7 +85,7 @@ def test_what_is_not_the_users_to_give_is_no_output(
         with pytest.raises(InputError) as caught:
             check_free(place, such_as="geometry")
         assert str(caught.value).startswith(f"--out {place}: {expected}")
-        assert str(caught.value).endswith("; give a folder of its own, such as geometry")
+        assert str(caught.value).endswith("; give a separate folder, such as geometry")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_is_not_the_users_to_give_is_no_output(
 )
 def test_any_other_folder_is(project: Path, out: str) -> None:
     check_free(project / out, such_as="geometry")
-    with pytest.raises(InputError, match="is git's own"):  # outside a project too
+    with pytest.raises(InputError, match="belongs to git"):  # outside a project too
         check_free(project.parent / "elsewhere/.git/x", such_as="geometry")
 
 
@@ -148,17 +148,20 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
         (["check", "-S", "training.epochs=0"], "training.epochs: expected greater than or equal to 1, got 0"),
         (["profile", "minilmm"], "profiles/minilmm.yaml: no such file; did you mean 'minilm'?"),
         (["profile", "../params"], "profile '../params': expected letters"),
-        (["train", "fusion", "additive", "--seed", "0", "--out", "."], "--out .: holds something other than"),
+        (
+            ["train", "fusion", "additive", "--seed", "0", "--out", "."],
+            "--out .: holds files that are not an earlier result",
+        ),
         (
             ["train", "fusion", "additive", "--seed", "0", "--out", "/etc/foo"],
-            "--out /etc/foo: leads out of the project",
+            "--out /etc/foo: is outside the project",
         ),
-        (["train", "fusion", "additive", "--seed", "0", "--out", "../x"], "--out ../x: leads out of the project"),
+        (["train", "fusion", "additive", "--seed", "0", "--out", "../x"], "--out ../x: is outside the project"),
         (
             ["train", "fusion", "additive", "--seed", "7", "--out", "models/fusion/additive/seed-0"],
-            "is the pipeline's own place",
+            "is a folder of the pipeline",
         ),
-        (["check", "-S", "studies.fusion.seeds=[0, 1, 1]"], "studies.fusion: seeds [0, 1, 1] name one twice"),
+        (["check", "-S", "studies.fusion.seeds=[0, 1, 1]"], "studies.fusion: seeds [0, 1, 1] contain a duplicate"),
         (["profile"], "give a name or --reset"),
         (["train", "fusion", "additive", "--seed", "x"], "--seed"),
         (["trian"], "No such command 'trian'."),

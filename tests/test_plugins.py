@@ -16,7 +16,7 @@ from isoscope.executor.child import FAILED, Child
 from isoscope.inside.measures import measure
 from isoscope.models import build
 from isoscope.stages.prepare import _from_plugin
-from isoscope.training.penalised import Penalised, penalised
+from isoscope.training.penalised import WeightedPenalty, penalised
 from isoscope.workers import workers
 
 ROOT = Path(__file__).parents[1]
@@ -178,7 +178,7 @@ def own(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def own_penalty(tmp_path: Path, result: str) -> Penalised:
+def own_penalty(tmp_path: Path, result: str) -> WeightedPenalty:
     """A plugin's penalty that gives `result`, an expression of `points` and `labels`."""
     own(tmp_path, f'@plugins.penalty("own")\ndef own():\n    return lambda points, labels: {result}\n')
     points = Points(layer=-1, vectors="first", most=None)
@@ -189,7 +189,7 @@ def own_penalty(tmp_path: Path, result: str) -> Penalised:
     return found
 
 
-def look(penalty: Penalised, *, step: int = 0, classes: int = 2) -> dict[str, float]:
+def look(penalty: WeightedPenalty, *, step: int = 0, classes: int = 2) -> dict[str, float]:
     points = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     return penalty.look(points, torch.arange(6) % classes, step=step, total=10).figures
 
@@ -200,16 +200,16 @@ NAMED = "__import__('collections').namedtuple('T', {fields!r})({values})"
 @pytest.mark.parametrize(
     "result, expected",
     [
-        ("points @ points.T", r"gives a tensor of shape \[6, 6\] and type torch.float32; expected a scalar tensor"),
-        ("points.sum(0)", r"gives a tensor of shape \[3\]"),
-        ("0.5", "gives 0.5; expected a scalar tensor"),
-        ("None", "gives None; expected a scalar tensor"),
+        ("points @ points.T", r"returns a tensor of shape \[6, 6\] and type torch.float32; expected a scalar tensor"),
+        ("points.sum(0)", r"returns a tensor of shape \[3\]"),
+        ("0.5", "returns 0.5; expected a scalar tensor"),
+        ("None", "returns None; expected a scalar tensor"),
         ("points.argmax()", "type torch.int64; expected a scalar tensor"),
-        ("(points.sum(), 1.0)", "gives a plain tuple"),
-        ("points.sum() / 0", "gives -?inf of the first batch"),
-        ("points.sum() * float('nan')", "gives nan of the first batch"),
+        ("(points.sum(), 1.0)", "returns a plain tuple"),
+        ("points.sum() / 0", "returns -?inf for the first batch"),
+        ("points.sum() * float('nan')", "returns nan for the first batch"),
         ("points.detach().sum()", "does not depend on the points"),
-        (NAMED.format(fields="loss_of penalty_weight", values="points.sum(), 1.0"), "'penalty_weight' has the name of"),
+        (NAMED.format(fields="loss_of penalty_weight", values="points.sum(), 1.0"), "'penalty_weight' is the name of"),
         (NAMED.format(fields="value bars", values="points.sum(), points"), "bars is a tensor of shape"),
         (NAMED.format(fields="value bars", values="points.sum(), 'many'"), "bars is 'many'"),
     ],
@@ -233,11 +233,11 @@ def test_a_penalty_may_give_figures_and_later_have_nothing_to_say(tmp_path: Path
 @pytest.mark.parametrize(
     "result, expected",
     [
-        ("word[:1]", r"gives \[1, 4, 8\] of torch.float32; expected \[2, 4, 8\] of torch.float32"),
-        ("word.sum(-1, keepdim=True)", r"gives \[2, 4, 1\]"),
-        ("word.double()", r"gives \[2, 4, 8\] of torch.float64; expected"),
-        ("None", "gives None; expected"),
-        ("word / 0", "gives NaN or infinity of the first batch"),
+        ("word[:1]", r"returns \[1, 4, 8\] of torch.float32; expected \[2, 4, 8\] of torch.float32"),
+        ("word.sum(-1, keepdim=True)", r"returns \[2, 4, 1\]"),
+        ("word.double()", r"returns \[2, 4, 8\] of torch.float64; expected"),
+        ("None", "returns None; expected"),
+        ("word / 0", "returns NaN or infinity for the first batch"),
     ],
 )
 def test_a_fusion_of_another_shape_is_refused_by_name(tmp_path: Path, result: str, expected: str) -> None:
@@ -333,7 +333,7 @@ def test_whatever_a_plugin_ends_with_has_its_name_and_line(tmp_path: Path, how: 
     uses = {
         "measure": lambda: own_measure(0),
         "data set": lambda: _from_plugin(plugins.DATASETS["own"], {}),
-        "penalty": lambda: look(Penalised(options, classes=2, seed=0)),
+        "penalty": lambda: look(WeightedPenalty(options, classes=2, seed=0)),
         "fusion": lambda: classifier("own"),
     }
     for use in uses.values():

@@ -21,7 +21,11 @@ FAULTS = {
         "  epochs: 8\n",
         "  epoch: 8\n",
     ),
-    "params.yaml: studies.isotropy: seeds [0, 0] name one twice": ("params.yaml", "seeds: [0, 1]\n", "seeds: [0, 0]\n"),
+    "params.yaml: studies.isotropy: seeds [0, 0] contain a duplicate": (
+        "params.yaml",
+        "seeds: [0, 1]\n",
+        "seeds: [0, 0]\n",
+    ),
     "params.yaml: training.batch_size: expected greater than or equal to 1, got -3": (
         *("params.yaml", "batch_size: 32 ", "batch_size: -3 "),
     ),
@@ -58,7 +62,8 @@ FAULTS = {
         'cmd: isoscope "report\n',
     ),
     "MLproject: entry_points.report.command: no command 'raport'": ("MLproject", "isoscope report", "isoscope raport"),
-    "profiles/minilm.yaml: laid over params.yaml: params.yaml: training.epochs: expected a valid integer, got 'two'": (
+    "profiles/minilm.yaml: merged over params.yaml: "
+    "params.yaml: training.epochs: expected a valid integer, got 'two'": (
         *("profiles/minilm.yaml", "epochs: 2", "epochs: two"),
     ),
 }
@@ -175,7 +180,7 @@ def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> 
 
 
 def test_a_task_is_no_axis(project: Path) -> None:
-    line = r"^variants/task/cola.yaml: a task is no axis"
+    line = r"^variants/task/cola.yaml: a task cannot be an axis"
     with pytest.raises(InputError, match=line):
         Configuration(project, ["studies.fusion.axes={fusion: [fft], task: [cola, mrpc]}"]).check()
     with pytest.raises(InputError, match=line):
@@ -183,7 +188,5 @@ def test_a_task_is_no_axis(project: Path) -> None:
 
 
 def test_data_are_not_searched(project: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"search.space: data.tokenizer.vocab_size: trials share data that are prepared"
-    ):
+    with pytest.raises(InputError, match=r"search.space: data.tokenizer.vocab_size: trials share the prepared data"):
         Configuration(project, ["search.space={data.tokenizer.vocab_size: {choices: [100, 200]}}"]).check()

@@ -264,13 +264,13 @@ WIDE = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("training: &a {epochs: *a}", "an anchor that holds itself"),
-        ("training: &a\n- *a\n", "an anchor that holds itself"),
+        ("training: &a {epochs: *a}", "an anchor contains itself"),
+        ("training: &a\n- *a\n", "an anchor contains itself"),
         ("training: " + "[" * 3000 + "]" * 3000, "nested too deeply"),
         ("training: " + "{a: " * 3000 + "}" * 3000, "nested too deeply"),
         ("\n".join(" " * depth + "a:" for depth in range(3000)), "nested too deeply"),
         ("\n".join(" " * depth + "a:" for depth in range(33)), "nested too deeply"),
-        (WIDE, "more than 100,000 values, its aliases written out"),
+        (WIDE, "more than 100,000 values after expanding aliases"),
         ("? {a: b}\n: c\n", "not YAML: found unhashable key"),
         ("a: " + "9" * 5000, "not YAML"),
     ],
@@ -296,7 +296,7 @@ def refusal_of(override: str) -> str:
 def test_what_is_no_file_is_refused(project: Path, file: str, make: Callable[[Path], None]) -> None:
     (project / file).unlink()
     make(project / file)
-    assert refusal(project) == f"{file}: a folder or no plain file; put a YAML file in its place"
+    assert refusal(project) == f"{file}: not a regular file; replace it with a YAML file"
 
 
 def test_bytes_that_are_no_text_are_named(project: Path) -> None:

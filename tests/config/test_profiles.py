@@ -96,12 +96,14 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
     assert check(project) == len(list((project / "profiles").glob("*.yaml")))
     subprocess.run(["git", "commit", "-q", "-a", "-m", "no search"], cwd=project, check=True)
     before = params.read_text()
-    with pytest.raises(InputError, match=r"^profiles/search_mrpc\.yaml: search: completes that section"):
+    with pytest.raises(
+        InputError, match=r"^profiles/search_mrpc\.yaml: search: incomplete, and params\.yaml has search: null"
+    ):
         apply(project, "search_mrpc")
     assert params.read_text() == before
     apply(project, "scratch")
     (project / "profiles/search_mrpc.yaml").write_text("search:\n  name: mrpc\ntraining:\n  epoch: 2\n")
-    with pytest.raises(InputError, match=r"search_mrpc\.yaml: laid over params\.yaml: .*did you mean 'epochs'"):
+    with pytest.raises(InputError, match=r"search_mrpc\.yaml: merged over params\.yaml: .*did you mean 'epochs'"):
         check(project)
 
 
@@ -116,11 +118,11 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
             "dvc.yaml",
             '[analysis, plugins, "studies.${key}"]',
             "[analysis, plugins]",
-            "stages.analyse.params: a study is changed unseen",
+            "stages.analyse.params: DVC would miss changes of a study",
         ),
         ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),
         ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
-        ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: laid over params.yaml"),
+        ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: merged over params.yaml"),
         ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
         ("profiles/minilm.yaml", "    task: sst2", "    task: sst3", "studies.fusion.task: 'sst3' is not in tasks"),
         ("variants/fusion/fft_unit.yaml", "model:", "modell:", "did you mean 'model'"),

@@ -10,7 +10,7 @@ from statistics import mean
 import pyarrow as pa
 import pytest
 
-from generated_meaning import ORACLES, Text, Verdict, digest, relation, verdict
+from generated_meaning import ORACLES, Text, Verdict, digest, verdict
 from isoscope.data import embedded
 from isoscope.data.baselines import baselines
 from isoscope.data.corpus import SPLITS, Corpus, check, texts
@@ -20,7 +20,6 @@ from isoscope.errors import InputError
 DEFAULT = {"size": 7200, "difficulty": 2, "seed": 0}
 GOLDEN = {
     "sentiment": "8a3d6908a71ced3378fb9f5b6cb417449891bcca2bf0ffe6f9cba80ea7454fe6",
-    "entailment": "a9f4325fe9b93345db1b5c4b6fea672838ac509922027d1a3c10e86057ba8a96",
 }
 
 
@@ -64,16 +63,6 @@ def test_label_is_the_meaning_of_the_text(generator: str, difficulty: int) -> No
 def test_evaluator_reads_as_we_do(sentence: str, meaning: int, depth: int) -> None:
     found = Verdict(sentence)
     assert (found.meaning, found.depth) == (meaning, depth)
-
-
-def test_relations_read_as_we_do() -> None:
-    premise = "the doctor called the patient before the guest was thanked by the chef ."
-    for hypothesis, label in (
-        ("the chef thanked the guest after the patient was called by the doctor .", 0),
-        ("the chef thanked the guest before the doctor called the patient .", 2),
-        ("the guest thanked the chef after the doctor called the patient .", 1),
-    ):
-        assert relation((premise, hypothesis)) == label
 
 
 @pytest.mark.parametrize("size", [6000, 6001, 101])
@@ -156,11 +145,6 @@ def test_default_sentiment_keeps_a_bag_of_words_in_its_band(sentiment: Corpus) -
     assert sentiment.facts["bayes_ceiling"] == 1.0
 
 
-def test_entailment_keeps_a_bag_of_words_at_chance() -> None:
-    figures = baselines(generate("entailment", size=3000, difficulty=2, seed=0))
-    assert figures["tfidf_unigrams"]["test"]["accuracy"] == pytest.approx(1 / 3, abs=0.06)
-
-
 def test_difficulty_is_depth_of_nesting() -> None:
     depths = []
     for difficulty in (1, 2, 3, 4, 6):
@@ -170,13 +154,6 @@ def test_difficulty_is_depth_of_nesting() -> None:
         depths.append(mean(depth))
     assert depths == sorted(depths)
     assert depths == pytest.approx([0.45 * difficulty for difficulty in (1, 2, 3, 4, 6)], rel=0.05)
-
-
-def test_difficulty_of_entailment_is_the_number_of_orders_told() -> None:
-    for difficulty, pairs in ((1, 1), (2, 1), (3, 2), (9, 8)):
-        found = rows(generate("entailment", size=300, difficulty=difficulty, seed=0))
-        assert {premise.count(" ; ") + 1 for (premise, _), _ in found} == {pairs}
-        assert any(" was " in premise for (premise, _), _ in found) == (difficulty > 1)
 
 
 # Determinism
@@ -224,9 +201,8 @@ def test_design_is_stated_for_the_calibrated_settings_only(sentiment: Corpus) ->
 @pytest.mark.parametrize(
     "generator, change, message",
     [
-        ("sentimental", {}, "generator = 'sentimental': expected one of sentiment, entailment"),
+        ("sentimental", {}, "generator = 'sentimental': expected one of sentiment"),
         ("sentiment", {"size": 10}, "size = 10: expected 40 or more for the generator 'sentiment'"),
-        ("entailment", {"size": 59}, "size = 59: expected 60 or more"),
         ("sentiment", {"difficulty": 0}, "difficulty = 0: expected 1 or more"),
         ("sentiment", {"seed": -1}, "seed = -1: expected 0 or more"),
     ],
@@ -242,6 +218,3 @@ def test_a_size_above_the_distinct_texts_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(embedded.embedded_sentiment, "PARTS", ("plot",))
     with pytest.raises(InputError, match=r"^size = 6000: .* runs out of distinct sentences of depth 0 after \d+ examp"):
         generate("sentiment", size=6000, difficulty=1, seed=0)
-    monkeypatch.setattr(embedded.embedded_entailment, "PEOPLE", (("doctor", "patient"), ("chef", "guest")))
-    with pytest.raises(InputError, match=r"^size = 6000: .* runs out of distinct examples of \w+ after \d+ examples"):
-        generate("entailment", size=6000, difficulty=1, seed=0)

@@ -75,18 +75,6 @@ def test_sentiment_reads_as_an_annotator_would(sentence: str, tags: str, heads: 
     assert embedded_trees.sentiment(sentence) == (sentence.split(), tags.split(), [int(head) for head in heads.split()])
 
 
-def test_entailment_reads_as_an_annotator_would() -> None:
-    found = embedded_trees.entailment(
-        "the chef paid the guest before the pupil was asked by the coach ; the doctor called the patient after "
-        "the lawyer warned the client ."
-    )
-    assert " ".join(found.upos) == (
-        "DET NOUN VERB DET NOUN SCONJ DET NOUN AUX VERB ADP DET NOUN PUNCT DET NOUN VERB DET NOUN SCONJ "
-        "DET NOUN VERB DET NOUN PUNCT"
-    )
-    assert found.head == [2, 3, 0, 5, 3, 10, 8, 10, 10, 3, 13, 13, 10, 17, 16, 17, 3, 19, 17, 23, 22, 23, 17, 25, 23, 3]
-
-
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_the_treebank_is_of_sentences_that_nobody_trains_on(generator: str, tmp_path: Path) -> None:
     corpus = generate(generator, size=900, difficulty=1, seed=0)

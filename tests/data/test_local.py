@@ -192,7 +192,7 @@ def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) 
     splits = dict.fromkeys(FOLDER, "train") | {split: stem.format(folder=tmp_path)}
     with pytest.raises(InputError, match=rf"splits\.{split}: .* is no file's name"):
         load(tmp_path / "data", splits)
-    with pytest.raises(ValidationError, match="is no plain name; give one without folders"):
+    with pytest.raises(ValidationError, match="is not a plain name; remove the folders"):
         Splits(**splits)
 
 

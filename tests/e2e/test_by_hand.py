@@ -112,7 +112,7 @@ def test_it_goes_on_after_a_kill_and_is_bitwise_the_run_that_never_stopped(
     assert killed_at < 60, "killed within the run"
     assert (long_run(project).status, len(long_run(project).attempts)) == ("RUNNING", 2)
     third = project.isoscope(*LONG)
-    went_on = re.search(r"going on from step (\d+)/480$", third.err, re.MULTILINE)
+    went_on = re.search(r"resuming from step (\d+)/480$", third.err, re.MULTILINE)
     assert went_on is not None
     assert int(went_on[1]) >= 8 * (killed_at - 1)
     assert (long_run(project).status, len(long_run(project).attempts)) == ("FINISHED", 3)

@@ -95,7 +95,7 @@ def test_the_page_shows_the_study(charted: Project) -> None:
     charted.isoscope("analyse", "isotropy")
     charted.isoscope("report")
     page = charted.text("reports/index.html")
-    assert "Over training" in page
+    assert "How do the arms change during training?" in page
     assert "Published figures beside ours" in page
     assert page.count("Differences at the end of training") == 2, "caption and label"
 
@@ -111,7 +111,7 @@ def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Pa
     assert "isotropy" not in shown.err
     assert "nothing.svg" in (tmp_path / "plots/index.html").read_text("utf-8")
     project.isoscope("report")
-    assert "Over training" not in project.text("reports/index.html")
+    assert "How do the arms change during training?" not in project.text("reports/index.html")
 
 
 def test_runs_that_are_missing_are_named(charted: Project, tmp_path: Path) -> None:

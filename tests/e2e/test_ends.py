@@ -11,7 +11,7 @@ import pytest
 from isoscope.runs.lines import RunRecord
 from pipeline_project import Finished, Project, wait_for
 
-SAID = "noted as KILLED"
+SAID = "marked as KILLED"
 PLUGIN = """
 from isoscope.plugins import fusion
 
@@ -104,7 +104,7 @@ def test_every_end_has_its_status(project: Project) -> None:
         run = newest(project, way).run
         assert run is not None
         assert shown[run.digest].status == true, way
-    assert project.isoscope("reconcile").out == "every run has its true end\n"
+    assert project.isoscope("reconcile").out == "no run to mark as KILLED\n"
 
 
 def _own(record: RunRecord, error: str) -> str:

@@ -100,7 +100,7 @@ def test_unfinished_work_goes_when_it_is_old_and_nobody_owns_it(project: Project
     aged(folder / "states")
     aged(folder / "work")
     done = project.isoscope("gc")
-    assert "untouched for 60 days" in done.out
+    assert "unchanged for 60 days" in done.out
     assert not (folder / "states").exists()
     assert not (folder / "work").exists()
 

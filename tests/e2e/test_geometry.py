@@ -157,7 +157,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", *OWN, "--out", "encoder"), "holds something other than"),
         (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is no folder that can be written to"),
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "classes"), "name their column with --labels"),
-        (("geometry", "vision", *OWN, "--out", "p"), "no transformer over text"),
+        (("geometry", "vision", *OWN, "--out", "p"), "not a text transformer"),
         (("geometry", "broken", *OWN, "--out", "p"), "NaN or infinity"),
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "isotrophy"), "--measure isotrophy: expected"),
         (("geometry", "encoder", *OWN, "--out", "p", "--vectors", "cls"), "--vectors cls: expected"),

@@ -158,7 +158,7 @@ def test_a_file_that_is_missing_or_altered_is_put_back(project: Project, harm: s
         stored.unlink()
         stored.write_bytes(bytes(data))
     done = project.isoscope("extract", "fusion", "additive")
-    assert "it is put back from where it was published" in done.err
+    assert "restored from its published copy" in done.err
     assert file_md5s(states(project, "additive")) == before
 
 

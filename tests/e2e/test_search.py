@@ -170,7 +170,7 @@ def test_a_larger_budget_goes_on_where_only_the_results_are(project: Project, tm
             "fusion: {choices: [conv2d, fft3]}",
             "variants/fusion/fft3.yaml: no such",
         ),
-        ("validation/accuracy: maximise", "test/accuracy: maximise", "'test/accuracy' is of the test split"),
+        ("validation/accuracy: maximise", "test/accuracy: maximise", "'test/accuracy' is a metric of the test split"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(project: Project, old: str, new: str, said: str, tmp_path: Path) -> None:

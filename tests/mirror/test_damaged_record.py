@@ -83,7 +83,7 @@ def test_what_is_lost_is_taken_from_the_runs_own_points_once_and_said_once(
     for again in (False, True):
         with Record(path) as record:
             record.mend(own(whole), source="metrics.jsonl")
-        said = f"warning: {path}: damaged lines: {damaged}; lost points taken from metrics.jsonl: {lost}\n"
+        said = f"warning: {path}: damaged lines: {damaged}; points restored from metrics.jsonl: {lost}\n"
         assert capsys.readouterr().err == ("" if again else said)
     assert sorted(points(read(path))) == sorted(points(whole))
     assert read(path).status == "FINISHED"
@@ -118,7 +118,7 @@ def test_a_mirror_mends_a_finished_runs_record_and_mlflow_gets_every_point_once(
         record = mended(Project(project, project), DIGEST)
         assert sorted(points(record)) == sorted(points(whole))
         assert record.status == "FINISHED"
-    assert capsys.readouterr().err.count("damaged lines: 2; lost points taken from metrics.jsonl: 1") == 1
+    assert capsys.readouterr().err.count("damaged lines: 2; points restored from metrics.jsonl: 1") == 1
     [sent] = mirror(project, records=[record])
     assert (sent.error, sent.points) == (None, len(whole.metrics))
     [run] = shown(connect(None, project), "fusion")
@@ -161,7 +161,7 @@ def test_points_of_a_published_output_are_taken_only_where_every_byte_is_vouched
         path.write_bytes(damaged)
         record = mended(Project(project, project), DIGEST)
         assert len(record.metrics) == len(whole.metrics) - 1
-        assert capsys.readouterr().err.endswith("damaged lines: 1; no copy of what they said is here\n")
+        assert capsys.readouterr().err.endswith("damaged lines: 1; there is no copy of their contents\n")
         mended(Project(project, project), DIGEST)
         assert capsys.readouterr().err == "", "said once"
     (output / "metrics.jsonl").write_text(sound)

@@ -50,7 +50,12 @@ def test_the_record_goes_on_and_is_sent_when_there_is_room(
         with start(root) as record:
             log_epochs(record, range(1, 100))
             said: list[str] = []
-            wait_for(lambda: said.append(capsys.readouterr().err) or "the record goes on without it" in "".join(said))
+            wait_for(
+                lambda: (
+                    said.append(capsys.readouterr().err)
+                    or "the run continues and its record keeps everything" in "".join(said)
+                )
+            )
             [sent] = mirror(root)
             record.end("FINISHED")
         unsent = following.end()

@@ -40,5 +40,5 @@ def test_a_damaged_note_is_named_and_written_anew(
 def test_a_lease_whose_note_is_damaged_is_held_all_the_same(tmp_path: Path, text: str) -> None:
     with Lease(tmp_path):
         (tmp_path / "lease.json").write_text(text)
-        with pytest.raises(HeldError, match="its holder has left no name"):
+        with pytest.raises(HeldError, match="held by an unknown process"):
             Lease(tmp_path)

@@ -313,7 +313,7 @@ def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_pat
     with pytest.raises(RefusedError, match="first line is missing"):
         mirror_record(server, RunRecord())
     for uri in ("./mlruns", "file:///tmp/mlruns"):
-        with pytest.raises(InputError, match="leave it unset, or give"):
+        with pytest.raises(InputError, match="unset it, or give"):
             connect(uri, project)
     (tmp_path / "text.db").write_text("this is no database" * 100)
     with pytest.raises(UnreachableError, match="not a database"):

@@ -207,16 +207,16 @@ def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) ->
             build.from_checkpoint(plain, fusion=CONV2D, labels=labels, seed=0)
         assert "\n" not in str(caught.value)
 
-    refused("labels: .* should be two or more different names", ["only"])
-    refused("labels: .* should be two or more different names", ["same", "same"])
+    refused("labels: .* expected two or more different names", ["only"])
+    refused("labels: .* expected two or more different names", ["same", "same"])
     weights, file = load_file(plain / "model.safetensors"), plain / "model.safetensors"
     lacking = {key: value for key, value in weights.items() if "layer.1.output.dense" not in key}
     save_file(lacking, file, {"format": "pt"})
     refused(r"lacks bert\.encoder\.layer.1.output.dense.bias, bert.encoder.layer.1.output.dense.weight")
     save_file(weights | {"encoder.layer.2.output.dense.bias": torch.zeros(16)}, file, {"format": "pt"})
-    refused(r"has, and bert has not, .*encoder.layer.2.output.dense.bias")
+    refused(r"has weights that bert lacks: .*encoder.layer.2.output.dense.bias")
     save_file(weights | {"embeddings.word_embeddings.weight": torch.zeros(49, 16)}, file, {"format": "pt"})
-    refused("has in another shape bert.embeddings.word_embeddings.weight")
+    refused("has another shape of bert.embeddings.word_embeddings.weight")
     file.unlink()
     refused("model.safetensors")
     settings = json.loads((plain / "config.json").read_text())
@@ -338,7 +338,7 @@ def test_a_fusion_of_ones_own_sees_zeros_at_padding(gated: dict[str, Any]) -> No
 
 
 def test_a_fusion_of_ones_own_must_promise_to_be_causal(gated: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"'gated' does not say `causal = True`"):
+    with pytest.raises(InputError, match=r"'gated' does not set `causal = True`"):
         FusionBertForCausalLM(config(gated, is_decoder=True))
     Gated.causal = True
     try:

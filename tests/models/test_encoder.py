@@ -58,7 +58,7 @@ def test_what_takes_no_text_is_refused(tmp_path: Path) -> None:
     positional = {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
     model = Wav2Vec2Model(Wav2Vec2Config(vocab_size=32, **sizes, **convolutions, **positional))
     model.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="takes input_values, so it is no transformer over text"):
+    with pytest.raises(InputError, match="takes input_values, so it is not a text transformer"):
         load_encoder(tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_padding_on_the_right_is_refused_where_neighbours_are_read(kind: Any) ->
     model = model_of(kind, "conv2d")
     mask = (torch.arange(7) < 4).long()[None]
     padded = torch.cat([prompt((4,)), torch.full((1, 3), model.config.pad_token_id)], 1)
-    with pytest.raises(InputError, match=r"row 0 starts anew at token 7: .* on the left"):
+    with pytest.raises(InputError, match=r"row 0 restarts at token 7: .* on the left"):
         model.generate(padded, attention_mask=mask, **GREEDY)
 
 

@@ -115,7 +115,7 @@ def test_packed_texts_are_refused_where_neighbours_are_read(name: str, kind: typ
     block = make(kind, FUSIONS[name]).embeddings
     ids, each = batch((30,))["input_ids"], (slice(0, 20), slice(20, 30))
     if name.startswith("conv2d"):
-        with pytest.raises(InputError, match="position_ids: row 0 starts anew at token 20") as caught:
+        with pytest.raises(InputError, match="position_ids: row 0 restarts at token 20") as caught:
             block(ids, position_ids=PACKED + first)
         assert "\n" not in str(caught.value)
     else:
@@ -132,7 +132,7 @@ def test_padding_has_any_position_and_hides_no_border(gap: tuple[int, int], padd
     rising = torch.arange(9)[None].masked_fill(mask == 0, padding)
     block(batch((9,))["input_ids"], position_ids=rising, attention_mask=mask)
     packed = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 1]]).masked_fill(mask == 0, padding)
-    with pytest.raises(InputError, match="position_ids: row 0 starts anew at token 7"):
+    with pytest.raises(InputError, match="position_ids: row 0 restarts at token 7"):
         block(batch((9,))["input_ids"], position_ids=packed, attention_mask=mask)
 
 

@@ -137,7 +137,7 @@ def test_random_bars_are_drawn_by_the_generator() -> None:
         (torch.zeros(3), None, r"points: expected \[points, dimensions\], got \[3\]"),
         (torch.zeros(3, 2), None, "labels: needed to tell classes apart"),
         (torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64), r"labels: \[2\] for 3 points"),
-        (torch.zeros(3, 2), torch.rand(3), r"labels: expected whole numbers, got torch.float32"),
+        (torch.zeros(3, 2), torch.rand(3), r"labels: expected integers, got torch.float32"),
     ],
 )
 def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor | None, message: str) -> None:
@@ -150,7 +150,7 @@ def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor 
     [
         (
             {"selection": "top-k", "k": 0},
-            "k: expected a whole number from 1 on for top-k, random-k or shortest-k, got 0",
+            "k: expected an integer of at least 1 for top-k, random-k or shortest-k, got 0",
         ),
         ({"selection": "all", "k": 3}, "k: expected .* got 3"),
         ({"weight": float("nan")}, "weight: expected a finite number, got nan"),

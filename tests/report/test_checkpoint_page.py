@@ -128,7 +128,7 @@ def test_the_page_says_what_was_read(made: Path) -> None:
 
 def test_sentences_that_lost_their_end_are_counted(made: Path) -> None:
     text = (made / "index.html").read_text("utf-8")
-    assert "decoder: 3 sentences have more than 32 tokens, or than the model takes: their ends are cut off." in text
+    assert "decoder: 3 sentences are longer than 32 tokens or the model&#39;s limit; they are truncated." in text
     assert "encoder: 3" not in text
 
 
@@ -181,7 +181,7 @@ def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path
     text = again(tmp_path, table)
     assert "decoder: 5 points in 8 dimensions (first)." in text
     assert "decoder, first, words: no shape: points: 5, but this measure needs at least 25." in text
-    assert text.index("Before you believe it") < text.index("<figure>")
+    assert text.index("What limits these results?") < text.index("<figure>")
 
 
 def test_the_planes_of_a_decoder_name_its_last_token(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
     table["figure"] = table["figure"].replace({"two_nn_at_n": "a_1", "clusters_ami_label": "linear_separability"})
     table.loc[table["checkpoint"] == "encoder", "layer"] += 1  # of another depth
     text = again(tmp_path, table)
-    assert text.index('<h2 id="summary">') < text.index("Before you believe it") < text.index("<figure>")
+    assert text.index('<h2 id="summary">') < text.index("What limits these results?") < text.index("<figure>")
     rows = summary({"geometry": table})
     assert [(row["checkpoint"], row["vectors"], row["layer"], row["n"], row["d"]) for row in rows] == [
         ("encoder", "first", LAYERS, 40, 8),
@@ -244,7 +244,7 @@ def test_a_checkpoint_that_was_given_by_a_path_is_known_by_both(made: Path) -> N
 def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:
     write(tmp_path)
     apart = page(tmp_path).read_text("utf-8")
-    assert "cannot be aligned: each shape stands by itself" in apart
+    assert "cannot be aligned: compare them only within a shape" in apart
     assert "Aligned (" not in apart
     for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
         pd.read_parquet(path).assign(group=0).to_parquet(path)
@@ -265,7 +265,7 @@ def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> 
     text = page(tmp_path).read_text("utf-8")
     assert "&lt;img src=x onerror=alert(1)&gt;: no attention: attention: MambaModel gives none." in text
     assert "<img" not in text
-    assert "Geometry of the last layer" not in text
+    assert "All metrics of the last layer" not in text
     assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "planes", "reading"]
 
 

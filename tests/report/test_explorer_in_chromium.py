@@ -87,7 +87,7 @@ def test_it_starts_at_the_last_layer_of_the_chosen_snapshot_and_names_its_axes(p
         assert "additive" in shown
         assert "update 64 (chosen)" in shown
         facts = seen.page.locator(".explorer .facts").inner_text()
-        assert facts == "Across: first principal component, 75.0 % of the variance; up: second, 12.5 %."
+        assert facts == "x: first principal component, 75.0 % of the variance; y: second, 12.5 %."
 
 
 def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:
@@ -95,7 +95,7 @@ def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:
         slide(seen, "layer", 0)
         dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
         assert {visibility for _, visibility in dots} == {"hidden"}
-        assert "Vectors are shared" in seen.page.locator(".explorer .facts").inner_text()
+        assert "All sentences share their vectors" in seen.page.locator(".explorer .facts").inner_text()
         slide(seen, "arm", 1)  # where layer 0 is more than a point
         dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
         assert {visibility for _, visibility in dots} == {"visible"}

@@ -41,7 +41,7 @@ def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: M
 
 def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, material: Material) -> None:
     page = material.page(folders={"fusion": inside()})
-    table = page.partition("Differences inside, at the chosen epoch")[2].partition("</table>")[0]
+    table = page.partition("Differences inside the models at the chosen epoch")[2].partition("</table>")[0]
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[2:]]
     assert cells == [
         ["avg sim", "conv2d", "3", "additive", "0.5", "0.75", "+0.25", "[0.125, 0.375]", "1", "0.04", "0.2"],
@@ -135,7 +135,9 @@ def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) ->
 def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside, file: str) -> None:
     folder = inside()
     (folder / file).write_bytes((folder / file).read_bytes()[:-9])
-    with pytest.raises(InputError, match=rf"{folder}: not what isoscope explore left .*run: isoscope repro") as refused:
+    with pytest.raises(
+        InputError, match=rf"{folder}: not what isoscope explore wrote .*run: isoscope repro"
+    ) as refused:
         read_inside(folder, key="a")
     assert "\n" not in str(refused.value)
 

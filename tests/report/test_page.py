@@ -166,7 +166,7 @@ def test_a_study_without_seeds_says_so(material: Material) -> None:
 
 
 def test_an_empty_project_has_a_page(material: Material) -> None:
-    assert "No task." in Outline(material.page(studies=[], manifests={}, records={})).text
+    assert "There is no task." in Outline(material.page(studies=[], manifests={}, records={})).text
 
 
 def test_a_page_without_a_title_of_its_own_names_its_studies() -> None:

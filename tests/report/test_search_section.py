@@ -52,8 +52,8 @@ def test_the_page_says_what_was_searched_and_that_the_best_is_optimistic(folder:
     assert "constraint: validation/accuracy ≥ 0.7." in text
     assert "Pruning stopped 7 trials early: 134 of 148 steps were run, 9 % were saved." in text
     facts = json.loads((folder / "study.json").read_text("utf-8"))
-    assert f"Trial {facts['best']} is the best, and optimistic" in text
-    assert "trained anew with seeds that the search did not use" in text
+    assert f"Trial {facts['best']} is the best trial, and its score is optimistic" in text
+    assert "train it with new seeds and compare it with the default" in text
     for name, value in facts["best_params"].items():
         assert f"{name} {value}" in text
     overlay = (folder / "best.yaml").read_text("utf-8")
@@ -93,7 +93,7 @@ def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -
         assert row[1:3] == [f"{value:.4g}" for value in study.trials[number].values]
     values = [study.trials[number].values[0] for number in numbers]
     assert values == sorted(values, reverse=True)
-    assert f"Trial {facts['knee']} is the one suggested from the front" in words(html)
+    assert f"Trial {facts['knee']} is the suggested trial of the Pareto front" in words(html)
     assert "Pruning" not in words(html.partition("<figure>")[0])
 
 
@@ -116,7 +116,7 @@ def test_importances_stand_with_their_interval_or_it_is_said_that_there_are_none
     interval = f"[{first['low']:.3f}, {first['high']:.3f}]"
     assert rows[0][3:] == [f"{first['importance']:.3f}", interval, str(first["trials"])]
     none = section(material.page(search=write_search(tmp_path, one, least=50, drawn=False)))
-    assert "Importances: none, as no architecture has enough complete trials." in none
+    assert "No importances: no architecture has enough complete trials." in none
 
 
 def test_without_a_search_or_trials_there_is_no_section(tmp_path: Path, material: Material) -> None:
@@ -132,7 +132,7 @@ def test_a_search_that_found_nothing_allowed_says_so(tmp_path: Path, material: M
     study.add_trial(create_trial(value=0.9, constraints={"a": 1.0}))
     study.add_trial(create_trial(state=TrialState.FAIL))
     html = section(material.page(search=write_search(tmp_path, study)))
-    assert "No complete trial keeps to the constraints" in html
+    assert "No complete trial meets the constraints" in html
     assert "<pre>" not in html
     assert cells(html, "The best trials") == []
 
@@ -161,7 +161,7 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(tmp_path: Path
     write_search(tmp_path, one)
     (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[:-9])
     with pytest.raises(
-        InputError, match=rf"{tmp_path}: not what isoscope search left .*run: isoscope repro"
+        InputError, match=rf"{tmp_path}: not what isoscope search wrote .*run: isoscope repro"
     ) as refused:
         read_search(tmp_path, tracking_uri=None, experiments={})
     assert "\n" not in str(refused.value)

@@ -12,7 +12,7 @@ from isoscope.paths import Project
 from isoscope.runs import follower
 from isoscope.runs.run import FOLLOWED, Identity, Run, tracked
 
-WARNING = "part of what was recorded; `isoscope mirror` sends the rest"
+WARNING = "part of the record; send the rest with: isoscope mirror"
 
 
 def process(code: str) -> "subprocess.Popen[bytes]":

@@ -156,7 +156,7 @@ def test_a_task_changed_for_one_command_is_not_prepared_into_its_place(project: 
     assert f"-S changes {name.rpartition(':')[2].partition('=')[0]}" in line
     assert "--out FOLDER" in line
     for own in ("data/processed/tiny", "data/processed/other", "data", "data/measures/x"):
-        assert "the pipeline's own place" in refused(["prepare", "tiny", "-S", name, "--out", own])
+        assert "is a folder of the pipeline" in refused(["prepare", "tiny", "-S", name, "--out", own])
     assert dvc_md5(place) == before
     elsewhere = project.folder / "data/by-hand/tiny"
     for _ in range(2):  # and over itself
@@ -203,7 +203,7 @@ def test_a_file_edited_since_is_refused_and_one_that_is_gone_is_not(project: Pro
     file = project.folder / "texts/order.jsonl"
     before = file.read_bytes()
     file.write_bytes(before.replace(b"\n", b"\r\n"))
-    line = "texts/order.jsonl: has changed since it was prepared into data/processed/tiny: run: isoscope prepare tiny"
+    line = "texts/order.jsonl: has changed since it was prepared to data/processed/tiny: run: isoscope prepare tiny"
     with pytest.raises(InputError, match=line):
         check(project)
     file.unlink()  # as in a clone that has pulled the data alone
@@ -250,7 +250,9 @@ def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(
     own.write_text(text + "\n# a remark\n", "utf-8")
     again()
     own.write_text(text + "\nMORE = 1\n", "utf-8")
-    with pytest.raises(InputError, match=r"parity.py has changed since it prepared this; run: isoscope prepare tiny"):
+    with pytest.raises(
+        InputError, match=r"parity.py has changed since the task was prepared; run: isoscope prepare tiny"
+    ):
         again()
 
 

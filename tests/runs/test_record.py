@@ -115,7 +115,7 @@ def test_metrics_wait_in_memory_while_the_disk_is_full(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout == "refused\n"
-    assert done.stderr.count("wait in memory") == 1
+    assert done.stderr.count("are kept in memory") == 1
     record = read(path)
     assert [(point.step, point.value) for point in record.metrics] == [(step, 0.0) for step in range(10)]
     assert (record.status, record.damaged) == ("FINISHED", 0)

@@ -35,7 +35,7 @@ def test_work_becomes_the_output_and_a_damaged_output_is_replaced(run: Run, caps
     assert run.finished
     (run.output / "metrics.jsonl").write_text("broke")
     assert not run.finished
-    assert "metrics.jsonl has changed since it was written; the run is done again" in capsys.readouterr().err
+    assert "metrics.jsonl has changed since it was written; the run starts again" in capsys.readouterr().err
     work(Run(run.project, run.identity), "whole")
     assert run.finished
 
@@ -110,7 +110,7 @@ def test_a_damaged_output_is_put_back_from_where_it_was_published(run: Run, caps
     (run.output / "metrics.jsonl").write_text("broke")
     assert Run(run.project, run.identity).finished
     assert (run.output / "metrics.jsonl").read_text() == "whole"
-    assert "it is put back from where it was published" in capsys.readouterr().err
+    assert "restored from its published copy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("out", ["models/fusion/additive/seed-0", "models/fusion/additive"])

@@ -209,14 +209,14 @@ def test_hostile_names_in_params_are_refused(project: Project, where: str, name:
 def test_data_from_outside_are_refused(project: Project, path: str) -> None:
     (project.folder.parent / "order.jsonl").write_text(project.text("texts/order.jsonl"))
     project.edit("variants/task/tiny.yaml", "path: texts/order.jsonl", f"path: {path}")
-    assert "leads out of the project" in refused(project, "prepare", "tiny")
+    assert "is outside the project" in refused(project, "prepare", "tiny")
 
 
 @pytest.mark.parametrize("path", ["../evil.py", "plugins/../../evil.py"])
 def test_plugins_from_outside_are_refused(project: Project, tmp_path: Path, path: str) -> None:
     mark = tmp_path / "mark"
     (project.folder.parent / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    assert "leads out of the project" in refused(project, *TRAIN, "-S", f"plugins=[{path}]")
+    assert "is outside the project" in refused(project, *TRAIN, "-S", f"plugins=[{path}]")
     assert not mark.exists()
 
 

@@ -77,7 +77,7 @@ CASES: list[tuple[str, Callable[[Path], None], int | None, str]] = [
     ("checkpoints/epoch-1/model.safetensors", flip, None, "has changed since it was written"),
     ("checkpoints/epoch-1/tokenizer.json", halve, None, "has changed since it was written"),
     ("checkpoints/epoch-1", remove, None, "is missing"),
-    ("checkpoints/epoch-1", other, None, "is another than the state knows"),
+    ("checkpoints/epoch-1", other, None, "is not the folder that the state was saved with"),
     ("snapshots/step-8/model.safetensors", flip, 6, "has changed since it was written"),
     ("snapshots/step-8", remove, 6, "is missing"),
     ("snapshots/step-2/model.safetensors", flip, None, "has changed since it was written"),
@@ -103,7 +103,10 @@ def test_damaged_work_is_named_and_made_again(
     err = capsys.readouterr().err
     assert said in err
     assert name.rpartition("/")[2] in err
-    assert ("falling back to an older state" in err, "training begins anew" in err) == (True, resumed is None)
+    assert ("falling back to an older state" in err, "training starts from the beginning" in err) == (
+        True,
+        resumed is None,
+    )
     if damage in (flip, remove):
         loop.fit()
         assert files(run / "work") == whole
@@ -201,7 +204,7 @@ def test_damage_while_the_run_lives_is_never_sealed(tmp_path: Path) -> None:
     assert loop.points is not None
     assert len(loop.points.read()) == loop.points.count
     flip(work / "checkpoints/epoch-2/model.safetensors")
-    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; give the same"):
+    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"):
         loop.keeper.load(loop.raw_model, 2)
     with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; give the same"):
         seal(work)

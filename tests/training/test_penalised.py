@@ -205,7 +205,7 @@ def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, penalty=ENTROPY)
     loop.penalised.module = lambda points, labels: points.sum() * float("nan")
     loop.penalised._takes_generator = False
-    with pytest.raises(DivergedError, match="penalty is nan at step 1: it takes no such batch"):
+    with pytest.raises(DivergedError, match="penalty is nan at step 1: the penalty is not defined for this batch"):
         loop.fit()
 
 

@@ -1,4 +1,4 @@
-"""The command line: every stage of the pipeline and what surrounds it."""
+"""The command line: a command for each stage of the pipeline, and tools."""
 
 import os
 import sys
@@ -16,17 +16,17 @@ __all__ = ["app", "inspection", "main", "search", "stages", "tools"]
 
 
 def main() -> None:
-    """Run the command line: 0 well, 1 failed, 2 wrong input, 128 + n stopped by signal n."""
+    """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong input, 128 + n stopped by signal n."""
     from isoscope.guard import StoppedError, run_own_tree
 
     run_own_tree()
-    # An inherited active run would otherwise swallow every run of ours; it becomes their parent.
+    # MLflow would log all our runs into an inherited active run; it becomes their parent instead.
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
         with plugins_named():
             sys.exit(app(standalone_mode=False))
-    except typer.TyperException as error:  # what the options' parser refuses
+    except typer.TyperException as error:  # wrong options
         _fail(" ".join([error.format_message(), *_help_on(error)]), error.exit_code)
     except typer.Abort:
         _fail("interrupted", 130)
@@ -60,7 +60,7 @@ def _assists() -> bool:
 
 
 def _fail(line: str, code: int) -> None:
-    if not _assists():  # of several processes one speaks
+    if not _assists():  # only rank 0 prints
         print(f"isoscope: {line}", file=sys.stderr)
     sys.exit(code)
 
@@ -68,7 +68,7 @@ def _fail(line: str, code: int) -> None:
 @app.callback(invoke_without_command=True)
 def top(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Tracked experiments on the geometry of transformer representations."""
     if version:
@@ -77,7 +77,9 @@ def top(
         print(__version__)
         raise typer.Exit
     if context.invoked_subcommand != "train" and launched.size() > 1:
-        raise InputError("several processes share the work of isoscope train only; start this command by itself")
+        raise InputError(
+            "only isoscope train runs on several processes; start this command without torchrun or accelerate"
+        )
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(2)

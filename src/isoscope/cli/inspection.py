@@ -1,4 +1,4 @@
-"""Looking inside models: hidden states, and what is measured in them."""
+"""Commands that analyse models: hidden states and the measures computed from them."""
 
 import sys
 from pathlib import Path
@@ -46,9 +46,9 @@ def extract(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Keep the hidden states of a study's runs at every snapshot, over the probe set, or go on where that was stopped.
+    """Extract the hidden states of a study's runs: the probe set, at every snapshot. Resumes where it stopped.
 
-    They go to data/hidden_states/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
+    Writes to data/hidden_states/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
 
     Example: isoscope extract fusion additive
     """
@@ -72,9 +72,9 @@ def measure(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Write the tables of what is seen in hidden states: geometry, feature dynamics, attention, spectra.
+    """Compute the measures of hidden states: geometry, feature dynamics, attention, spectra.
 
-    They go to data/measures/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
+    Writes tables to data/measures/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
 
     Example: isoscope measure fusion additive -S measures.alignment=procrustes
     """
@@ -92,7 +92,7 @@ def explore(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Show what a study's arms look like inside, side by side: figures, tables, phases of training.
+    """Compare the representations of a study's arms: figures, tables, phases of training.
 
     Example: isoscope explore fusion
     """
@@ -104,7 +104,7 @@ def explore(
 
         layers = paths.analysed(study) / "layers.csv"
         look_at_nothing(project, paths.inside(study), paths.figures(study), layers)
-        say({"folder": None}, as_json, f"explored {study}: nothing asked for")
+        say({"folder": None}, as_json, f"explored {study}: no runs to explore")
         return
     check_data(project, configuration, settings.task)
     heal(project)
@@ -119,9 +119,9 @@ def explore(
 @app.command()
 def geometry(
     checkpoints: Annotated[
-        list[str], typer.Argument(help="Folders, or hub names (name@revision).", metavar="CHECKPOINT…")
+        list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")
     ],
-    text: Annotated[Path, typer.Option(help="Sentences: txt (one a line), csv, tsv, jsonl or parquet.")],
+    text: Annotated[Path, typer.Option(help="Sentences: txt (one per line), csv, tsv, jsonl or parquet.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
     column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
@@ -138,33 +138,36 @@ def geometry(
         typer.Option(help=f"{', '.join(VECTORS)}; may be repeated [default: first (last of a decoder), mean, words]."),
     ] = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    sentences: Annotated[int, typer.Option(help="Distinct sentences drawn at most.", min=4)] = DEFAULTS.sentences,
-    words: Annotated[int, typer.Option(help="Words sampled from them.", min=1)] = DEFAULTS.words,
-    attended: Annotated[int, typer.Option(help="Sentences of the attention pass.", min=1)] = DEFAULTS.attended,
-    max_length: Annotated[int, typer.Option(help="Tokens of a sentence at most.", min=4)] = DEFAULTS.max_length,
+    sentences: Annotated[
+        int, typer.Option(help="Maximum number of distinct sentences to draw.", min=4)
+    ] = DEFAULTS.sentences,
+    words: Annotated[int, typer.Option(help="Words to sample from the sentences.", min=1)] = DEFAULTS.words,
+    attended: Annotated[int, typer.Option(help="Sentences in the attention pass.", min=1)] = DEFAULTS.attended,
+    max_length: Annotated[int, typer.Option(help="Maximum tokens per sentence.", min=4)] = DEFAULTS.max_length,
     subsample: Annotated[
-        int, typer.Option(help="Points where a figure is wanted at a fixed n.", min=16)
+        int, typer.Option(help="Subsample size n of metrics that depend on n.", min=16)
     ] = DEFAULTS.subsample,
-    draws: Annotated[int, typer.Option(help="Such subsamples.", min=2)] = DEFAULTS.draws,
+    draws: Annotated[int, typer.Option(help="Number of subsamples.", min=2)] = DEFAULTS.draws,
     confidence: Annotated[
         float, typer.Option(help="Coverage of intervals.", min=0.5, max=0.9999)
     ] = DEFAULTS.confidence,
-    folds: Annotated[int, typer.Option(help="Folds of the probes' sentences.", min=2)] = DEFAULTS.folds,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds of the probes.", min=2)] = DEFAULTS.folds,
     alignment: Annotated[
-        str, typer.Option(help=f"Of planes of checkpoints of one shape: {', '.join(ALIGNMENTS)}.")
+        str, typer.Option(help=f"Alignment of planes across checkpoints of equal shape: {', '.join(ALIGNMENTS)}.")
     ] = DEFAULTS.alignment,
-    seed: Annotated[int, typer.Option(help="Of the draws and of the twin with random weights.", min=0)] = DEFAULTS.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the draws and of the random twin.", min=0)] = DEFAULTS.seed,
     batch_size: Annotated[int, typer.Option(help="Sentences per forward pass.", min=1)] = DEFAULTS.batch_size,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
-    threads: Annotated[int, typer.Option(help="CPU threads; more help large models alone.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="CPU threads; more than 1 helps large models only.", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """What any checkpoint makes of any sentences: tables, figures and one page.
+    """Analyse any checkpoint on any sentences: tables, figures and one HTML page.
 
-    Geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams; beside each checkpoint its
-    twin with random weights. A second call into the same folder works out only what is new, and its page shows what it
-    was asked for. Works outside a project. For a first look, in about a minute: --analysis measures --analysis planes.
+    Analyses: geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams. Each checkpoint
+    is compared with its twin with random weights. A second call into the same folder computes only what is missing; its
+    page shows what that call asks for. Works outside a project. For a first look, in about a minute:
+    --analysis measures --analysis planes.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
@@ -184,7 +187,7 @@ def geometry(
         if wrong := [one for one in values if one not in allowed]:
             raise InputError(f"--{name} {wrong[0]}: expected {', '.join(allowed)}")
     if "classes" in measures and labels is None:
-        raise InputError("--measure classes: there are none; name their column with --labels")
+        raise InputError("--measure classes: the texts have no classes; name their column with --labels")
     check_free(out, such_as="geometry")
     texts = read_texts(text, column=column, labels=labels)
     texts.check_enough()
@@ -239,10 +242,10 @@ def _look(
     as_json: bool,
     **more: Any,
 ) -> None:
-    """Do what is asked for: of a study all arms or one, all seeds or one; a single cell in this process.
+    """Run `extract` or `measure` for the selected cells: all arms or one, all seeds or one.
 
-    The pipeline, which names neither arm nor seed, gets nothing where the study does not look inside its models.
-    `more`: arguments of the stage where several cells run side by side.
+    A single cell runs in this process. Without arm and seed (as in the pipeline), a study whose `looks` lacks `inside`
+    has no cells. `more`: arguments of `inside_cells` when several cells run in parallel.
     """
     study, arm, seed = asked
     title, settings = f"{verb} {study}", configuration.study(study)
@@ -259,7 +262,7 @@ def _look(
 
     project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     if not cells:
-        say({"folders": []}, as_json, f"{title}: nothing asked for")
+        say({"folders": []}, as_json, f"{title}: no cells selected")
         return
     heal(project)
     with importing():

@@ -1,4 +1,4 @@
-"""What the commands share: the application, its options, and how a command begins and ends."""
+"""Shared parts of the commands: the application, common options, and how a command starts and prints."""
 
 import contextlib
 import gc
@@ -17,7 +17,7 @@ app = typer.Typer(
     epilog="Start with: isoscope repro",
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich alone would double the time of --help
+    rich_markup_mode=None,  # importing rich doubles the time of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -27,21 +27,19 @@ Set = Annotated[
         "-S",
         "--set",
         metavar="[FILE:]NAME=VALUE",
-        help="Set one number for this command; may be repeated.",
+        help="Set one value for this command; may be repeated.",
     ),
 ]
 PLUGIN_HELP = "A Python file with your own fusions, objectives, penalties, observers, data sets, measures or views."
 Plugins = Annotated[list[Path], typer.Option("--plugin", metavar="FILE", help=PLUGIN_HELP)]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes side by side [default: the cores, shared out by threads].")
-]
+Workers = Annotated[int | None, typer.Option(min=1, help="Parallel processes [default: CPU cores / threads per run].")]
 OnCluster = Annotated[
     str | None,
     typer.Option(
         "--cluster",
         envvar="ISOSCOPE_CLUSTER",
         metavar="auto|ray://HOST:PORT|local",
-        help="Place the runs on the nodes of a Ray cluster.",
+        help="Run on the nodes of a Ray cluster.",
     ),
 ]
 Cpus = Annotated[
@@ -68,7 +66,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for 
 
 
 def project_here() -> Any:
-    """The project around the working folder, none of whose links leads out of it."""
+    """Return the project around the working folder; check that none of its links leads out of it."""
     from isoscope.links import check_links
     from isoscope.paths import find_project
 
@@ -78,20 +76,20 @@ def project_here() -> Any:
 
 
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
-    """The project around the working folder and its configuration, checked whole before anything heavy is imported."""
+    """Return the project around the working folder and its validated configuration. Imports nothing heavy."""
     from isoscope.config.load import Configuration
     from isoscope.config.tree import parse_override, split_overrides
 
     project = project_here()
     configuration = Configuration(project.folder, overrides, plugins or [])
     addressed = [one for text in overrides for one in split_overrides(text) if parse_override(one).file]
-    if addressed:  # to an overlay: right also where this command would not read it
+    if addressed:  # an override of an overlay must be valid even if this command does not read the overlay
         Configuration(project.folder, addressed, plugins or []).check()
     return project, configuration
 
 
 def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> Any:
-    """The cluster that the options name, checked; None without one."""
+    """Return the checked cluster that the options name; None without `--cluster`."""
     from isoscope.executor.cluster import Cluster, check
 
     if address is None:
@@ -102,7 +100,7 @@ def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> A
 
 
 def check_data(project: Any, configuration: Any, *tasks: str) -> None:
-    """Every command that reads a task's data: they were prepared from what its configuration says now."""
+    """Check that each task's data were prepared from its current configuration."""
     from isoscope.runs.prepared import check_prepared
 
     for task in dict.fromkeys(tasks):
@@ -110,10 +108,12 @@ def check_data(project: Any, configuration: Any, *tasks: str) -> None:
 
 
 def as_stage() -> None:
-    """Inside the pipeline, under make, or as one of several processes: end when the one that started this ends."""
+    """End with the parent process when run by DVC, by make or as one of several ranks."""
     from isoscope import launched
 
-    asked = os.environ.pop("ISOSCOPE_WITH_PARENT", None)  # by the Makefile; a shell's command may outlive the shell
+    asked = os.environ.pop(
+        "ISOSCOPE_WITH_PARENT", None
+    )  # set by the Makefile; a command started in a shell may outlive the shell
     if asked or "DVC_STAGE" in os.environ or launched.size() > 1:
         from isoscope.guard import die_with, starter
 
@@ -122,7 +122,7 @@ def as_stage() -> None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Import heavy libraries without collecting garbage among the millions of objects they make to stay."""
+    """Import heavy libraries without garbage collection: they create millions of permanent objects."""
     gc.disable()
     try:
         yield
@@ -136,10 +136,10 @@ def say(values: dict[str, Any], as_json: bool, line: str) -> None:
 
 
 def heal(project: Any) -> list[Any]:
-    """Give the runs of dead processes their true end, cheaply where there are none; says which."""
+    """Mark runs of dead processes as KILLED and return them. Cheap when there are none."""
     from isoscope.runs.reconcile import reconcile
 
     healed = reconcile(project)
     for one in healed:
-        print(f"isoscope: {one.title}: its process died without a word; noted as KILLED", file=sys.stderr)
+        print(f"isoscope: {one.title}: its process died; marked as KILLED", file=sys.stderr)
     return healed

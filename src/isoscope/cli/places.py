@@ -1,4 +1,4 @@
-"""Folders that `--out` may name: none that git, DVC or isoscope itself writes or reads."""
+"""Check the folder of `--out`: git, DVC and isoscope must not read or write it themselves."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -12,7 +12,7 @@ _DVC = Path("dvc.yaml")
 _SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
 MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
 _TEMPLATE = re.compile(r"\$\{([^}]*)\}")
-# What a result holds at most, and at least.
+# Files that a result may hold, and files that it must hold.
 TRAINED = (
     {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
     {"config.yaml", "metrics.jsonl"},
@@ -30,7 +30,7 @@ _OWN_DATA = ("processed", "hidden_states", "measures")
 
 
 def check_free(out: Path, *, such_as: str) -> None:
-    """Raise `InputError` where `out` is a file, git's, MLflow's, or a source or output of the project around it."""
+    """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
     place = out.resolve()
     project = next(
         (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None
@@ -40,22 +40,22 @@ def check_free(out: Path, *, such_as: str) -> None:
     if place.exists() and not place.is_dir():
         taken = "is a file"
     elif ".git" in (part.casefold() for part in parts):
-        taken = "is git's own"
+        taken = "belongs to git"
     elif project is not None and parts:
         if parts[0].startswith("."):
-            taken = f"is in {parts[0]}, which a tool keeps for itself"
+            taken = f"is in {parts[0]}, a hidden folder of a tool"
         elif parts[0] in MLFLOW:
-            taken = "is MLflow's own"
+            taken = "belongs to MLflow"
         elif parts[0] in _SOURCES:
             taken = f"is in {parts[0]}, among the project's sources"
         elif found := next((one for one in _outputs(project) if _overlap(parts, one)), None):
             taken = f"overlaps {found}, which the pipeline writes ({_DVC})"
     if taken:
-        raise InputError(f"--out {out}: {taken}; give a folder of its own, such as {such_as}")
+        raise InputError(f"--out {out}: {taken}; give a separate folder, such as {such_as}")
 
 
 def _outputs(project: Path) -> Iterator[str]:
-    """Paths of all outputs of the stages, one for each task or study that a stage is for."""
+    """Yield the paths of all stage outputs; stages with `foreach` have outputs per task or study."""
     params = read_yaml(project, PARAMS)
     for stage in (read_yaml(project, _DVC).get("stages") or {}).values():
         section = _TEMPLATE.fullmatch(str(stage.get("foreach")))
@@ -67,26 +67,26 @@ def _outputs(project: Path) -> Iterator[str]:
 
 
 def _overlap(parts: tuple[str, ...], output: str) -> bool:
-    """Whether a place is an output, inside one, or around one."""
+    """Return whether a path equals an output, lies inside it, or contains it."""
     return all(part == own for part, own in zip(parts, PurePosixPath(output).parts, strict=False))
 
 
 def replaceable(
     out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
 ) -> Path:
-    """`out`, absolute, if it is free or an earlier result by hand: publishing replaces the whole folder."""
+    """Return `out` as an absolute path. It must be free or hold an earlier result, because publishing replaces it."""
     place = out.resolve()
     if not place.is_relative_to(project.resolve()):
-        raise InputError(f"--out {out}: leads out of the project; give a folder within {project}")
+        raise InputError(f"--out {out}: is outside the project; give a folder in {project}")
     parts = place.relative_to(project.resolve()).parts
     for top, own in (("models", studies), ("data", _OWN_DATA)):
         if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
             raise InputError(
-                f"--out {out}: is the pipeline's own place; give another folder, such as {top}/by-hand/name"
+                f"--out {out}: is a folder of the pipeline; give another folder, such as {top}/by-hand/name"
             )
     check_free(out, such_as=f"{'data' if result is PREPARED else 'models'}/by-hand/name")
     held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
     most, least = map(set, result)
     if held and not least <= held <= most:
-        raise InputError(f"--out {out}: holds something other than an earlier result; give a new folder")
+        raise InputError(f"--out {out}: holds files that are not an earlier result; give a new folder")
     return place

@@ -39,7 +39,7 @@ Storage = Annotated[
         help="postgresql://HOST/DATABASE for several machines; default: a SQLite file in the project.",
     ),
 ]
-Workers = Annotated[int, typer.Option(min=1, max=256, help="Trials at a time, each in its own process.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Parallel trials, each in its own process.")]
 
 
 def _place(project: Any, storage: str | None) -> Any:
@@ -190,7 +190,7 @@ def _work(
         (project.folder / SEARCH).parent.mkdir(exist_ok=True)
         with replacing(project.folder / SEARCH, "table") as fresh:  # drops the results of an earlier search
             write_text(fresh / "study.json", '{"counts": {}}\n', "table")
-        say({"study": None}, as_json, "nothing is searched")
+        say({"study": None}, as_json, "no search in params.yaml")
         return
     section, where = _searched(configuration), _place(project, storage)
     check_data(project, configuration, configuration.study(section.study).task)

@@ -1,4 +1,4 @@
-"""The stages of the pipeline, and all of them at once."""
+"""Commands for the stages of the pipeline, and `repro`, which runs them all."""
 
 import os
 import sys
@@ -30,13 +30,13 @@ from isoscope.errors import InputError
 
 
 def _refuse_override(configuration: Any, task: str) -> None:
-    """A task's place holds what its overlay says: every other command reads it, and DVC knows nothing of `-S`."""
+    """Refuse `-S` for a task's own folder: other commands read it, and DVC does not know about `-S`."""
     from isoscope.runs.prepared import overridden
 
     if names := overridden(configuration, task):
         raise InputError(
-            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} is for what params.yaml and "
-            f"variants/task/{task}.yaml say; give --out FOLDER, or run isoscope repro -S …, or describe another task"
+            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
+            f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
         )
 
 
@@ -50,8 +50,7 @@ def prepare(
 ) -> None:
     """Write a task's parquet files, manifest and tokenizer.
 
-    They go to the task's own place, data/processed/TASK, which every other command reads. Where -S changes them, they
-    go only where --out says.
+    They go to data/processed/TASK, which the other commands read. If -S changes them, --out is required.
 
     Example: isoscope prepare sentiment
     """
@@ -82,14 +81,13 @@ def train(
     gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(help="Publish the one result here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train every cell of a study that is not finished, side by side; or one arm, or one arm with one seed.
+    """Train the unfinished cells of a study in parallel; or one arm, or one arm with one seed.
 
-    A stopped or killed command goes on where it was. The results go to the pipeline's place, models/STUDY/ARM/seed-N.
-    With -S, --plugin or a seed that is not the study's it is another experiment: it stays in .isoscope/runs/ and goes
-    nowhere else unless --out says so.
+    Run a stopped command again to resume. Results go to models/STUDY/ARM/seed-N. With -S, --plugin or a seed outside
+    the study the run is another experiment: its result stays in .isoscope/runs/ unless --out is given.
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
@@ -100,7 +98,7 @@ def train(
     if not single and out:
         raise InputError("--out takes one result; name the arm and its --seed")
     if (not single or nodes) and launched.size() > 1:
-        raise InputError("several processes share the work of one run; name the arm and its --seed, without --cluster")
+        raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
     output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
@@ -174,7 +172,7 @@ def chart(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Show a study's arms over training: curves, averages of the end, differences, published figures beside ours.
+    """Chart a study's arms over training: learning curves, final averages, differences, published metrics.
 
     Example: isoscope chart isotropy -S reproduction.last=0.5
     """
@@ -185,7 +183,7 @@ def chart(
         from isoscope.stages.nothing import look_at_nothing
 
         look_at_nothing(project, paths.charted(study), paths.charts(study))
-        say({"folder": None}, as_json, f"charted {study}: nothing asked for")
+        say({"folder": None}, as_json, f"charted {study}: no runs to chart")
         return
     heal(project)
     with importing():
@@ -202,9 +200,9 @@ def reproduce(
     study: Annotated[str, typer.Argument(help="A study of params.yaml, charted.")],
     as_json: AsJson = False,
 ) -> None:
-    """Hold a study's figures against the published ones; exit code 1 where one of them fails.
+    """Compare a study's metrics with the published metrics; exit code 1 if a comparison fails.
 
-    Read from what `isoscope chart` wrote. What was published for another backbone or task is not held against it.
+    Reads the tables of `isoscope chart`. Skips metrics that were published for another backbone or task.
 
     Example: isoscope reproduce isotropy
     """
@@ -251,10 +249,10 @@ def repro(
     gpus: Gpus = None,
     overrides: Set = [],  # noqa: B006
 ) -> None:
-    """Run the pipeline: `dvc repro`, mirrored into MLflow as it goes. Further words are DVC's.
+    """Run the pipeline with `dvc repro` and mirror it to MLflow. Further arguments go to DVC.
 
-    With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone. --cluster reaches the
-    stages train, extract, measure and search.
+    With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone. --cluster applies to
+    the stages train, extract, measure and search.
 
     Example: isoscope repro train@fusion
     """

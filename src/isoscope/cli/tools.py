@@ -1,4 +1,4 @@
-"""What surrounds the pipeline: MLflow's mirror and pages, the configuration, its profiles and its schema."""
+"""Tools around the pipeline: MLflow mirror and UI, gc, configuration, profiles and JSON schema."""
 
 import contextlib
 import json
@@ -13,13 +13,11 @@ from isoscope.errors import InputError
 
 @app.command()
 def mirror(
-    uri: Annotated[
-        str | None, typer.Option(help="An MLflow server; MLFLOW_TRACKING_URI or mlflow.db if absent.")
-    ] = None,
+    uri: Annotated[str | None, typer.Option(help="MLflow server [default: MLFLOW_TRACKING_URI or mlflow.db].")] = None,
     follow: Annotated[str | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send to MLflow what it lacks: every record, and outputs restored from DVC's cache. Repeating changes nothing.
+    """Send missing records to MLflow, and outputs restored from DVC's cache. Repeating changes nothing.
 
     Example: isoscope mirror --uri http://127.0.0.1:5000
     """
@@ -39,9 +37,9 @@ def mirror(
 
 @app.command()
 def reconcile(as_json: AsJson = False) -> None:
-    """Say KILLED of every run whose process died without a word, here and in MLflow; live runs are not touched.
+    """Mark runs whose process died as KILLED, here and in MLflow. Live runs are not touched.
 
-    Commands that write or show runs do so at their start.
+    Commands that write or show runs do this when they start.
 
     Example: isoscope reconcile
     """
@@ -51,19 +49,19 @@ def reconcile(as_json: AsJson = False) -> None:
         from isoscope.stages.mirror import mirror_all
 
         mirror_all(project, None)
-    lines = [f"{one.title} ({one.digest[:12]}): KILLED" for one in healed] or ["every run has its true end"]
+    lines = [f"{one.title} ({one.digest[:12]}): KILLED" for one in healed] or ["no run to mark as KILLED"]
     say({"killed": [one.digest for one in healed]}, as_json, "\n".join(lines))
 
 
 @app.command()
 def accept(
-    studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml; all, if none is named.")] = None,
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml [default: all].")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let finished runs stand for the code as it is now, if it gives the same numbers.
+    """Keep finished runs valid after a code change that changes no number.
 
-    After a change of the code that is meant to change no number: each arm's golden trace (its first 8 updates) is made
-    again and must equal the finished run's in every bit. Else nothing is accepted, and the exit code is 1.
+    Recomputes the golden trace (the first 8 updates) of each arm. It must equal the trace of the finished run bit for
+    bit. Otherwise nothing is accepted, and the exit code is 1.
 
     Example: isoscope accept fusion
     """
@@ -95,15 +93,15 @@ def accept(
 @app.command()
 def gc(
     idle_days: Annotated[
-        float, typer.Option(help="Unfinished work goes once nobody has touched it for so many days.", min=0)
+        float, typer.Option(help="Remove unfinished work that is unchanged for this many days.", min=0)
     ] = 30,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Free the disk: remove from .isoscope/ what DVC holds, unfinished work nobody goes on with, and leftovers.
+    """Free disk space: remove from .isoscope/ results that DVC caches, abandoned work, and leftovers.
 
-    Never removed: records, what dvc.lock names and DVC's cache lacks, runs by hand, runs that stand for another version
-    of the code (see accept), and the work of a living process. What is gone is put back when a command asks for it.
+    Never removed: records, outputs that dvc.lock names and DVC's cache lacks, runs by hand, accepted runs (see accept),
+    and the work of a live process. Commands restore removed results when they need them.
 
     Example: isoscope gc --dry-run
     """
@@ -111,10 +109,10 @@ def gc(
     from isoscope.runs.gc import clear
 
     project = project_here()
-    # Before anything is written: this is for full disks.
+    # First, because the disk may be full: `heal` writes.
     done = clear(project, cache=dvc_cache(project), idle_days=idle_days, dry_run=dry_run)
     heal(project)
-    verb = "would go" if dry_run else "removed"
+    verb = "would be removed" if dry_run else "removed"
     lines = [
         f"{verb}: {piece.path.relative_to(project.state)} ({piece.size / 1e6:.1f} MB): {piece.reason}"
         for piece in done.pieces
@@ -131,7 +129,7 @@ def check(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Say whether params.yaml, overlays, profiles, dvc.yaml and MLproject agree; if not, name every fault.
+    """Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree; list every fault.
 
     Example: isoscope check -S training.epochs=20
     """
@@ -161,11 +159,11 @@ def check(
 @app.command()
 def profile(
     name: Annotated[
-        str | None, typer.Argument(help="A file of profiles/, or 'embedded' for the committed one.")
+        str | None, typer.Argument(help="A file of profiles/, or 'embedded' for the committed params.yaml.")
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Restore the committed params.yaml.")] = False,
 ) -> None:
-    """Lay a profile over params.yaml, comments kept, and show what changed.
+    """Apply a profile to params.yaml, keep its comments, and show the difference.
 
     Example: isoscope profile minilm
     """

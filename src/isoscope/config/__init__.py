@@ -1,1 +1,1 @@
-"""Typed configuration: every number a user may change, once."""
+"""Typed configuration: every number that a user may change, defined once."""

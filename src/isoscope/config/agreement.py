@@ -1,4 +1,4 @@
-"""Whether the files that name the same things agree: params.yaml, overlays, profiles, dvc.yaml, MLproject."""
+"""Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree."""
 
 import re
 import shlex
@@ -21,10 +21,10 @@ DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
 
 
 def check_agreement(folder: Path, configuration: Configuration | None, commands: Collection[str], known: Faults) -> int:
-    """Check dvc.yaml, MLproject, every overlay and every profile against params.yaml; returns the number of profiles.
+    """Check dvc.yaml, MLproject, every overlay and every profile against params.yaml; return the number of profiles.
 
-    `configuration`: None where params.yaml cannot be read. `commands` are the command line's own. `known`: what is
-    wrong with the configuration itself. Raises `InputsError`: file, key and what was expected, of all that is wrong.
+    `configuration`: None if params.yaml cannot be read. `commands`: names of the CLI commands. `known`: faults of the
+    configuration itself. Raises `InputsError` with file, key and expected value of every fault.
     """
     found = Faults(known)
     stages = _entries(folder, DVC, "stages", "cmd", commands, found)
@@ -42,7 +42,7 @@ def check_agreement(folder: Path, configuration: Configuration | None, commands:
 
 
 def _entries(folder: Path, file: Path, key: str, command: str, commands: Collection[str], found: Faults) -> Tree | None:
-    """What stands below `key` of a file, its commands checked; None where it cannot be read."""
+    """Return the entries below `key` of a file and check their commands; None if the file cannot be read."""
     entries: Tree | None = None
     with found.each():
         entries = read_yaml(folder, file).get(key) or {}
@@ -60,17 +60,17 @@ def _entries(folder: Path, file: Path, key: str, command: str, commands: Collect
 
 
 def _check_places(configuration: Configuration, found: Faults) -> None:
-    """Plugins and texts stand where DVC sees them change."""
+    """Check that plugins and texts lie in folders that DVC watches."""
     for name in configuration.root.plugins:
         if Path(name).parts[0] != "plugins":
-            found.keep(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC would not see it change")
+            found.keep(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC does not see changes; put it there")
     for task in sorted(path.stem for path in (configuration.folder / overlay("task", "any").parent).glob("*.yaml")):
-        with found.each():  # also one that no study uses yet: `isoscope prepare` takes it
+        with found.each():  # also tasks without a study: `isoscope prepare` accepts them
             source = configuration.data(task).source
             if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
                 raise InputError(
                     f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not "
-                    "see it change; put it there"
+                    "see changes; put it there"
                 )
 
 
@@ -79,13 +79,13 @@ def _profiles(folder: Path) -> list[Path]:
 
 
 def _check_profiles(folder: Path, configuration: Configuration, found: Faults, before: Faults) -> None:
-    """Each profile, laid over params.yaml, has nothing wrong that was not `before`."""
+    """Check each profile merged over params.yaml; keep faults that are not in `before`."""
     text = (folder / PARAMS).read_text("utf-8")
     for file in _profiles(folder):
-        own = Faults(before, f"{file}: laid over params.yaml: ")
+        own = Faults(before, f"{file}: merged over params.yaml: ")
         with found.each():
             profile = read_yaml(folder, file)
-            if lacks_its_base(configuration.raw, profile):  # it is refused when it is asked for; the rest must fit
+            if lacks_its_base(configuration.raw, profile):  # `isoscope profile` refuses it; check the other sections
                 profile = {key: value for key, value in profile.items() if key != "search"}
             tree = parse_yaml(laid_over(text, profile), str(PARAMS))
             laid = Configuration(folder, raw=tree, faults=own)
@@ -95,14 +95,16 @@ def _check_profiles(folder: Path, configuration: Configuration, found: Faults, b
 
 
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:
-    """Every stage of a study is made for each study, so that none can be forgotten; params are sections."""
+    """Check that stages of studies loop over all studies, and that stage params are known sections."""
     studies = configuration.raw.get("studies")
-    named = studies if isinstance(studies, dict) else configuration.root.studies  # also those that are wrong
+    named = studies if isinstance(studies, dict) else configuration.root.studies  # includes invalid studies
     for name, stage in stages.items():
         body = stage.get("do", stage)
         for section in body.get("params", ()):
             if not isinstance(section, str) or section.split(".")[0] not in SECTIONS:
-                found.keep(f"{DVC}: stages.{name}.params: {section!r} is no section{nearest(str(section), SECTIONS)}")
+                found.keep(
+                    f"{DVC}: stages.{name}.params: {section!r} is not a section{nearest(str(section), SECTIONS)}"
+                )
         _, command, *given = [*str(body.get("cmd", "")).split(), "", ""]
         if command not in _OF_STUDIES:
             continue
@@ -111,7 +113,7 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
         if given[0] == "${key}" and stage.get("foreach") != "${studies}":
             found.keep(f"{DVC}: stages.{name}.foreach: expected '${{studies}}', got {stage.get('foreach')!r}")
         if "studies.${key}" not in body.get("params", ()) and given[0] == "${key}":
-            found.keep(f"{DVC}: stages.{name}.params: a study is changed unseen; add 'studies.${{key}}'")
+            found.keep(f"{DVC}: stages.{name}.params: DVC would miss changes of a study; add 'studies.${{key}}'")
     for verb in ("train", "analyse"):
         if verb not in stages:
             found.keep(f"{DVC}: stages.{verb}: missing")
@@ -129,7 +131,7 @@ def _check_command(place: str, command: str, known: Collection[str]) -> None:
 
 
 def _check_overlays(folder: Path, found: Faults) -> None:
-    """Every overlay parses and sets known sections only, also those no study uses now."""
+    """Check that every overlay parses and sets only known sections, including overlays that no study uses."""
     for path in sorted((folder / VARIANTS).glob("*/*.yaml")):
         file = path.relative_to(folder)
         with found.each():

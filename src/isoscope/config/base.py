@@ -1,4 +1,4 @@
-"""What every section of the configuration shares."""
+"""Base class and common types of the configuration sections."""
 
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -7,16 +7,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A strict, frozen node of the configuration: unknown keys are refused, nothing has a hidden default."""
+    """A strict, frozen node of the configuration. It refuses unknown keys and has no hidden defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=1e-6, le=1)]
-"""Of something that must not be empty."""
+"""A share above 0, up to 1."""
 Fraction = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
-"""A share that leaves a rest."""
+"""A share above 0 and below 1."""
 Level = Annotated[float, Field(ge=0.5, le=0.9999)]
 """Coverage of an interval, or power of a test."""
 Count = Annotated[int, Field(ge=1)]
@@ -26,7 +26,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*$")]
 
 def _below(path: str) -> str:
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\\" in path or "\0" in path:
-        raise ValueError(f"{path!r} leads out of the project; give a path below it, without '..'")
+        raise ValueError(f"{path!r} is outside the project; give a path below it, without '..'")
     return path
 
 
@@ -35,7 +35,7 @@ Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 def _plain_name(name: str) -> str:
     if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
-        raise ValueError(f"{name!r} is no plain name; give one without folders")
+        raise ValueError(f"{name!r} is not a plain name; remove the folders")
     return name
 
 

@@ -1,4 +1,4 @@
-"""The section `data`: where a task's text comes from and how it is cut into tokens."""
+"""The section `data`: the source of a task's text, and its tokenizer."""
 
 from typing import Annotated, Literal
 
@@ -11,18 +11,18 @@ class Embedded(Section):
     """A generated text task, deterministic in (seed, size, difficulty)."""
 
     kind: Literal["embedded"]
-    generator: Literal["sentiment", "entailment"]
+    generator: Literal["sentiment"]
     """Which grammar writes the text."""
     size: Annotated[int, Field(ge=100, le=1_000_000)]
     """Examples over all splits."""
     difficulty: Annotated[int, Field(ge=1, le=9)]
-    """Depth of nesting: each level adds a scope that may turn the meaning round."""
+    """Depth of nesting: each level adds a scope that may reverse the meaning."""
     seed: Seed
-    """Seed of the generator, apart from the seeds of training."""
+    """Seed of the generator, independent of the training seeds."""
 
 
 class Columns(Section):
-    """Which of the source's columns hold the text and the label; a pair has two texts."""
+    """Columns of text and label; a pair has two text columns."""
 
     sentence: str | None = None
     """Column of a single sentence."""
@@ -31,31 +31,31 @@ class Columns(Section):
     sentence2: str | None = None
     """Column of the second sentence of a pair."""
     label: str
-    """Column of the class, integers or names."""
+    """Column of the class label: integers or names."""
 
 
 class Splits(Section):
-    """Which of the source's splits (in a folder: files, without their ending) are ours; null is held out from train."""
+    """Names of the source's splits (in a folder: file names without suffix); null: held out from train."""
 
     train: PlainName
-    """Split that trains."""
+    """Training split."""
     validation: PlainName | None
     """Split that selects the epoch."""
     test: PlainName | None
-    """Split that is touched once, at the end."""
+    """Held-out split, evaluated once, at the end."""
 
 
 class Source(Section):
-    """What a local and a hub source share."""
+    """Options of local and hub sources."""
 
     columns: Columns
     splits: Splits
     held_out: Fraction
-    """Share of train that becomes each split given as null."""
+    """Share of train that is held out for each split given as null."""
     seed: Seed
-    """Seed of the holding out."""
+    """Seed of the held-out draw."""
     licence: str
-    """Licence of the data, for the manifest (an SPDX name where there is one)."""
+    """Licence of the data, for the manifest (an SPDX identifier if one exists)."""
 
 
 class Local(Source):
@@ -67,13 +67,13 @@ class Local(Source):
 
 
 class Hub(Source):
-    """A data set of the Hugging Face hub, found first in the folders of ISOSCOPE_HUB."""
+    """A data set of the Hugging Face hub; folders of ISOSCOPE_HUB are searched first."""
 
     kind: Literal["hub"]
     name: Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
     """Name on the hub, `<name>` or `<org>/<name>`."""
     config: str | None
-    """Configuration of the data set, where it has several."""
+    """Configuration of the data set; null if it has only one."""
     revision: str
     """Commit, tag or branch on the hub."""
 
@@ -82,13 +82,13 @@ class Tokenizer(Section):
     """The WordPiece vocabulary trained on the task's train split."""
 
     vocab_size: Annotated[int, Field(ge=30, le=1_000_000)]
-    """Word pieces at most, special tokens included."""
+    """Maximum number of word pieces, special tokens included."""
     lowercase: bool
     """Whether text is lower-cased and stripped of accents."""
 
 
 class Data(Section):
-    """Where a task's text comes from and how it is cut into tokens."""
+    """The source of a task's text, and its tokenizer."""
 
     source: Annotated[Embedded | Local | Hub, Field(discriminator="kind")]
     tokenizer: Tokenizer

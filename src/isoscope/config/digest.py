@@ -1,4 +1,4 @@
-"""A run's identity: one hash over everything that can change its numbers."""
+"""Run digest: a hash of everything that can change a run's numbers."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.config.tree import flatten
 
-# Where a run is carried out and how often it saves its state stand in the record: they are no part of what it is.
+# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
 NOT_IN_DIGEST = frozenset(
     {
         *("training.device", "training.threads", "training.checkpoint_every"),
@@ -25,9 +25,9 @@ def run_digest(
     code: str,
     plugins: Mapping[str, str],
 ) -> str:
-    """sha256 (hex) over a stage's name, resolved sections, seed, hashes of inputs by role, code version and plugins.
+    """Return the sha256 (hex) of stage name, resolved sections, seed, input hashes by role, code version and plugins.
 
-    Names of studies, arms and files are no part of it: the same work under another name is the same run.
+    Names of studies, arms and files are excluded: the same work under another name is the same run.
     """
     numbers = {name: value for name, value in flatten(params).items() if name not in NOT_IN_DIGEST}
     identity = {

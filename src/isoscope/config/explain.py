@@ -1,4 +1,4 @@
-"""One line for each fault in the configuration: file, dotted path, what was expected, "did you mean"."""
+"""Explain each configuration fault in one line: file, dotted path, expected value, "did you mean"."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -12,12 +12,12 @@ _KIND = "kind"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` may be a misspelling of."""
+    """Return the known name closest to a misspelt `name`; None if no name is close."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"`, or the choices where nothing is near, or nothing where there are none."""
+    """Return `"; did you mean 'x'?"`, or the known names if no name is close, or `""` if there are no names."""
     names = [str(one) for one in known]
     if close := closest(str(name), names):
         return f"; did you mean {close!r}?"
@@ -25,13 +25,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Callable[[str], str]) -> list[str]:
-    """Every fault of `error`, each in one line; misspelt keys first, as they are what the user can see."""
-    by_path: dict[tuple[Any, ...], list[Any]] = {}  # a value that may be of several kinds has a fault for each of them
+    """Return one line per fault of `error`; misspelt keys first, because the user can see them."""
+    by_path: dict[tuple[Any, ...], list[Any]] = {}  # a union has a fault for each of its members
     for fault in sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden"):
         by_path.setdefault(tuple(_user_path(fault["loc"], tree)[0]), []).append(fault)
     lines, meant = [], set()
     for path, faults in by_path.items():
-        if path in meant and faults[0]["type"] == "missing":  # it stands there, misspelt
+        if path in meant and faults[0]["type"] == "missing":  # the key is there, but misspelt
             continue
         if faults[0]["type"] == "extra_forbidden" and (
             name := closest(str(path[-1]), _fields(kind, tree, [*path[:-1]]))
@@ -45,7 +45,7 @@ def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Ca
 
 
 def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
-    """`loc` without the tags that unions put into it, and the value there (None where it is missing)."""
+    """Return `loc` without union tags, and the value at that path (None if missing)."""
     path: list[Any] = []
     node = tree
     for part in loc:
@@ -53,7 +53,7 @@ def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
         if not inside and isinstance(node, dict) and node.get(_KIND) == part:
             continue
         if path and not inside and not isinstance(node, dict | list | tuple):
-            continue  # the kind of value that a union tried
+            continue  # a union tag
         path.append(part)
         node = node[part] if inside and (isinstance(node, dict) or part < len(node)) else None
     return path, node
@@ -94,7 +94,7 @@ def _wanted(fault: Any) -> str:
 
 
 def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
-    """Names of the fields a node of the tree may have."""
+    """Return the field names that a node of the tree may have."""
     for part in path:
         tree = tree[part] if isinstance(tree, dict | list) else None
         kind = _member(_annotation(kind, part), tree)
@@ -109,7 +109,7 @@ def _annotation(kind: Any, part: Any) -> Any:
 
 
 def _member(annotation: Any, tree: Any) -> Any:
-    """The member of a union that a node's `kind` names, or the annotation itself."""
+    """Return the union member that a node's `kind` names, or the annotation itself."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     for member in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ():

@@ -1,4 +1,4 @@
-"""The sections `extraction` and `measures`: what is looked at inside a model, and how."""
+"""The sections `extraction` and `measures`: which representations to extract, and what to compute from them."""
 
 from typing import Annotated, Literal
 
@@ -8,93 +8,93 @@ from isoscope.config.base import Below, Count, Level, Name, Section, Seed, Share
 
 
 class Treebank(Section):
-    """Sentences whose words have a part of speech and a place in a tree."""
+    """Sentences with part-of-speech tags and dependency trees."""
 
     file: Below
-    """A parquet file (tokens, upos, head) below texts/, or a data set's name below ISOSCOPE_HUB; `task`: what the task
-    was prepared with, if it was (the generated ones know their trees).
+    """A parquet file (tokens, upos, head) below texts/, or a data set's name below ISOSCOPE_HUB; `task`: the treebank
+    that the task was prepared with, if any (generated tasks have trees).
     """
     sentences: Count
-    """Sentences drawn from it."""
+    """Number of sentences to draw."""
 
 
 class Extraction(Section):
-    """The probe set, and the pass over it that keeps hidden states."""
+    """The probe set, and the forward pass that stores its hidden states."""
 
     split: Literal["test", "validation"]
-    """Split the sentences come from; those that stand in another split too are left out. Those of validation have
-    chosen the epoch.
+    """Split of the sentences; sentences that also occur in another split are left out. Note: the validation split
+    selects the epoch.
     """
     every: Count
     """Analyse every n-th snapshot; always the first, the selected and the last."""
     share: Share
-    """Share of its distinct sentences."""
+    """Share of the split's distinct sentences to use."""
     sentences: Count | None
-    """Sentences at most; null for the whole share."""
+    """Maximum number of sentences; null: no maximum."""
     words: Count
-    """Words at least; whole sentences are drawn until they hold so many."""
+    """Minimum number of sampled words; whole sentences are drawn until it is reached."""
     block: Annotated[int, Field(ge=5)]
-    """Sentences whose tokens' embedding parts are kept; what is read back from them is judged in five folds."""
+    """Sentences whose embedding-block parts are stored; linear maps on them are scored by 5-fold cross-validation."""
     attended: Count
-    """Sentences of the attention pass."""
+    """Sentences in the attention pass."""
     gradients: Annotated[int, Field(ge=2)]
-    """Batches whose gradients of the embedding block are compared; as many as the probe set has sentences for."""
+    """Maximum number of batches whose embedding-block gradients are compared; limited by the probe set's size."""
     gradient_batch: Count
-    """Sentences of such a batch: its gradient is one draw."""
+    """Sentences per gradient batch."""
     treebank: Treebank | None
-    """Where probes of words find tags and trees; null: they are not run."""
+    """Treebank of the word probes; null: no word probes."""
     seed: Seed
-    """Of these samples."""
+    """Seed of these samples."""
     batch_size: Count
     """Sentences per forward pass."""
     precision: Literal["fp32", "bf16"]
-    """Arithmetic of the forward pass; what is kept is fp32."""
+    """Precision of the forward pass; stored values are fp32."""
     device: Literal["cpu", "cuda"]
-    """Where; an absent device is an error, never replaced."""
+    """Device; an absent device is an error, never replaced."""
     threads: Count | None
-    """CPU threads; null leaves torch's own choice."""
+    """CPU threads; null: torch's default."""
 
 
 class Probes(Section):
-    """Linear readers of hidden states."""
+    """Linear probes of hidden states."""
 
     vectors: Annotated[tuple[Literal["first", "last", "mean"], ...], Field(min_length=1, strict=False)]
-    """Representations of sentences that are probed; words are probed anyway."""
+    """Sentence representations to probe; words are always probed."""
     every: Count
     """Probe every n-th snapshot for the label; always, and in detail, the first, the selected and the random twin."""
     folds: Annotated[int, Field(ge=2)]
-    """Outer folds, by sentence."""
+    """Outer cross-validation folds, split by sentence."""
 
 
 class Measures(Section):
-    """What is computed from hidden states."""
+    """Measures computed from hidden states."""
 
     names: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    """Measures of every layer, snapshot and kind of representation: built-in ones and plugins'."""
+    """Built-in and plugin measures to compute for every layer, snapshot and kind of representation."""
     vectors: Annotated[tuple[Literal["first", "last", "mean", "words"], ...], Field(min_length=1, strict=False)]
-    """Representations measured: the first token ([CLS]), the last one, the mean over tokens, sampled words."""
+    """Representations to measure: first token ([CLS]), last token, mean over tokens, sampled words."""
     subsample: Annotated[int, Field(ge=16)]
-    """Points of a subsample without replacement, for figures at a fixed n and intervals."""
+    """Points per subsample (without replacement), for metrics at a fixed n and for intervals."""
     draws: Annotated[int, Field(ge=2)]
-    """Subsamples."""
+    """Number of subsamples."""
     confidence: Level
-    """Coverage of the prediction intervals for figures at a fixed n."""
+    """Coverage of the prediction intervals of metrics at a fixed n."""
     probes: Probes
     alignment: Literal["joint", "procrustes", "sign"]
-    """How planes of snapshots are turned towards each other."""
+    """Alignment of planes across snapshots."""
     perplexity: Annotated[float, Field(gt=1, le=1000)]
-    """Of t-SNE."""
+    """Perplexity of t-SNE."""
     neighbours: Count
-    """Near tokens of a token, of which some are the same word or stand at the same place."""
+    """Nearest neighbours per token, compared by word and by position."""
     diagram: Annotated[int, Field(ge=3)]
-    """Points of a persistence diagram; H1 costs their cube."""
+    """Points per persistence diagram; the cost of H1 grows with their cube."""
     map: Annotated[int, Field(ge=3)]
-    """Tokens of each arm in a t-SNE map, fewer where many arms share it; it costs their square."""
+    """Tokens per arm in a t-SNE map, fewer if many arms share it; cost grows with their square."""
     square: Annotated[int, Field(ge=2)]
-    """Tokens of a cosine map."""
+    """Tokens in a cosine map."""
     seed: Seed
-    """Of subsamples, splits, k-means and t-SNE."""
+    """Seed of subsamples, splits, k-means and t-SNE."""
     processes: Count | None
-    """CPU processes that a run's measures are spread over; null: one a core."""
+    """CPU processes per run; null: one per core."""
     threads: Count | None
-    """CPU threads of linear algebra in each of them; null, the libraries' own choice, suits one process alone."""
+    """CPU threads of linear algebra per process; null: the libraries' default, which suits a single process only."""

@@ -1,4 +1,4 @@
-"""Faults that do not depend on each other, found in one go."""
+"""Collect independent faults, to report them together."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from isoscope.errors import InputError, InputsError
 
 
 class Faults:
-    """The lines of every `InputError` raised within `each()`, in order, each once. `known` lines are not kept again."""
+    """Distinct lines of every `InputError` raised within `each()`, in order. `known` lines are not kept again."""
 
     def __init__(self, known: "Faults | None" = None, place: str = "") -> None:
         self._known, self._place = known, place
@@ -19,20 +19,20 @@ class Faults:
 
     @contextmanager
     def each(self) -> Iterator[None]:
-        """Keep what is wrong within the block, and go on after it."""
+        """Collect the `InputError` of the block and continue after it."""
         try:
             yield
         except InputError as error:
             self.keep(*error.lines)
 
     def keep(self, *lines: str) -> list[str]:
-        """Keep lines; returns those that are new."""
+        """Add lines; return the new lines."""
         known = self._known.lines if self._known else ()
         new = [line for line in lines if line not in known and f"{self._place}{line}" not in self._lines]
         self._lines |= dict.fromkeys(f"{self._place}{line}" for line in new)
         return new
 
     def stop(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise `InputsError` if there are faults."""
         if self._lines:
             raise InputsError(self._lines)

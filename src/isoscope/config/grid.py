@@ -1,4 +1,4 @@
-"""A space whose numbers are all steps apart: how many choices it has, and where one stands among them."""
+"""Grid search: count the points of a grid and locate a choice on it."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -7,11 +7,11 @@ from typing import Any
 from isoscope.config.searching import Dimension, Search, exists
 
 _EQUAL = 1e-6
-"""Steps that a number may be off: samplers differ in how they round."""
+"""Tolerance in steps: samplers round differently."""
 
 
 def combinations(search: Search) -> int:
-    """How many different choices a space has whose numbers are all steps apart: the trials of a whole grid."""
+    """Return the number of points of the grid: the trials of a full grid search."""
     asked = {name for one in search.space.values() for name in one.when}
 
     def below(names: list[str], chosen: dict[str, Any]) -> int:
@@ -29,7 +29,7 @@ def combinations(search: Search) -> int:
 
 
 def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Where a choice stands on the grid, by name; None where it is none of its points, or chooses but a part."""
+    """Return the grid index of a choice along each name; None if it is not a grid point or is incomplete."""
     at = []
     for name, one in search.space.items():
         if not exists(one, chosen):
@@ -44,7 +44,7 @@ def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def wanted(search: Search) -> int:
-    """Trials until a search is done: its budget's, or all of a grid where those are fewer."""
+    """Return the number of trials of a search: its budget, or the size of the grid if that is smaller."""
     trials = search.budget.trials
     return min(trials, combinations(search)) if search.sampler.kind == "grid" else trials
 

@@ -1,4 +1,4 @@
-"""The types of sections whose kinds plugins add to, and trees checked against a type."""
+"""Build section types that include plugin kinds, and validate trees."""
 
 import contextlib
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from isoscope.errors import InputError, InputsError
 
 
 def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
-    """`tree` as `kind`, or `InputsError` that explain every fault."""
+    """Return `tree` as `kind`. Raises `InputsError` that explains every fault."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
@@ -28,7 +28,7 @@ def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
 
 
 def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
-    """The sections of the whole project; without those that are wrong, where `faults` have taken these."""
+    """Return the sections of the project. Collects faults in `faults` and leaves the faulty sections out."""
     try:
         return cast(Root, validate(Root, tree, origin))
     except InputError as error:
@@ -61,12 +61,12 @@ def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.
 
 
 def data_type() -> type[Data]:
-    """The section `data` with the data sets that plugins add."""
+    """Return the type of section `data`, including the data sets of plugins."""
     return create_model("Data", __base__=Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
 
 
 def cell_type() -> type[Cell]:
-    """A cell with the fusions, objectives, penalties, observers and data sets that plugins add."""
+    """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
     model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
     penalty = _union(PENALTIES, plugins.PENALTIES)
     objective = _union((ClassificationObjective,), plugins.OBJECTIVES)

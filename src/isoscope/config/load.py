@@ -1,4 +1,4 @@
-"""From YAML to one typed tree: overlays, `-S name=value`, and errors that name the file, the path and the cure."""
+"""Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ SEARCHED = f"{paths.PARAMS}: search.space"
 
 
 class Resolved(NamedTuple):
-    """A typed cell with the plain tree it was made from."""
+    """A typed cell, its plain tree, and its axes."""
 
     cell: Cell
     tree: Tree
@@ -33,9 +33,9 @@ class Resolved(NamedTuple):
 
 
 class Configuration:
-    """params.yaml with its overlays, overrides and plugins, read once and checked whole.
+    """params.yaml with its overlays, overrides and plugins, read and validated.
 
-    Raises `InputError` (one line: file, dotted path, what was expected) on anything wrong at any depth.
+    Raises `InputError` (one line: file, dotted path, expected value) on a fault at any depth.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Configuration:
         raw: Tree | None = None,
         faults: Faults | None = None,
     ) -> None:
-        """With `faults` these take what is wrong, and the rest is there; `check` still names what is wrong in it."""
+        """Read the configuration. `faults`, if given, collects faults instead of raising; `check` finds the others."""
         found = Faults() if faults is None else faults
         self.folder = folder
         self.given, self.extra_plugins = tuple(overrides), tuple(extra_plugins)
@@ -91,7 +91,7 @@ class Configuration:
         return rest
 
     def _check_sections(self, found: Faults) -> None:
-        """Every section of params.yaml is known; a misspelt one then counts as the one it is near to."""
+        """Check that every section of params.yaml is known; read a misspelt section under the closest known name."""
         for key in list(self.raw):
             if key not in SECTIONS:
                 found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
@@ -112,13 +112,13 @@ class Configuration:
                 )
 
     def study(self, name: str) -> Study:
-        """The study called `name`."""
+        """Return the study called `name`."""
         if name not in self.root.studies:
             raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
         return self.root.studies[name]
 
     def arms(self, study: str) -> list[dict[str, str]]:
-        """Every arm of a study as axis → value, in the order of its axes."""
+        """Return every arm of a study as axis → value, in the order of its axes."""
         arms: list[dict[str, str]] = [{}]
         for axis, values in self.study(study).axes.items():
             arms = [{**arm, axis: value} for arm in arms for value in values]
@@ -128,7 +128,7 @@ class Configuration:
         return {"-".join(axes.values()): axes for axes in self.arms(study)}
 
     def cell(self, study: str, arm: str) -> Resolved:
-        """The typed parameters of one arm: params.yaml, the task's overlay, each axis's overlay, then `-S`."""
+        """Return the typed parameters of an arm. Merge order: params.yaml, task, settings, axes, `-S`."""
         found = self._named_arms(study)
         if arm not in found:
             raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, found)}")
@@ -137,11 +137,11 @@ class Configuration:
         return self._resolve([*below, *found[arm].items()], self._cell_type, found[arm])
 
     def data(self, task: str) -> Data:
-        """The section `data` of one task: one of `tasks`, or any other that has an overlay."""
+        """Return the section `data` of a task: a task of `tasks`, or any other task with an overlay."""
         return self.data_with_origin(task)[0]
 
     def data_with_origin(self, task: str) -> tuple[Data, Origin]:
-        """The same, and which file gave each of its values."""
+        """Return the section `data` of a task, and the origin file of each value."""
         if task not in self.root.tasks and not (self.folder / paths.overlay("task", task)).is_file():
             others = sorted(path.stem for path in (self.folder / paths.VARIANTS / "task").glob("*.yaml"))
             known = dict.fromkeys((*self.root.tasks, *others))
@@ -151,10 +151,10 @@ class Configuration:
         return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin
 
     def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> Resolved:
-        """The typed parameters of an arm of a study with choices laid over it.
+        """Return the typed parameters of an arm with choices merged over it.
 
-        `chosen`: axis → overlay, in place of the arm's own or beside them; dotted name → value. `settings`: overlays
-        beside the study's. A name that does not exist under the overlays chosen is refused.
+        `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
+        addition to the study's. Refuses a name that does not exist under the chosen overlays.
         """
         below = self.study(study)
         before = self._named_arms(study)
@@ -171,7 +171,7 @@ class Configuration:
         return self._resolve(choices, self._cell_type, axes, values)
 
     def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
-        """What all arms of a study are laid over: params.yaml, the task's overlay, and the settings."""
+        """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
         known = self.study(study)
         choices = [("task", known.task), *(("settings", one) for one in (*known.settings, *settings))]
         return self._merged(choices)[0]
@@ -184,7 +184,7 @@ class Configuration:
         for place, (axis, value) in enumerate(choices):
             file = paths.overlay(axis, value)
             if axis == "task" and place:
-                raise InputError(f"{file}: a task is no axis, as its data are prepared; make a study for each task")
+                raise InputError(f"{file}: a task cannot be an axis; define a study for each task")
             overlay = self.overlay(file)
             check_sections(file, overlay)
             merge(tree, overlay)
@@ -196,7 +196,7 @@ class Configuration:
         return tree, origin
 
     def overlay(self, file: Path) -> Tree:
-        """An overlay with its `-S`, to be changed at will; each file is read once, however many arms share it."""
+        """Return a copy of an overlay with its `-S` applied; each file is read only once."""
         if file not in self._overlays:
             self._overlays[file] = read_yaml(self.folder, file)
         overlay = copy.deepcopy(self._overlays[file])
@@ -215,7 +215,7 @@ class Configuration:
         tree, origin = self._merged(choices)
         for value in values:
             if value.section == "data":
-                raise InputError(f"{SEARCHED}: {value.name}: trials share data that are prepared; search another name")
+                raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
             value.apply(tree, SEARCHED)
             origin.lay(value.as_tree(), SEARCHED)
         cell = validate(kind, tree, origin)
@@ -229,14 +229,14 @@ class Configuration:
         return Resolved(cell, tree, axes)
 
     def cells(self, study: str) -> dict[str, Resolved]:
-        """Every arm of a study, resolved, by its name."""
+        """Return every resolved arm of a study, by name."""
         return {arm: self.cell(study, arm) for arm in ("-".join(axes.values()) for axes in self.arms(study))}
 
     @staticmethod
     def plugin_digests(cell: Cell) -> dict[str, str]:
-        """File → sha256 of its code, of the plugins whose fusion, objective, penalty and observers a cell uses.
+        """Return file → sha256 of code, for plugins whose fusion, objective, penalty or observers the cell uses.
 
-        A data set is in the hash of its data.
+        Data-set plugins are excluded: the hash of the data covers them.
         """
         used = [
             plugins.FUSIONS.get(cell.model.fusion.kind),
@@ -246,13 +246,13 @@ class Configuration:
         ]
         files = {plugin.file for plugin in used if plugin}
         if len({file.name for file in files}) < len(files):
-            raise InputError(f"plugins: two files of one run are called {next(iter(files)).name!r}; rename one")
+            raise InputError(f"plugins: two files of a run are called {next(iter(files)).name!r}; rename one")
         return {file.name: plugins.digest(file) for file in sorted(files)}
 
     def check(self) -> int:
-        """Resolve every task and every arm of every study; returns how many there are.
+        """Resolve every task and every arm of every study; return their number.
 
-        Raises `InputsError` that name all that is wrong.
+        Raises `InputsError` with all faults.
         """
         found, tasks = Faults(), self.root.tasks
         for name, study in self.root.studies.items():
@@ -272,9 +272,9 @@ class Configuration:
         return len(tasks) + len(cells)
 
     def check_search(self, known: Faults | None = None) -> None:
-        """Resolve every corner of the space that is searched, so that no trial can meet a name that does not exist.
+        """Resolve every corner of the search space, so that no trial sets a name that does not exist.
 
-        What is among the `known` is not said again.
+        Faults in `known` are not repeated.
         """
         search, found, seen = self.root.search, Faults(), Faults(known)
         if search is None:
@@ -288,10 +288,10 @@ class Configuration:
             try:
                 cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             except InputError as error:
-                more = f" (under {under}; `when` says where a name exists)" if under else ""
+                more = f" (under {under}; use `when` if a name exists only there)" if under else ""
                 found.keep(*(f"{line}{more}" for line in seen.keep(*error.lines)))
                 continue
             if cell.training.keep != "best":
-                cure = "a search keeps no more; set it to best"
+                cure = "a search keeps only the best checkpoint; set it to best"
                 found.keep(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
         found.stop()

@@ -32,7 +32,7 @@ class Scratch(Section):
 
     kind: Literal["scratch"]
     family: Literal["bert", "roberta"]
-    """roberta: a first token's position is the one behind the padding's, and its classifier has no pooler before it."""
+    """roberta: positions start after the padding position, and the classifier has no separate pooler."""
     layers: Count
     """Transformer layers."""
     hidden_size: Count
@@ -42,15 +42,15 @@ class Scratch(Section):
     intermediate_size: Count
     """Width of the feed-forward block."""
     max_positions: Count
-    """The longest input in tokens, each with a row of the position table."""
+    """Rows of the position table: the longest input in tokens."""
     dropout: Probability
     """Dropout of embeddings, hidden states and classifier."""
     attention_dropout: Probability
     """Dropout of attention probabilities."""
     init_std: Deviation
-    """Standard deviation of the word, position and token-type tables at the start."""
+    """Initial standard deviation of the word, position and token-type tables."""
     initializer_range: Deviation
-    """Standard deviation of all other weight matrices at the start."""
+    """Initial standard deviation of all other weight matrices."""
     tokenizer: Annotated[TaskTokenizer | CheckpointTokenizer, Field(discriminator="kind")]
 
     @model_validator(mode="after")
@@ -77,14 +77,14 @@ class Additive(Section):
 
 
 class Sources(Section):
-    """What the two convolutions share."""
+    """Options of both convolutions."""
 
     sources: Annotated[tuple[Table, ...], Field(min_length=2, strict=False)]
-    """Tables that are fused."""
+    """Embedding tables to fuse."""
     token_type: Literal["add", "ignore"]
-    """Whether the token-type embedding is added after the fusion, when it is not a source."""
+    """Add or ignore the token-type embedding after the fusion, if it is not in `sources`."""
     normalisation: Literal["none", "l2"]
-    """Whether each source vector is scaled to unit length first."""
+    """l2: scale each source vector to unit length before the fusion."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -93,12 +93,12 @@ class Sources(Section):
         if not {"word", "position"} <= set(self.sources):
             raise ValueError(f"sources {list(self.sources)} must name word and position")
         if "token_type" in self.sources and self.token_type == "add":
-            raise ValueError("token_type 'add' would count the token type twice: it is one of the sources")
+            raise ValueError("token_type 'add' would count the token type twice: it is already in sources")
         return self
 
     @property
     def drops_token_type(self) -> bool:
-        """Whether the token-type embedding is left out altogether."""
+        """Whether the model has no token-type embedding."""
         return self.token_type == "ignore" and "token_type" not in self.sources
 
 
@@ -107,15 +107,17 @@ class Conv2d(Sources):
 
     kind: Literal["conv2d"]
     start: Literal["random", "identity", "residual"]
-    """random: the source's kernel; identity: delta kernel, equal to adding; residual: w + t + p + g·f with g = 0."""
+    """random: random kernel of Li 2025 (fusion); identity: delta kernel, equal to the sum; residual: w + t + p + g·f
+    with g = 0 initially.
+    """
     kernel_size: Annotated[tuple[Count, Count], Field(strict=False)]
-    """Odd extents over positions and over hidden dimensions."""
+    """Kernel size over positions and over hidden dimensions; both odd."""
     activation: Literal["gelu", "none"]
-    """Applied to the convolution's output."""
+    """Activation after the convolution."""
     bias: bool
     """Whether the convolution has a bias."""
     gate: Annotated[float, Field(ge=0, le=1)] | None
-    """Start of the learned gate r in (1 − r)(w + p) + r·conv; null for none."""
+    """Initial value of the learned gate r in (1 − r)(w + p) + r·conv; null: no gate."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -131,11 +133,11 @@ class Conv2d(Sources):
 
 
 class FFT(Sources):
-    """Circular convolution of the sources along the hidden axis: the inverse transform of the product of spectra."""
+    """Circular convolution of the sources along the hidden axis: inverse FFT of the product of their spectra."""
 
     kind: Literal["fft"]
     start: Literal["random", "residual"]
-    """random: the source's product; residual: w + t + p + g·f with g = 0 at the start."""
+    """random: product of Li 2025 (fusion); residual: w + t + p + g·f with g = 0 initially."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -150,7 +152,7 @@ class Model(Section):
     encoder: Annotated[Scratch | Pretrained, Field(discriminator="kind")]
     fusion: Annotated[Additive | Conv2d | FFT, Field(discriminator="kind")]
     max_length: Annotated[int, Field(ge=4)]
-    """Longest input in tokens; longer text is cut."""
+    """Maximum input length in tokens; longer text is truncated."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

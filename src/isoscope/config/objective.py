@@ -1,4 +1,4 @@
-"""The section `objective`: what a model is trained for."""
+"""The section `objective`: the training objective."""
 
 from typing import Literal
 
@@ -6,10 +6,10 @@ from isoscope.config.base import Section
 
 
 class ClassificationObjective(Section):
-    """One label per sentence or pair: cross-entropy of a classifier."""
+    """Classification of a sentence or pair, trained with cross-entropy."""
 
     kind: Literal["classification"]
 
 
 METRICS = {"classification": ("loss", "accuracy", "f1", "matthews")}
-"""Metrics that each built-in objective declares; a plugin's are known when it is built."""
+"""Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""

@@ -1,4 +1,4 @@
-"""Overlays: which sections they may set, and the least one that makes one tree of another."""
+"""Overlays: the sections they may set, and the minimal overlay between two trees."""
 
 import copy
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ _ABSENT = object()
 
 
 def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
-    """The least overlay that, merged over `base`, gives `tree`.
+    """Return the minimal overlay that, merged over `base`, gives `tree`.
 
-    A node of another `kind` stands in it whole, as `merge` replaces it whole. `tree` must have every name of `base`
-    below a node of the same kind.
+    It contains a node of another `kind` completely, because `merge` replaces such a node. Below a node of the same
+    kind, `tree` must have every name of `base`.
     """
     found: Tree = {}
     for name, value in tree.items():
@@ -32,14 +32,14 @@ def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
 
 
 def _plain(value: Any) -> Any:
-    """Copied, with lists for tuples, as YAML has them."""
+    """Return a copy with lists instead of tuples, as in YAML."""
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else copy.deepcopy(value)
 
 
 def check_sections(file: Path, overlay: Tree) -> None:
-    """Refuse an overlay that sets what none may, or `data` where it is no task's."""
+    """Refuse an overlay that sets a section it may not set, or that sets `data` and is not a task's."""
     found = Faults()
     for key in overlay:
         if key not in CELL_SECTIONS:

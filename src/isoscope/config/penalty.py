@@ -1,4 +1,4 @@
-"""The section `penalty`: what beside the task's loss is asked of the geometry of representations."""
+"""The section `penalty`: a loss term on the geometry of representations."""
 
 from typing import Annotated, Literal, Self, get_args
 
@@ -8,62 +8,62 @@ from isoscope.config.base import Count, Probability, Section
 
 
 class Points(Section):
-    """Which representations of a batch are looked at."""
+    """Representations of a batch that the penalty uses."""
 
     layer: Annotated[int, Field(ge=-1)]
     """Layer of hidden states, 0 after the embedding block; -1 for the last."""
     vectors: Literal["first", "mean", "tokens"]
-    """first: [CLS]; mean: over a sentence's tokens, special ones included; tokens: every token, padding left out."""
+    """first: [CLS]; mean: mean over all tokens, special tokens included; tokens: every token except padding."""
     most: Count | None
-    """Points of an effective batch at most, drawn anew at each update; null for all. Costs may grow as their square."""
+    """Maximum points per global batch, drawn at each update; null: all. Cost may grow with their square."""
 
 
 class NoPenalty(Section):
-    """The task's loss alone."""
+    """No penalty: the task's loss only."""
 
     kind: Literal["none"]
 
 
 class Weighted(Section):
-    """What every penalty has."""
+    """Options of every penalty."""
 
     weight: Annotated[float, Field(ge=-1e6, le=1e6)]
-    """Times the penalty, added to the mean loss of the batch; 0 computes it and changes nothing."""
+    """Weight of the penalty in the loss; 0: the penalty is computed and logged, and training does not change."""
     warmup: Probability
-    """Share of all updates over which the weight rises from 0, evenly."""
+    """Share of all updates over which the weight rises linearly from 0."""
     points: Points
 
 
 class PersistentEntropyPenalty(Weighted):
-    """Minus the persistent entropy of H0 bars, so that they grow alike."""
+    """Negative persistent entropy of H0 bars: favours bars of equal length."""
 
     kind: Literal["persistent_entropy"]
     clouds: Literal["class", "batch", "shuffled"]
-    """class: a barcode per class; batch: one of all points; shuffled: per class, with the batch's labels shuffled."""
+    """class: a barcode per class; batch: a barcode of all points; shuffled: per class, with shuffled labels."""
     selection: Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
-    """Bars that count: all; those that a published rule takes for features; k of the longest, any, or the shortest."""
+    """Bars in the entropy: all; the bars that a published rule selects as features; k longest, random or shortest."""
     k: Count | None
-    """Bars of `top-k`, `random-k` and `shortest-k`; null for as many as `c-ratio` keeps."""
+    """Number of bars for `top-k`, `random-k` and `shortest-k`; null: as many as `c-ratio` selects."""
     in_cluster: Annotated[float, Field(ge=0, le=1e6)]
-    """Weight, before `weight`, of the mean length of the bars that do not count."""
+    """Weight of the mean length of unselected bars, relative to `weight`."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.k is not None and not self.selection.endswith("-k"):
-            raise ValueError(f"k {self.k} means nothing to selection {self.selection!r}: set it to null")
+            raise ValueError(f"k {self.k} is not used by selection {self.selection!r}: set it to null")
         if self.selection == "all" and self.in_cluster:
-            raise ValueError("in_cluster needs bars that do not count, and selection 'all' leaves none: set it to 0")
+            raise ValueError("in_cluster needs unselected bars, and selection 'all' leaves none: set it to 0")
         return self
 
 
 class CosinePenalty(Weighted):
-    """The sum of cosines between all pairs of points, by their number squared."""
+    """Sum of cosines between all pairs of points, divided by the squared number of points."""
 
     kind: Literal["cosine"]
 
 
 class SpectrumPenalty(Weighted):
-    """The distance of the points' singular values from a slowly falling prior."""
+    """Distance of the points' singular values from a slowly decaying prior."""
 
     kind: Literal["spectrum"]
     prior: Literal["exponential", "polynomial"]
@@ -71,24 +71,24 @@ class SpectrumPenalty(Weighted):
     rate: Annotated[float, Field(ge=1e-6, le=1000)]
     """Rate of the exponential prior."""
     power: Annotated[float, Field(ge=1e-6, le=100)]
-    """Power of either prior."""
+    """Power of the exponential or polynomial prior."""
 
 
 class IsoScorePenalty(Weighted):
-    """One minus IsoScore*; with a negative weight variance gathers in fewer directions (I-STAR)."""
+    """One minus IsoScore* (I-STAR); a negative weight concentrates variance in fewer directions."""
 
     kind: Literal["isoscore"]
     zeta: Annotated[float, Field(ge=0, le=1)]
-    """Share of the reference covariance in the covariance that is scored."""
+    """Share of the reference covariance in the scored covariance."""
     reference: Annotated[int, Field(ge=2)] | None
-    """Training points, at most, of the reference covariance, estimated anew before each epoch; null for none."""
+    """Maximum training points of the reference covariance, estimated before each epoch; null: no reference."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.reference is None) != (self.zeta == 0):
-            raise ValueError(f"zeta {self.zeta} and reference {self.reference}: either both, or zeta 0 and null")
+            raise ValueError(f"zeta {self.zeta} and reference {self.reference}: set both, or zeta 0 and reference null")
         if self.reference is not None and self.points.vectors == "tokens":
-            raise ValueError("reference takes a point per sentence: set points.vectors to 'first' or 'mean'")
+            raise ValueError("reference needs one point per sentence: set points.vectors to 'first' or 'mean'")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Profiles: overlays on params.yaml itself, laid into the file so that DVC and people see one truth."""
+"""Profiles: overlays that are written into params.yaml, so that DVC and users see the same values."""
 
 import difflib
 import io
@@ -21,9 +21,9 @@ _KEPT = Path(".isoscope/params.before-reset.yaml")
 
 
 def apply(folder: Path, name: str) -> str:
-    """Lay `profiles/<name>.yaml` over params.yaml in place, comments kept; returns the difference as a unified diff.
+    """Merge `profiles/<name>.yaml` into params.yaml, keep its comments, and return a unified diff.
 
-    Raises `InputError` where params.yaml differs from its committed state, or the profile does not fit.
+    Raises `InputError` if params.yaml differs from its committed state, or the result is invalid.
     """
     overlay = read_yaml(folder, PROFILES / f"{checked_name('profile', name)}.yaml")
     before = (folder / PARAMS).read_text("utf-8")
@@ -33,7 +33,7 @@ def apply(folder: Path, name: str) -> str:
         )
     if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
         raise InputError(
-            f"{PROFILES / name}.yaml: search: completes that section of {PARAMS}, which is null there; write it first"
+            f"{PROFILES / name}.yaml: search: incomplete, and {PARAMS} has search: null; define it there first"
         )
     after = laid_over(before, overlay)
     write_text(folder / PARAMS, after, "params")
@@ -46,13 +46,13 @@ def apply(folder: Path, name: str) -> str:
 
 
 def lacks_its_base(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> bool:
-    """Whether a profile gives only a part of the section `search`, and the base searches nothing."""
+    """Return whether a profile sets only a part of `search` while the base has `search: null`."""
     given = overlay.get("search")
     return base.get("search") is None and isinstance(given, Mapping) and not Search.model_fields.keys() <= given.keys()
 
 
 def restore(folder: Path) -> str:
-    """Put the committed params.yaml back; the replaced one is kept in `.isoscope/`. Returns the difference."""
+    """Restore the committed params.yaml, keep the replaced file in `.isoscope/`, and return the difference."""
     before, after = (folder / PARAMS).read_text("utf-8"), _committed(folder)
     if before == after:
         return ""
@@ -63,9 +63,9 @@ def restore(folder: Path) -> str:
 
 
 def laid_over(text: str, overlay: Tree) -> str:
-    """YAML text with an overlay's values in it, comments and order kept; a node with `kind` is replaced whole.
+    """Return YAML text with an overlay merged in; comments and order stay, a node with `kind` is replaced.
 
-    A study that is null there is left out.
+    A study that is null in the overlay is removed.
     """
     yaml = YAML()
     yaml.preserve_quotes = True
@@ -76,7 +76,7 @@ def laid_over(text: str, overlay: Tree) -> str:
     _lay(tree, overlay)
     for study, given in overlay.get("studies", {}).items():
         if given is None:
-            del tree["studies"][study]  # for DVC too: no stage is made for it
+            del tree["studies"][study]  # so that DVC makes no stage for it
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
@@ -92,13 +92,13 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
 
 
 def _forget_block(base: Any, key: str) -> None:
-    """Where a list stood in lines of its own, as DVC writes lists, the library still expects one to come."""
+    """Drop the layout of a replaced block list (DVC writes such lists): ruamel still expects a list there."""
     if places := base.ca.items.get(key):
         places[3] = None
 
 
 def _in_one_line(value: Any) -> Any:
-    """Lists as params.yaml writes them: `[a, b]`."""
+    """Return the value with lists in flow style `[a, b]`, as in params.yaml."""
     if isinstance(value, Mapping):
         return {key: _in_one_line(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -109,7 +109,7 @@ def _in_one_line(value: Any) -> Any:
 
 
 def _null(representer: Any, value: None) -> Any:
-    """`null`, where the library would leave nothing."""
+    """Write None as `null`; ruamel's default is an empty string."""
     return representer.represent_scalar("tag:yaml.org,2002:null", "null")
 
 

@@ -1,4 +1,4 @@
-"""The whole of params.yaml, and one cell of a study."""
+"""The types of params.yaml and of a study's cell."""
 
 from typing import Annotated, Literal, Self
 
@@ -17,48 +17,48 @@ Look = Literal["inside", "chart"]
 
 
 class Study(Section):
-    """A cross of axes over seeds on one task."""
+    """A study: all combinations of its axes, with several seeds, on one task."""
 
     task: Name
-    """Task, an overlay `variants/task/<task>.yaml`."""
+    """Task: an overlay `variants/task/<task>.yaml`."""
     settings: Annotated[tuple[Name, ...], Field(strict=False)]
-    """Overlays `variants/settings/<name>.yaml` laid over params.yaml before the axes' own: what all arms share."""
+    """Overlays `variants/settings/<name>.yaml` for all arms, merged before the overlays of the axes."""
     axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(strict=False)]], Field(min_length=1)]
     """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference. A study
-    that is not run may have none.
+    without seeds may have axes without values.
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
-    """Seeds of every arm, each once; none means the study is not run."""
+    """Distinct seeds of every arm; empty: the study is not run."""
     looks: Annotated[tuple[Look, ...], Field(strict=False)]
-    """What is shown beside the comparison of its arms: `inside` (hidden states, and what is measured in them), `chart`
-    (arms over training, beside published figures).
+    """Analyses beside the comparison of arms: `inside` (hidden states and their measures), `chart` (learning curves and
+    published metrics).
     """
 
     @model_validator(mode="after")
     def _once(self) -> Self:
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds {list(self.seeds)} name one twice")
+            raise ValueError(f"seeds {list(self.seeds)} contain a duplicate")
         for axis, values in self.axes.items():
             if self.seeds and not values:
                 raise ValueError(f"axes.{axis} has no values, but the study has seeds")
         return self
 
     def looked_at(self, look: Look) -> Self:
-        """The study as a stage for one of its looks has it: without seeds, where it is not asked for."""
+        """Return the study, or the study without seeds if `look` is not in `looks`."""
         return self if look in self.looks else self.model_copy(update={"seeds": ()})
 
 
 class Phases(Section):
-    """Thresholds that name the phases of a training run, in standard errors of a probe's accuracy."""
+    """Thresholds of the phases of a training run, in standard errors of a probe's accuracy."""
 
     snapshots: Count
-    """Snapshots of a run below which no phase is named."""
+    """Minimum snapshots of a run to name phases."""
     chance: Annotated[float, Field(ge=0, le=10)]
-    """Separability within so many standard errors of chance is no structure."""
+    """Separability within this many standard errors of chance: no structure."""
     best: Annotated[float, Field(ge=0, le=10)]
-    """Separability within so many standard errors of the run's best is the maximum."""
+    """Separability within this many standard errors of the run's best: maximum."""
     fall: Fraction
-    """Share of the best separability above chance that has to be lost for late homogenisation."""
+    """Late homogenisation: minimum loss of separability, as a share of the best separability above chance."""
 
 
 class Analysis(Section):
@@ -67,38 +67,38 @@ class Analysis(Section):
     confidence: Level
     """Coverage of intervals."""
     power: Level
-    """Power at which the minimum detectable effect is stated."""
+    """Power of the minimum detectable effect."""
     margin: Fraction
-    """Smallest difference between two arms that counts, in the metric's own unit; used by verdicts."""
+    """Smallest relevant difference between two arms, in the metric's unit; used by verdicts."""
     phases: Phases
 
 
 class Reproduction(Section):
-    """How a study's end of training is held against published figures."""
+    """Comparison of a study's final averages with published metrics."""
 
     last: Share
-    """Share of a run's updates and evaluations that its averages are over, the last ones."""
+    """Share of a run's last updates and evaluations in its averages."""
     tolerance: Share
-    """Largest difference from a published share that is taken for agreement, where other arms' are twice as far off."""
+    """Largest difference from a published share that counts as agreement, if other arms differ twice as much."""
 
 
 class Report(Section):
-    """What the report says of itself."""
+    """Options of the report page."""
 
     title: Annotated[str, Field(min_length=1)] | None
-    """Heading of the page; null: the studies that it shows."""
+    """Heading of the page; null: the names of its studies."""
 
 
 class Root(Section):
-    """What stands in params.yaml beside the sections that overlays complete."""
+    """Sections of params.yaml that overlays cannot set."""
 
     plugins: Annotated[tuple[Below, ...], Field(strict=False)]
-    """Python files below plugins/ with fusions, penalties, data sets or measures of your own."""
+    """Python files below plugins/ with your own fusions, penalties, data sets or measures."""
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    """Tasks to prepare; the task of every study that has seeds must be among them."""
+    """Tasks to prepare; they must include the task of every study with seeds."""
     studies: dict[Name, Study]
     search: Search | None
-    """What `isoscope search` does; null: nothing is searched."""
+    """Options of `isoscope search`; null: no search."""
     extraction: Extraction
     measures: Measures
     analysis: Analysis
@@ -107,19 +107,19 @@ class Root(Section):
 
 
 class Kind(Section):
-    """A choice that plugins add."""
+    """A kind that a plugin defines."""
 
     kind: str
 
 
 class Cell(Section):
-    """One arm with one seed, fully resolved."""
+    """Resolved parameters of one arm."""
 
     data: Data
     model: Model
     objective: ClassificationObjective
-    """What the model is trained for."""
+    """Training objective."""
     penalty: Annotated[Built, Field(discriminator="kind")]
     observers: Annotated[dict[Name, Kind], Field(max_length=0)]
-    """Your own observers (docs/plugins.md), by names of your choice: what looks at a run and changes nothing in it."""
+    """Your own observers (docs/plugins.md), by names of your choice. An observer does not change the run."""
     training: Training

@@ -8,9 +8,9 @@ from isoscope.config.project import Cell, Root
 
 
 def json_schema() -> dict[str, Any]:
-    """A schema for params.yaml and for every overlay, which editors complete from.
+    """Return the JSON schema of params.yaml and every overlay, for completion in editors.
 
-    Nothing is required in it: what params.yaml leaves open an overlay gives, and the loader checks the whole.
+    It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
     """
     whole = create_model("Params", __base__=(Root, Cell))
     schema = whole.model_json_schema()

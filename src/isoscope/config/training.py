@@ -1,4 +1,4 @@
-"""The section `training`: how a model is optimised, watched and kept."""
+"""The section `training`: optimisation, monitoring, checkpoints and snapshots."""
 
 from typing import Annotated, Literal, Self
 
@@ -15,95 +15,95 @@ class Schedule(Section):
     kind: Literal["linear", "cosine"]
     """Shape of the decay."""
     warmup: Probability
-    """Share of the schedule's steps that warms up."""
+    """Share of the schedule's steps spent on warm-up."""
     epochs: Count | None
-    """Epochs the schedule is laid out for, at least `training.epochs`; null for as many. The run may end sooner."""
+    """Length of the schedule in epochs, at least `training.epochs`; null: `training.epochs`."""
 
 
 class Freeze(Section):
-    """What stays as it is during the first epochs."""
+    """Parameters frozen during the first epochs."""
 
     embeddings: bool
-    """Whether the embedding tables are frozen."""
+    """Freeze the embedding tables."""
     layers: Annotated[int, Field(ge=0)]
-    """How many of the lowest layers are frozen."""
+    """Number of lowest layers to freeze."""
     epochs: Annotated[int, Field(ge=0)]
-    """For how many epochs; 0 freezes nothing."""
+    """Epochs to freeze for; 0: freeze nothing."""
 
 
 class Snapshots(Section):
-    """Weights kept along the way for the analyses of training dynamics."""
+    """Weights stored during training, for analyses of training dynamics."""
 
     steps: Literal["none", "powers"] | Count
-    """powers: at steps 0, 1, 2, 4, 8, …; a number: at step 0 and every so many."""
+    """powers: at steps 0, 1, 2, 4, 8, …; a number n: at step 0 and every n-th step."""
     epochs: bool
-    """Whether one is kept after every epoch."""
+    """Store a snapshot after every epoch."""
 
 
 class Watch(Section):
-    """Anisotropy of representations while a model is trained."""
+    """Anisotropy of representations, monitored during training."""
 
     layer: Annotated[int, Field(ge=-1)]
     """Layer of hidden states, 0 after the embedding block; -1 for the last."""
     vectors: Literal["first", "mean"]
-    """first: [CLS]; mean: over a sentence's tokens."""
+    """first: [CLS]; mean: mean over a sentence's tokens."""
     sample: Annotated[int, Field(ge=4)]
-    """Validation sentences, the same at every evaluation and in every run, that figures at a fixed n are of."""
+    """Number of validation sentences, the same at every evaluation and in every run."""
     clusters: Annotated[int, Field(ge=2)]
-    """Clusters that k-means finds among them; anisotropy within clusters is of their points about their means."""
+    """Number of k-means clusters; anisotropy within clusters uses points minus their cluster mean."""
 
 
 class Training(Section):
-    """How a model is optimised, watched and kept."""
+    """Optimisation, monitoring, checkpoints and snapshots."""
 
     epochs: Count
-    """Passes over the train split at most."""
+    """Maximum passes over the train split."""
     fraction: Share
-    """Share of the train split that is trained on, of each class alike, drawn by the run's seed."""
+    """Share of the train split to train on, stratified by class, drawn with the run's seed."""
     batch_size: Count
     """Examples per update over all devices and accumulation steps."""
     accumulation: Count
-    """Micro-batches an update is split into."""
+    """Micro-batches per update."""
     bucket: Count
-    """Batches that are sorted by length together; 1 shuffles freely."""
+    """Batches per length-sorted bucket; 1: no sorting. Larger buckets: less padding, less random batches."""
     learning_rate: LearningRate
     """Peak learning rate of AdamW."""
     fusion_lr: LearningRate | None
-    """Peak learning rate of the fusion's own parameters; null for learning_rate."""
+    """Peak learning rate of the fusion's parameters; null: learning_rate."""
     weight_decay: Annotated[float, Field(ge=0, le=100)]
     """Decoupled weight decay of matrices (not of biases, normalisations and the fusion)."""
     adam_betas: Annotated[tuple[Probability, Probability], Field(strict=False)]
     """Decay rates of AdamW's two moments."""
     adam_epsilon: Annotated[float, Field(ge=1e-30, le=1)]
-    """Added to AdamW's denominator."""
+    """Epsilon in AdamW's denominator."""
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)] | None
-    """Largest L2 norm of the gradient; null clips nothing."""
+    """Maximum L2 norm of the gradient; null: no clipping."""
     schedule: Schedule
     select: Annotated[str, Field(min_length=1)]
-    """Validation metric that chooses the best epoch (the first one, on a tie); one that the objective declares."""
+    """Validation metric that selects the best epoch (the first on a tie); the objective must declare it."""
     patience: Count | None
-    """Epochs without a better `select` after which training stops; null never stops early."""
+    """Early stopping after this many epochs without a better `select`; null: no early stopping."""
     freeze: Freeze
     determinism: Literal["off", "seeded", "strict"]
-    """off: fastest kernels by trial, dropout from the system's entropy; seeded: every random draw repeats; strict: and
-    only kernels that always give the same bits, an error where there is none."""
+    """off: benchmarked kernels, unseeded dropout; seeded: every random draw repeats; strict: also deterministic kernels
+    only, an error if an operation has none."""
     precision: Literal["fp32", "bf16"]
-    """Arithmetic of the forward pass; weights stay fp32."""
+    """Precision of the forward pass; weights stay fp32."""
     device: Literal["cpu", "cuda"]
-    """Where to train; an absent device is an error, never replaced."""
+    """Training device; an absent device is an error, never replaced."""
     threads: Count | None
-    """CPU threads of one process; null leaves torch's own choice."""
+    """CPU threads per process; null: torch's default."""
     keep: Literal["all", "best", "last"]
-    """Which epochs' checkpoints are kept."""
+    """Epochs whose checkpoints are kept."""
     snapshots: Snapshots
     evaluations: Count
-    """Times the validation split is scored in an epoch, evenly spaced, the last time at its end."""
+    """Evaluations of the validation split per epoch, evenly spaced, the last at the end of the epoch."""
     watch: Watch | None
-    """Anisotropy at every logged step, of the batch, and at every evaluation, of a fixed sample; null for neither."""
+    """Anisotropy of the batch at every logged step and of a fixed sample at every evaluation; null: not monitored."""
     log_every: Count
-    """Steps between two logged points of loss, gradient norm, learning rate, penalty and watched anisotropy."""
+    """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count
-    """Steps between two states one can resume from; the end of an epoch always writes one."""
+    """Steps between resumable states; the end of an epoch always writes a state."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

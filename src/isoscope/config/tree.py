@@ -1,4 +1,4 @@
-"""Plain trees: read from YAML, laid over one another, changed by `-S`, each leaf knowing the file it came from."""
+"""Plain configuration trees: read YAML, merge overlays, apply `-S`, track the origin file of each leaf."""
 
 import copy
 import io
@@ -15,18 +15,18 @@ from isoscope.errors import InputError, disk_trouble
 
 Tree = dict[str, Any]
 
-# Where one setting ends and the next begins: before a dotted name, or a section that is a mere list.
+# The boundary between two settings: before a dotted name, or before a section that is a list.
 _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
 
 
 DEEPEST, MOST = 32, 100_000
-"""Levels and values of a YAML file at most: more is a mistake, or aliases that grow without end."""
-_BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # over thousands of them the library takes seconds
+"""Maximum levels and values of a YAML file: more is a mistake or an alias bomb."""
+_BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes seconds on thousands of brackets
 
 
 def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
-    """The plain data in YAML 1.2 text, read as DVC reads it, of `most` values; raises `InputError` naming `name`."""
-    deep = f"{name}: nested too deeply, or an anchor that holds itself; {DEEPEST} levels are the most"
+    """Return the plain data of YAML 1.2 text, parsed as DVC does, up to `most` values. Errors name `name`."""
+    deep = f"{name}: nested too deeply, or an anchor contains itself; the maximum is {DEEPEST} levels"
     if _BRACKETS.search(text):
         raise InputError(deep)
     try:
@@ -45,7 +45,7 @@ def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
             return found
         count += len(level)
         if most is not None and count > most:
-            raise InputError(f"{name}: more than {most:,} values, its aliases written out; write fewer")
+            raise InputError(f"{name}: more than {most:,} values after expanding aliases; write fewer")
     raise InputError(deep)
 
 
@@ -56,14 +56,14 @@ def _inside(node: Any) -> Iterable[Any]:
 
 
 def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
-    """The mapping in a YAML file below `folder`, of `most` values; raises `InputError` where there is none."""
+    """Return the mapping in a YAML file below `folder`, up to `most` values. Raises `InputError` if there is none."""
     path = folder / name
     try:
         if not path.exists():
             known = sorted(path.stem for path in path.parent.glob("*.yaml"))
             raise InputError(f"{name}: no such file{nearest(name.stem, known)}")
         if not path.is_file():  # a fifo would block
-            raise InputError(f"{name}: a folder or no plain file; put a YAML file in its place")
+            raise InputError(f"{name}: not a regular file; replace it with a YAML file")
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 at byte {error.start}") from error
@@ -78,7 +78,7 @@ def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
 
 
 def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
-    """Lay `overlay` over `base` in place; a node whose overlay sets `kind` is replaced whole."""
+    """Merge `overlay` into `base` in place; a node whose overlay sets `kind` is replaced completely."""
     for key, value in overlay.items():
         if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), dict):
             merge(base[key], value)
@@ -87,7 +87,7 @@ def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Dotted name → leaf; a list is one leaf."""
+    """Return dotted name → leaf; a list is a leaf."""
     if not isinstance(tree, Mapping):
         return {prefix: tree}
     return {
@@ -98,7 +98,7 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def dump_yaml(tree: Any) -> str:
-    """YAML 1.2 text of plain data, keys in their order, for files that people read."""
+    """Return readable YAML 1.2 text of plain data, keys in their order."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
@@ -125,7 +125,7 @@ class Override(NamedTuple):
         return tree
 
     def apply(self, tree: Tree, where: str) -> None:
-        """Set the value in `tree`; a name whose parent does not exist is refused."""
+        """Set the value in `tree`; refuse a name whose parent does not exist."""
         *parents, last = self.name.split(".")
         node: Any = tree
         for depth, key in enumerate(parents):
@@ -139,12 +139,12 @@ class Override(NamedTuple):
 
 
 def split_overrides(text: str) -> list[str]:
-    """The settings in one `-S`, which may hold several (`a.b=1 c.d=2`) or none, as MLproject hands them over."""
+    """Split an `-S` into its settings: MLproject passes several (`a.b=1 c.d=2`) or none."""
     return [one for one in _NEXT_SETTING.split(text.strip()) if one]
 
 
 def parse_override(text: str) -> Override:
-    """`[file:]name=value`, the value in YAML; raises `InputError` on any other form."""
+    """Parse `[file:]name=value`, where the value is YAML. Raises `InputError` on any other form."""
     name, sign, value = text.partition("=")
     file, colon, dotted = name.rpartition(":")
     if not sign or not dotted.strip():
@@ -153,7 +153,7 @@ def parse_override(text: str) -> Override:
 
 
 class Origin:
-    """Which file gave each leaf of a merged tree."""
+    """The file that set each leaf of a merged tree."""
 
     def __init__(self, tree: Tree, file: str) -> None:
         self._files = {"": file}

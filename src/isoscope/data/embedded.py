@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isoscope.data import embedded_entailment, embedded_sentiment, embedded_trees
+from isoscope.data import embedded_sentiment, embedded_trees
 from isoscope.data.corpus import SPLITS, Corpus, texts
 from isoscope.data.embedded_draws import Draws, SpentError
 from isoscope.data.embedded_trees import Tree
@@ -34,7 +34,7 @@ class Generator(NamedTuple):
     columns: tuple[str, ...]
     group: Callable[[Draws, int, set[Row]], list[Row]]
     tree: Callable[[str], Tree]
-    design: Design | None
+    design: Design
 
 
 _SENTIMENT = Design(
@@ -44,10 +44,12 @@ _SENTIMENT = Design(
     bands={"tfidf_unigram_below": 0.65, "tfidf_bigram_below": 0.75, "additive_between": [0.85, 0.95]},
 )
 GENERATORS = {
-    name: Generator(module.LABELS, module.COLUMNS, module.group, tree, design)
-    for name, module, tree, design in (
-        ("sentiment", embedded_sentiment, embedded_trees.sentiment, _SENTIMENT),
-        ("entailment", embedded_entailment, embedded_trees.entailment, None),
+    "sentiment": Generator(
+        embedded_sentiment.LABELS,
+        embedded_sentiment.COLUMNS,
+        embedded_sentiment.group,
+        embedded_trees.sentiment,
+        _SENTIMENT,
     )
 }
 
@@ -96,7 +98,7 @@ def generate(generator: str, *, size: int, difficulty: int, seed: int) -> Corpus
         "seed": seed,
         "bayes_ceiling": 1.0,
     }
-    if task.design is not None and task.design[:3] == (size, difficulty, seed):
+    if task.design[:3] == (size, difficulty, seed):
         facts["design"] = {"of": "test accuracy at the default size, difficulty and seed", **task.design.bands}
     return Corpus(splits, task.labels, f"embedded:{generator}", "Apache-2.0", None, facts, _trees(splits, task.tree))
 

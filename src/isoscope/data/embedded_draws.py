@@ -39,11 +39,6 @@ class Draws:
         """`rows` in random order."""
         return sorted(rows, key=lambda _: self._random())
 
-    def sample(self, choices: Sequence[T], count: int) -> list[T]:
-        """`count` different members of `choices`, in random order."""
-        pool = list(choices)
-        return [pool.pop(int(self._random() * len(pool))) for _ in range(count)]
-
     def until(self, draw: Callable[[], T], fits: Callable[[T], bool], kind: str) -> T:
         """The first result of `draw` that `fits`; raises `SpentError(kind)` after `PATIENCE` that do not."""
         for _ in range(PATIENCE):

@@ -3,9 +3,8 @@
 Trees follow Universal Dependencies (English, version 2). The head of a clause is its verb ("seemed" too) or, after the
 copula "was", its adjective; below it stand subject, object, adverbs and negation. Of "x but y", "x rather than y" and
 "a, but b" the first is the head. Below the clause that they go with stand "a, although b", "although a, b", "while a,
-b", what is said to be so ("felt that a") and what came "before" or "after"; words that join, and the comma, stand below
-the clause that they bring in. "Than the book" and "by the chef" stand below what they are said of, clauses after a
-semicolon below the first one. The full stop stands below the root.
+b" and what is said to be so ("felt that a"); words that join, and the comma, stand below the clause that they bring in.
+"Than the book" stands below what it is said of. The full stop stands below the root.
 """
 
 from typing import NamedTuple
@@ -27,18 +26,6 @@ def sentiment(sentence: str) -> Tree:
         comma, joins = reader.take("PUNCT"), reader.take("CCONJ" if reader.next == "but" else "SCONJ")
         other = reader.verdict()
         reader.below(other, comma, joins)
-        reader.below(root, other)
-    return reader.tree(root)
-
-
-def entailment(sentence: str) -> Tree:
-    """The tree of a premise or hypothesis of `embedded_entailment`."""
-    reader = _Reader(sentence)
-    root = reader.story()
-    while reader.next == ";":
-        semicolon = reader.take("PUNCT")
-        other = reader.story()
-        reader.below(other, semicolon)
         reader.below(root, other)
     return reader.tree(root)
 
@@ -114,20 +101,3 @@ class _Reader:
         second = self.take("ADJ")
         self.below(second, by)
         self.below(first, second)
-
-    def story(self) -> int:
-        first, mark = self.event(), self.take("SCONJ")
-        second = self.event()
-        self.below(second, mark)
-        self.below(first, second)
-        return first
-
-    def event(self) -> int:
-        subject = self.noun()
-        helpers = [self.take("AUX")] if self.next == "was" else []
-        verb = self.take("VERB")
-        by = [self.take("ADP")] if helpers else []
-        other = self.noun()
-        self.below(other, *by)
-        self.below(verb, subject, *helpers, other)
-        return verb

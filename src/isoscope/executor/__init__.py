@@ -1,1 +1,1 @@
-"""Many runs at once: each in a process of its own, as many side by side as there is room for."""
+"""Run many runs in parallel, each in its own process, as many as fit."""

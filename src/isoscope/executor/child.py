@@ -21,9 +21,9 @@ _TEXT = 30_000
 
 
 class Ending(NamedTuple):
-    """How a process ended.
+    """End of a process.
 
-    `kind`: done; stopped (can resume); wrong (bad input: a retry does not help); failed (a reported error); crashed
+    `kind`: done; stopped (can resume); wrong (bad input: no retry); failed (a reported error); crashed
     (an unexpected error); killed by a signal; lost with its node. `text`: the result, one line, or a traceback.
     """
 
@@ -32,7 +32,7 @@ class Ending(NamedTuple):
 
 
 class Child:
-    """A forked process that does `work`. Its output goes to the file `log`, or to the caller of `said`.
+    """A forked process that does `work`. Its output goes to the file `log`, or to `said()`.
 
     It has its own process group, so Ctrl-C does not reach it. It receives SIGTERM when its parent ends, however the
     parent ends.
@@ -64,7 +64,7 @@ class Child:
                 os.kill(self.pid, number)
 
     def ending(self, seconds: float) -> Ending | None:
-        """How it ended, after a wait of at most `seconds`; None while it runs."""
+        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
         if self._ended is None:
             self._process.join(seconds)
             if self._process.exitcode is not None:
@@ -87,7 +87,7 @@ class Child:
         return Ending(CRASHED, f"its process ended by exit code {code}")
 
     def said(self) -> list[str]:
-        """The lines it has printed since the last call; after its end, all that are left."""
+        """Return the lines it has printed since the last call; after its end, all remaining lines."""
         while self._output is not None:
             try:
                 more = os.read(self._output, 65536)
@@ -111,7 +111,7 @@ def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:
-        os._exit(1)  # the parent ended before it could be watched
+        os._exit(1)  # the parent ended before end_with_parent took effect
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_DFL)
     for stream in (1, 2):
@@ -131,7 +131,7 @@ def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection
         ending = Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
     if logged and ending.kind != DONE and ending.text:
         print(ending.text, file=sys.stderr)
-    with suppress(BrokenPipeError):  # nobody listens any longer
+    with suppress(BrokenPipeError):  # the parent is gone
         sys.stdout.flush()
         sys.stderr.flush()
     pipe.send((ending.kind, ending.text[-_TEXT:]))  # at most what a pipe buffers: the parent reads after the end

@@ -18,7 +18,7 @@ from isoscope.executor.live_table import Progress
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 
 TICK, NEWS = 0.05, 1.0
-"""Seconds between looks at a process on its node, and between messages to it."""
+"""Seconds between checks of a process on its node, and between messages to it."""
 _ANSWERS = 10.0  # connection timeout, seconds
 _STORE = 80 * 2**20  # bytes; Ray's minimum: only small values go through it
 
@@ -34,13 +34,13 @@ class Cluster(NamedTuple):
     gpus: float | None
 
     def sized(self, threads: int | None, *, device: str) -> "Cluster":
-        """The same cluster for runs of `threads` threads (None: one CPU) on `device`."""
+        """Return the same cluster for runs of `threads` threads (None: 1 CPU) on `device`."""
         cpus = (threads or 1) if self.cpus is None else self.cpus
         return self._replace(cpus=cpus, gpus=int(device == "cuda") if self.gpus is None else self.gpus)
 
 
 def check(cluster: Cluster) -> None:
-    """Raises `InputError` for an invalid address or a missing Ray."""
+    """Check the address and that Ray is installed. Raises `InputError`."""
     if not re.fullmatch(r"auto|local|ray://\S+:\d+", cluster.address):
         raise InputError(f"--cluster {cluster.address!r}: expected auto, local or ray://HOST:PORT")
     needs = ["ray", *(["grpc"] if "://" in cluster.address else [])]
@@ -59,16 +59,16 @@ class Nodes:
         self._seat = ray.remote(**options, max_concurrency=2, scheduling_strategy="SPREAD")(_Seat)
 
     def start(self, do: Callable[[Progress], str]) -> "Remote":
-        """Start a process where there is room for it."""
+        """Start a process on a node with enough free resources."""
         environment = {name: os.environ[name] for name in (FOLLOWED, PARENT_RUN) if name in os.environ}
         return Remote(self._ray, self._seat.remote(environment), do)
 
     def shortage(self) -> str:
-        """What a process needs, and what the cluster has."""
+        """Return a text: the resources that a process needs, and those of the cluster."""
         return f"each needs {_amount(self._wanted)}; the cluster has {_amount(self._ray.cluster_resources())}"
 
     def check_fit(self) -> None:
-        """Raises `InputError` if this machine is too small for a process."""
+        """Raise `InputError` if this machine is too small for a process."""
         has = self._ray.cluster_resources()
         if any(has.get(name, 0) < wanted for name, wanted in self._wanted.items()):
             raise InputError(
@@ -79,8 +79,8 @@ class Nodes:
 @contextlib.contextmanager
 def connected(cluster: Cluster) -> Iterator[Nodes]:
     """Connect to a cluster, or start one on the loopback (local). Raises `InputError` if no cluster answers."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
-    # Ray's default: twenty tries of 40 s each, if a cluster has died and left its address behind.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # disables Ray's telemetry
+    # Ray's default for a stale address of a dead cluster: 20 attempts of 40 s each.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address == "local":
@@ -111,7 +111,7 @@ def connected(cluster: Cluster) -> Iterator[Nodes]:
 
 
 def _reach(shown: str, address: str) -> None:
-    """Raises `InputError` if nothing listens at the address; Ray itself would retry for minutes."""
+    """Raise `InputError` if nothing listens at the address; Ray itself would retry for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWERS).close()
@@ -120,7 +120,7 @@ def _reach(shown: str, address: str) -> None:
 
 
 class _Seat:
-    """A forked process on a node, and the messages about it that a second thread exchanges with the driver."""
+    """A forked process on a node; a second thread exchanges messages about it with the driver."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         os.environ.update(environment)
@@ -149,7 +149,7 @@ class _Seat:
 
 
 class Remote:
-    """A process on a node, seen from the driver; `began` once its node has answered."""
+    """A process on a node, seen from the driver; `began`: whether its node has answered."""
 
     def __init__(self, ray: Any, actor: Any, do: Callable[[Progress], str]) -> None:
         self.progress, self.began = Progress(), False
@@ -158,13 +158,15 @@ class Remote:
         self._number, self._due, self._lines = 0, 0.0, list[str]()
 
     def ending(self, seconds: float) -> Ending | None:
-        """How it ended, after a wait of at most `seconds`; None while it runs."""
+        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
         self._exchange()
         if not self._ray.wait([self._done], timeout=seconds)[0]:
             return None
         try:
             ending, lines = self._ray.get(self._done)
-        except self._ray.exceptions.RayTaskError as error:  # it could not start: isoscope is missing there, say
+        except (
+            self._ray.exceptions.RayTaskError
+        ) as error:  # it could not start, for example because isoscope is not installed there
             return Ending(CRASHED, str(error))
         except self._ray.exceptions.RayError:
             return Ending(LOST, "lost with its process or node")
@@ -185,12 +187,12 @@ class Remote:
             self._answer = self._actor.exchange.remote(self._number)
 
     def said(self) -> list[str]:
-        """The lines it has printed since the last call."""
+        """Return the lines it has printed since the last call."""
         lines, self._lines = self._lines, []
         return lines
 
     def stop(self, number: int) -> None:
-        """Send it a signal with the next message; SIGKILL at once."""
+        """Send it a signal with the next message; SIGKILL is sent at once."""
         self._number, self._due = number, 0.0
         if number == signal.SIGKILL:
             self.close()

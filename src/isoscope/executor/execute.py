@@ -1,4 +1,4 @@
-"""Do pieces of work side by side, each in its own process: on this machine or on the nodes of a cluster."""
+"""Do pieces of work in parallel, each in its own process, on this machine or on the nodes of a cluster."""
 
 import os
 import signal
@@ -17,24 +17,24 @@ from isoscope.guard import StoppedError, StopSignal
 
 FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
 TICK, PATIENCE = 0.05, 30.0
-"""Seconds between two looks at all processes, and until a warning about processes that have not started."""
+"""Seconds between checks of all processes, and until a warning about processes that have not started."""
 GRACE = 60.0
-"""Seconds for processes to stop: a run saves its state first."""
+"""Seconds that processes get to stop: a run saves its state first."""
 TRIES = 3
-"""Processes of a piece that may be killed before the piece counts as failed."""
+"""A piece fails after this many of its processes were killed."""
 BRIEF, BRIEF_TRIES = 1.0, 20
-"""So many workers in a row may be killed younger than `BRIEF` seconds."""
+"""Give up after this many workers in a row were killed before `BRIEF` seconds."""
 
 
 class Piece(NamedTuple):
-    """Work that may be killed at any time and resumes when it is done again. For a cluster, `do` must be picklable."""
+    """Work that may be killed at any time and resumes when repeated. For a cluster, `do` must be picklable."""
 
     name: str
     do: Callable[[Progress], str]
 
 
 class Process(Protocol):
-    """A process that does a piece; `began`: it has answered."""
+    """A process that does a piece; `began`: whether it has answered."""
 
     progress: Progress
     began: bool
@@ -49,7 +49,7 @@ class Process(Protocol):
         """Send it a signal."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release its resources."""
 
 
 class Local(Child):
@@ -84,7 +84,7 @@ class Requests:
 
 
 def room(threads: int | None, *, device: str) -> int:
-    """Number of runs of `threads` threads each (None: all cores) that fit side by side; one on a GPU."""
+    """Return how many runs of `threads` threads each (None: all cores) fit in parallel; 1 on a GPU."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // threads) if threads and device == "cpu" else 1
 
@@ -92,7 +92,7 @@ def room(threads: int | None, *, device: str) -> int:
 def side_by_side(
     pieces: Sequence[Piece], *, title: str, workers: int, stop: StopSignal, found: int = 0, nodes: Nodes | None = None
 ) -> dict[str, str]:
-    """Do all pieces, `workers` at a time; return their results by name. `found`: pieces that were done before.
+    """Do all pieces, `workers` at a time; return their results by name. `found`: number of pieces already done.
 
     A killed process is replaced and resumes its piece. A failure does not stop the others.
     Raises `RunError` with the names of failed pieces; `StoppedError` after a signal, when all have saved their state.
@@ -137,7 +137,7 @@ def _worker(start: Callable[[Requests, Callable[[str], None]], None], progress: 
 
 
 class _Pool:
-    """Pieces that wait, processes that run, and how the others ended.
+    """Waiting pieces, running processes, and results and failures of the others.
 
     `alike`: the pieces are workers that share one queue of their own. Then one failure ends all, and when one worker
     finds nothing left, no other is started.
@@ -198,7 +198,7 @@ class _Pool:
         self._signal = number
 
     def _forget(self, process: Process) -> float:
-        """Returns its age in seconds."""
+        """Remove a process; return its age in seconds."""
         self._screen.running.pop(self._running.pop(process).name, None)
         return time.monotonic() - self._started.pop(process)
 

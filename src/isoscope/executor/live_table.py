@@ -17,7 +17,7 @@ EVERY, LINE_EVERY = 1.0, 30.0
 
 
 class Progress:
-    """Progress of one run: its process writes, the one that shows it reads.
+    """Progress of a run, in memory shared by its process (writes) and the displaying process (reads).
 
     Serves as the display of a training loop.
     """
@@ -27,13 +27,13 @@ class Progress:
 
     @property
     def at(self) -> tuple[float, float]:
-        """Updates done, and all updates (0: unknown)."""
+        """Finished updates, and total updates (0: unknown)."""
         done, total = self._at
         return done, total
 
     @property
     def share(self) -> float:
-        """Share of the work that is done, as far as is known."""
+        """Finished share of the work; 0 if the total is unknown."""
         done, total = self._at
         return done / total if total else 0.0
 
@@ -42,20 +42,20 @@ class Progress:
         self._at[:] = [done, total]
 
     def update(self, step: int, total: int, figures: Mapping[str, float]) -> None:
-        """Be at `step`."""
+        """Set the progress to `step`."""
         self.begin(step, total)
 
     def epoch(self, epoch: int, step: int, total: int, figures: Mapping[str, Mapping[str, float]]) -> None:
-        """Be at the end of an epoch."""
+        """Set the progress to the end of an epoch."""
         self.begin(step, total)
 
     def note(self, line: str) -> None:
-        """Print a line for the process that shows this one."""
-        with contextlib.suppress(BrokenPipeError):  # it is gone
+        """Print a line for the displaying process."""
+        with contextlib.suppress(BrokenPipeError):  # the displaying process is gone
             print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 class Screen:
@@ -81,11 +81,11 @@ class Screen:
         if self._live is not None:
             self._live.console.print(line, markup=False, highlight=False)
             return
-        with contextlib.suppress(BrokenPipeError):  # nobody listens: no reason to end
+        with contextlib.suppress(BrokenPipeError):  # a closed stderr must not end the command
             print(line, file=sys.stderr, flush=True)
 
     def look(self) -> None:
-        """Show the progress, if it is time."""
+        """Show the progress if an update is due."""
         now = time.monotonic()
         if now - self._shown < EVERY:
             return
@@ -100,19 +100,19 @@ class Screen:
         """Count a piece that is done or has failed."""
 
     def table(self) -> RenderableType:
-        """The progress as a table."""
+        """Return the progress as a table."""
         return ""
 
     def in_words(self) -> str:
-        """The progress in one line; empty if there is nothing to say."""
+        """Return the progress in one line; empty if there is nothing to say."""
         return ""
 
 
 class Shown(Screen):
-    """Progress of the pieces of a work."""
+    """Progress of the pieces of some work."""
 
     def __init__(self, title: str, *, total: int, found: int) -> None:
-        """`found`: of `total` pieces, those that were done before."""
+        """`found`: number of pieces, out of `total`, that were already done."""
         super().__init__()
         self.title, self.total, self.found = title, total, found
         self.done, self.failed = found, 0
@@ -126,21 +126,21 @@ class Shown(Screen):
             self.say(self.in_words())
 
     def in_words(self) -> str:
-        """The progress in one line."""
+        """Return the progress in one line."""
         left = self._left()
         failed = f", {self.failed} failed" if self.failed else ""
         more = "" if left is None else f", about {clock(left)} left"
         return f"{self.title}: {self.done} of {self.total} done, {len(self.running)} running{failed}{more}"
 
     def _left(self) -> float | None:
-        """Estimated seconds until the end, at the speed so far."""
+        """Return the estimated seconds until the end, at the speed so far."""
         shares = sum(one.share for one in self.running.values())
         did = self.done + self.failed - self.found + shares
         rest = self.total - self.done - self.failed - shares
         return (time.monotonic() - self._began) / did * rest if did and rest else None
 
     def table(self) -> Table:
-        """Cells done, running and failed, and the time left."""
+        """Return a table: pieces done, running and failed, and the time left."""
         left = self._left()
         table = Table(title=f"{self.title} ({'?' if left is None else clock(left)} left)", title_justify="left")
         for name in ("done", "running", "failed"):
@@ -153,6 +153,6 @@ class Shown(Screen):
 
 
 def clock(seconds: float) -> str:
-    """A duration as text."""
+    """Return a duration as text."""
     minutes, hours = seconds / 60, seconds / 3600
     return f"{hours:.1f} h" if hours >= 1 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"

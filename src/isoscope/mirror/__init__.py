@@ -1,1 +1,1 @@
-"""Records into MLflow. The only package that imports mlflow."""
+"""Mirror records to MLflow. The only package that imports mlflow."""

@@ -1,4 +1,4 @@
-"""Where MLflow is, as it may be written down, and the ids of its experiments there, so that a page can link to them."""
+"""MLflow addresses without credentials, and noted experiment ids, so that the report can link to MLflow."""
 
 import json
 import os
@@ -13,18 +13,18 @@ LOCAL = "mlflow.db"
 
 
 def address(uri: str | None) -> str:
-    """A tracking address without user and password: `uri`, or $MLFLOW_TRACKING_URI, or the project's own database."""
+    """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database."""
     parts = urlsplit(uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:
-    """Name → id of the experiments that a mirror has met at an address."""
+    """Return name → id of the experiments noted for an address."""
     return _read(root).get(address(uri), {})
 
 
 def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:
-    """Remember an experiment's id at an address."""
+    """Note an experiment's id for an address."""
     notes = _read(root)
     here = notes.setdefault(address(uri), {})
     if here.get(name) != known:
@@ -41,7 +41,7 @@ def _read(root: Path) -> dict[str, dict[str, str]]:
 
 
 def read_notes(path: Path) -> dict[str, dict[str, Any]]:
-    """What mirrors have noted in a file, by address; nothing where there is no file. One that is damaged is named."""
+    """Return a mirror's notes by address; empty without a file. Warns about a damaged file."""
     try:
         notes = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -52,5 +52,5 @@ def read_notes(path: Path) -> dict[str, dict[str, Any]]:
         if isinstance(notes, dict) and all(isinstance(note, dict) for note in notes.values()):
             return notes
         wrong = "expected one object per address"
-    print(f"warning: {path}: damaged ({wrong}); it is written anew", file=sys.stderr)
+    print(f"warning: {path}: damaged ({wrong}); it will be rewritten", file=sys.stderr)
     return {}

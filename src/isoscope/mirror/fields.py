@@ -1,4 +1,4 @@
-"""What MLflow is to show of a record: names, parameters, tags and links in MLflow's own bounds, without MLflow."""
+"""Convert a record to MLflow names, parameters, tags and links within MLflow's limits. Does not import MLflow."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from isoscope.runs.lines import DIFF, Artifact, Checkpoint, Point, Run, RunRecord
 
-# MLflow's bounds (mlflow.utils.validation).
+# MLflow's limits (mlflow.utils.validation).
 NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 250, 6000, 8000, 36
 PARAMS_PER_BATCH, METRICS_PER_BATCH, BATCH_CHARACTERS = 100, 1000, 150_000
 
@@ -22,7 +22,7 @@ OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
 
 class Input(NamedTuple):
-    """A data set as MLflow keeps it; one that serves as several splits names them all in `context`."""
+    """A data set in MLflow; `context` lists all splits that it serves as."""
 
     name: str
     digest: str
@@ -32,7 +32,7 @@ class Input(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A checkpoint as MLflow keeps it: a logged model whose bytes stay with DVC. `key` is unique within the run."""
+    """A checkpoint in MLflow: a logged model whose bytes stay with DVC. `key` is unique within the run."""
 
     key: str
     name: str
@@ -43,9 +43,9 @@ class Model(NamedTuple):
 
 
 def safe_name(name: str) -> str:
-    """`name` as MLflow allows it: letters, digits, `_-./ :`, at most 250, a path that means itself.
+    """Return `name` in MLflow's form: letters, digits, `_-./ :`, at most 250 characters, a normalised path.
 
-    A name that has to be changed gets a hash of the original at its end, so that no two become one.
+    A changed name ends with a hash of the original, so that names stay distinct.
     """
     fitted = posixpath.normpath(re.sub(r"[^/\w.\- :]", "_", name)).lstrip("/.")
     if fitted == name and len(name) <= NAME_LENGTH:
@@ -55,25 +55,25 @@ def safe_name(name: str) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """`text` in at most `length` characters, saying so where it is cut; what UTF-8 cannot hold becomes `?`."""
+    """Truncate `text` to `length` characters with a note; characters that UTF-8 cannot encode become `?`."""
     text = text.encode("utf-8", "replace").decode().replace("\0", "?")
     note = f"\n… cut: {len(text)} characters"
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
 def experiment(run: Run) -> str:
-    """One experiment per study; a stage outside any study has its own."""
+    """Return the experiment name: the study, or the stage if it belongs to no study."""
     return run.study or run.stage
 
 
 def run_name(run: Run) -> str:
-    """Arm and seed; for a stage without arms its own name and what it works on."""
+    """Return the run name: arm and seed; without arm: the stage and its study or task."""
     name = run.arm or f"{run.stage} {run.study or run.task or ''}".strip()
     return name if run.seed is None else f"{name} seed {run.seed}"
 
 
 def params(run: Run) -> dict[str, str]:
-    """Resolved parameters by dotted name, with study, arm, seed, task and `axis.<name>`, to group and compare by."""
+    """Return resolved parameters by dotted name; plus study, arm, seed, task and `axis.<name>`, for grouping."""
     who = {"study": run.study, "arm": run.arm, "seed": run.seed, "task": run.task}
     axes = {f"axis.{name}": value for name, value in run.axes.items()}
     known = {**run.params, **axes, **{name: value for name, value in who.items() if value is not None}}
@@ -81,7 +81,7 @@ def params(run: Run) -> dict[str, str]:
 
 
 def tags(record: RunRecord, run: Run) -> dict[str, str]:
-    """Identity, inputs, code, environment and outcome; git's under MLflow's own names, the others below `isoscope.`."""
+    """Return tags: identity, inputs, code, environment, outcome. Git tags have MLflow's names, others `isoscope.*`."""
     found: dict[str, Any] = {
         DIGEST: run.digest,
         "isoscope.stage": run.stage,
@@ -113,14 +113,14 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
 
 
 def artifacts(record: RunRecord) -> dict[str, Artifact]:
-    """Files to show, by name: the last of each name, and the diff only of the attempt that made the numbers."""
+    """Return artifacts by name: the last of each name, and the diff of the attempt that produced the numbers."""
     author = record.author
     sha = author.git.get("diff_sha256") if author else None
     return {item.name: item for item in record.artifacts if item.name != DIFF or Path(item.path).stem == sha}
 
 
 def inputs(record: RunRecord) -> list[Input]:
-    """The data sets of a run. MLflow tells them apart by name and digest alone."""
+    """Return the data sets of a run. MLflow distinguishes them only by name and digest."""
     found: dict[tuple[str, str], Input] = {}
     for item in record.datasets:
         key = (safe_name(item.name), item.digest[:DIGEST_LENGTH])
@@ -132,7 +132,7 @@ def inputs(record: RunRecord) -> list[Input]:
 
 
 def models(record: RunRecord, run: Run) -> list[Model]:
-    """Checkpoints as logged models; one written again when a run was resumed counts once, as last written."""
+    """Return checkpoints as logged models; the last version of a checkpoint that a resumed run rewrites."""
     latest: dict[str, Checkpoint] = {}
     for item in record.checkpoints:
         latest[f"epoch-{item.epoch}" if item.epoch is not None else f"step-{item.step}"] = item
@@ -142,7 +142,7 @@ def models(record: RunRecord, run: Run) -> list[Model]:
         by_epoch = {(point.name, point.epoch): point for point in record.metrics if point.epoch is not None}
     found = []
     for key, item in latest.items():
-        # A metric of the model is the run's own point, so that linking the two never writes a second one.
+        # A metric of the model is the run's own point, so that linking them writes no second point.
         points = [
             by_step.get((name, item.step))
             or by_epoch.get((name, item.epoch))
@@ -165,7 +165,7 @@ def models(record: RunRecord, run: Run) -> list[Model]:
 
 
 def chunks(items: Iterable[Any], count: int) -> Iterator[list[Any]]:
-    """`items` in lists of at most `count`, each below the size that a server accepts in one request."""
+    """Yield `items` in lists of at most `count`, each below the maximum request size of a server."""
     chunk: list[Any] = []
     size = 0
     for item in items:
@@ -180,12 +180,12 @@ def chunks(items: Iterable[Any], count: int) -> Iterator[list[Any]]:
 
 
 def _text(value: Any) -> str:
-    """A value as YAML and JSON write it, a string as it is."""
+    """Return a value as YAML and JSON write it; a string unchanged."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _head(path: Path) -> str | None:
-    """As much of a text file as a tag holds; None where the file is gone."""
+    """Return a text file truncated to the length of a tag; None if the file is gone."""
     try:
         with path.open("rb") as file:
             text = os.fsdecode(file.read(4 * TAG_LENGTH))

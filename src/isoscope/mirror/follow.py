@@ -1,4 +1,4 @@
-"""The live mirror: records into MLflow as they grow, in a process of its own that no run waits for."""
+"""The live mirror: send growing records to MLflow, in a separate process that no run waits for."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ LONGEST_PAUSE = 60.0
 
 
 class _Followed:
-    """One record and its run: what has been read, and how many lines of it have been sent."""
+    """A record and its mirror: what has been read, and how many lines have been sent."""
 
     def __init__(self, path: Path) -> None:
         self.tail = Tail(path)
@@ -30,7 +30,7 @@ class _Followed:
         return self.tail.position.lines - self.sent
 
     def send(self, server: Server, deadline: float) -> None:
-        """Send what is new; the state of a run that has ended is let go."""
+        """Send new lines; drop the mirror's state when the run has ended."""
         self.mirror = self.mirror or Mirror(server)
         lines = self.tail.position.lines
         self.mirror.send(self.tail.record, deadline)
@@ -40,15 +40,15 @@ class _Followed:
 
 
 def _below(item: _Followed) -> bool:
-    """Whether a run is shown below another, which MLflow must have first."""
+    """Return whether a run has a parent run, which must be in MLflow first."""
     return item.tail.record.run is not None and item.tail.record.run.parent is not None
 
 
 class Follower:
-    """All records of a folder, or those of `digests`, and the MLflow they go to.
+    """Sends all records of a folder, or those of `digests`, to MLflow.
 
-    Among all of a folder, a run that had ended before is left alone until its record grows: bringing old records to
-    MLflow is what `isoscope mirror` is for. One of `digests` may have ended while this process was starting.
+    Without `digests`, a run that has already ended is skipped until its record grows; `isoscope mirror` sends old
+    records. With `digests`, ended runs are sent too: a run may end while this process is starting.
     """
 
     def __init__(self, records: Path, root: Path, uri: str | None, digests: Collection[str] | None = None) -> None:
@@ -58,7 +58,7 @@ class Follower:
         self._begun = False
 
     def look(self) -> None:
-        """Read what has been added to the records."""
+        """Read new lines of the records."""
         for path in sorted(self.records.glob("*.jsonl")):
             if self.digests is not None and path.stem not in self.digests:
                 continue
@@ -72,7 +72,7 @@ class Follower:
         self._begun = True
 
     def send(self, deadline: float) -> None:
-        """Send all that is new; a refused record does not hold up the others. Raises `UnreachableError`."""
+        """Send all new lines; a refused record does not block the others. Raises `UnreachableError`."""
         for item in sorted(self.followed.values(), key=_below):
             if not item.unsent:
                 continue
@@ -85,12 +85,12 @@ class Follower:
                     _say(f"MLflow refuses {item.tail.path.name}: {error}")
 
     def unsent(self) -> dict[str, int]:
-        """Digest → lines of its record that MLflow has not taken."""
+        """Return digest → number of unsent lines of its record."""
         return {path.stem: item.unsent for path, item in self.followed.items() if item.unsent}
 
 
 class End(NamedTuple):
-    """How following ended: digest → lines left unsent, and whether MLflow was away."""
+    """Result of following: digest → number of unsent lines, and whether MLflow was unreachable at the end."""
 
     unsent: dict[str, int]
     away: bool
@@ -109,10 +109,10 @@ def follow(
 ) -> End:
     """Mirror the records in a folder as they grow, until `until()`.
 
-    Every `interval` seconds what is new is sent in batches. While MLflow is away the pause doubles up to a minute;
-    one line on stderr says when it goes and one when it is back. At the end, everything is tried once more: no request
-    is begun later than `patience` seconds on (a busy machine may need many to make MLflow's database), or `last_try`
-    where MLflow was away. Nothing is raised.
+    New lines are sent in batches every `interval` seconds. While MLflow is unreachable, the pause doubles up to a
+    minute; a line on stderr reports the loss and the return of MLflow. At the end, everything unsent is tried once
+    more: no request starts later than `patience` seconds after the end (a busy machine may need that long to create
+    MLflow's database), or `last_try` if MLflow was unreachable. Raises nothing.
     """
     follower = Follower(records, root, uri, digests)
     away, pause, next_try = "", interval, 0.0
@@ -129,11 +129,11 @@ def follow(
             if away:
                 _say("MLflow is back")
             away, pause = "", interval
-        except Exception as error:  # a mirror must never be the reason that anything ends
+        except Exception as error:  # the mirror must never end a run
             if not away:
                 away_or_worse = isinstance(error, UnreachableError)
                 what = "MLflow does not answer" if away_or_worse else f"failed by {type(error).__name__}"
-                _say(f"{what}; the record goes on without it ({error})")
+                _say(f"{what}; the run continues and its record keeps everything ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
     return End(follower.unsent(), bool(away))

@@ -1,7 +1,7 @@
-"""What isoscope asks of MLflow, in its own terms. The only file that imports mlflow.
+"""Interface to MLflow. The only file that imports mlflow.
 
-It speaks through `MlflowClient` and explicit run ids, never through an active run: an inherited MLFLOW_RUN_ID (`mlflow
-run` exports one) means nothing here.
+It uses `MlflowClient` and explicit run ids, never an active run: an inherited MLFLOW_RUN_ID (`mlflow run` exports it)
+has no effect here.
 """
 
 import json
@@ -22,8 +22,8 @@ from isoscope.mirror.addresses import note_experiment
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Input, Model, safe_name
 from isoscope.runs.lines import RUNNING, Point
 
-# A pickle is never read, nothing is reported to anybody, and a dead server is given up in seconds, not in minutes
-# (MLflow's own: 7 retries of 120 s); what it missed is sent later.
+# No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
+# lines are sent later.
 os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 for _name, _value in {
@@ -40,28 +40,28 @@ from mlflow.exceptions import MlflowException  # noqa: E402
 from mlflow.models.utils import get_external_mlflow_model_spec  # noqa: E402
 
 LOCK_SECONDS = 60
-# What MLflow calls a failure of its own or of its database, rather than of the request.
+# MLflow's error codes for failures of the server or its database, not of the request.
 _OUTAGES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
 
 
 class UnreachableError(Exception):
-    """MLflow is away, slow, full or read-only: the same may go well later."""
+    """MLflow is unreachable, slow, full or read-only: the same request may succeed later."""
 
 
 class RefusedError(Exception):
-    """MLflow will not take this as it is."""
+    """MLflow refuses the request."""
 
 
 @contextmanager
 def trouble() -> Iterator[None]:
-    """Turn what MLflow, its database and its files may raise into one of these two, in one line."""
+    """Convert errors of MLflow, its database and its files to `UnreachableError` or `RefusedError`, in one line."""
     try:
         yield
     except MlflowException as error:
         kind = UnreachableError if error.error_code in _OUTAGES else RefusedError
         raise kind(_line(error)) from error
     except LockTimeout as error:
-        raise UnreachableError(f"another process is at it and holds {error.lock_file}") from error
+        raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
     except OSError as error:
         raise UnreachableError(_line(error)) from error
     except Exception as error:
@@ -71,7 +71,7 @@ def trouble() -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    # Of what SQLAlchemy says, what stands before the statement; of what urllib3 wraps in layers, the cause.
+    # SQLAlchemy: keep the part before the statement. urllib3: keep the innermost cause.
     text = " ".join(str(error).split()).partition(" [SQL: ")[0]
     _, _, cause = text.rpartition("(Caused by ")
     return f"{type(error).__name__}: {(cause or text)[:300]}"
@@ -79,7 +79,7 @@ def _line(error: Exception) -> str:
 
 @dataclass
 class Present:
-    """What MLflow holds of one run. `metrics` are the names it knows; `end` in Unix ms."""
+    """Contents of a run in MLflow. `metrics`: names of its metrics; `end`: Unix ms."""
 
     run_id: str
     params: dict[str, str]
@@ -92,7 +92,7 @@ class Present:
 
     @classmethod
     def of(cls, run: entities.Run) -> "Present":
-        """What a run, as MLflow returns it, holds."""
+        """Return the contents of an MLflow run entity."""
         datasets = run.inputs.dataset_inputs if run.inputs else []
         outputs = run.outputs.model_outputs if run.outputs else []
         return cls(
@@ -108,9 +108,9 @@ class Present:
 
 
 class Server:
-    """An MLflow to mirror to, a server or (`direct`) a database. `root` holds the locks by which processes take turns.
+    """An MLflow server or (`direct`) database to mirror to. `root` holds the locks between processes.
 
-    Its methods raise what MLflow raises: call them within `trouble()`.
+    Its methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
@@ -118,14 +118,14 @@ class Server:
         self.direct = _direct(uri)
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
-        """Digest → id of runs that others are shown below."""
+        """Digest → MLflow id of parent runs."""
 
     def lock(self, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
-        """A lock between the processes of this project, waited for so long."""
+        """Return a lock between the processes of this project, with a timeout of `seconds`."""
         return _lock(self.root, name, seconds)
 
     def experiment(self, name: str) -> str:
-        """The id of an experiment, made where it is lacking; noted, so that a report can link to it without asking."""
+        """Return the id of an experiment; create it if missing. Notes the id, so that the report can link to it."""
         known = self._experiment(name)
         note_experiment(self.root, None if self.uri == default_uri(self.root, {}) else self.uri, name, known)
         return known
@@ -142,31 +142,31 @@ class Server:
                     raise
         if present.lifecycle_stage != "active":
             cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
-            raise RefusedError(f"experiment {name!r} was deleted in MLflow; bring it back with: {cure}")
+            raise RefusedError(f"experiment {name!r} was deleted in MLflow; restore it with: {cure}")
         return present.experiment_id
 
     def find(self, experiment: str, digest: str) -> list[Present]:
-        """The runs of a digest: one, unless processes that share no lock have made more."""
+        """Return the runs of a digest: at most one, unless processes without a common lock created more."""
         found = self.client.search_runs([experiment], f"tags.`{DIGEST}` = '{digest}'")
         return sorted((Present.of(run) for run in found), key=lambda run: run.run_id)
 
     def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
-        """A new run, findable by its digest from the first moment on."""
+        """Create a run with its digest as a tag, so that it can be found at once."""
         tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
         return Present.of(self.client.create_run(experiment, start, tags, name))
 
     def retire(self, experiment: str, run_id: str) -> None:
-        """Delete a run and its models (MLflow can bring them back)."""
+        """Delete a run and its models (MLflow can restore them)."""
         for model in self.models(experiment, run_id).values():
             self.client.delete_logged_model(model.model_id)
         self.client.delete_run(run_id)
 
     def steps(self, run_id: str, name: str) -> set[int]:
-        """The steps at which a run has a value of a metric."""
+        """Return the steps at which a run has a value of a metric."""
         return {point.step for point in self.client.get_metric_history(run_id, name)}
 
     def log_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
-        """Write parameters, which MLflow never changes again."""
+        """Write parameters; MLflow never changes them afterwards."""
         self.client.log_batch(run_id, params=[entities.Param(*pair) for pair in params])
 
     def log_tags(self, run_id: str, tags: Sequence[tuple[str, str]]) -> None:
@@ -178,12 +178,12 @@ class Server:
         self.client.delete_tag(run_id, name)
 
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
-        """Write metrics with their own times; with `model_id`, as the model's too."""
+        """Write metrics with their own times; with `model_id`, also as metrics of the model."""
         metrics = [entities.Metric(safe_name(p.name), p.value, p.t, p.step, model_id) for p in points]
         self.client.log_batch(run_id, metrics=metrics)
 
     def log_inputs(self, run_id: str, inputs: Sequence[Input]) -> None:
-        """Write which data sets the run read."""
+        """Write the data sets that the run read."""
         datasets = []
         for item in inputs:
             source = json.dumps({"uri": item.path})
@@ -193,7 +193,7 @@ class Server:
         self.client.log_inputs(run_id, datasets)
 
     def models(self, experiment: str, run_id: str) -> dict[str, entities.LoggedModel]:
-        """The logged models of a run by `Model.key`."""
+        """Return the logged models of a run by `Model.key`."""
         found: dict[str, entities.LoggedModel] = {}
         token: Any = None
         while True:
@@ -205,19 +205,19 @@ class Server:
                 return found
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:
-        """A logged model whose bytes are kept elsewhere; not READY yet."""
+        """Create a logged model whose bytes are stored elsewhere; it is not READY yet."""
         flags = {**model.tags, "mlflow.model.isExternal": "true"}
         return self.client.create_logged_model(experiment, model.name, run_id, flags, model.params, "checkpoint")
 
     def finish_model(self, model: entities.LoggedModel) -> entities.LoggedModel:
-        """Make it READY, as `mlflow.create_external_model` does: a description by which it can be registered."""
+        """Mark a model as READY with a description for registration, as `mlflow.create_external_model` does."""
         with tempfile.TemporaryDirectory() as folder:
             get_external_mlflow_model_spec(model).save(Path(folder) / "MLmodel")
             self.client.log_model_artifacts(model.model_id, folder)
         return self.client.finalize_logged_model(model.model_id, "READY")
 
     def log_output(self, run_id: str, model_id: str, step: int) -> None:
-        """Say that the run made the model at a step."""
+        """Log the model as an output of the run at a step."""
         self.client.log_outputs(run_id, [entities.LoggedModelOutput(model_id, step)])
 
     def log_file(self, run_id: str, path: Path, folder: str | None) -> None:
@@ -225,7 +225,7 @@ class Server:
         self.client.log_artifact(run_id, str(path), folder)
 
     def set_status(self, run_id: str, status: str, end: int | None) -> None:
-        """Set a run's status, and its end in Unix ms where it has one."""
+        """Set a run's status, and its end in Unix ms if it has ended."""
         if status == RUNNING:
             self.client.update_run(run_id, status=status)
         else:
@@ -233,29 +233,29 @@ class Server:
 
 
 def default_uri(root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """$MLFLOW_TRACKING_URI, or a SQLite file in `root`."""
+    """Return $MLFLOW_TRACKING_URI, or a SQLite file in `root`."""
     return environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
 
 
 def connect(uri: str | None, root: Path) -> Server:
-    """An MLflow ready for use: a database gets its schema here, once, however many processes come at once.
+    """Connect to MLflow; create the schema of a new database once, even if several processes connect together.
 
-    A relative SQLite path is one below `root`. A server (http) is not contacted yet. Raises `InputError` for a folder
-    of files, which MLflow has given up, `UnreachableError` and `RefusedError`.
+    A relative SQLite path is relative to `root`. A server (http) is not contacted yet. Raises `InputError` for a file
+    store, which MLflow no longer supports; `UnreachableError`; `RefusedError`.
     """
     root = root.resolve()
     uri = uri or default_uri(root)
     if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
         raise InputError(
-            f"MLFLOW_TRACKING_URI={uri}: MLflow keeps runs in a database or on a server now; "
-            "leave it unset, or give sqlite:///mlflow.db or http://host:port"
+            f"MLFLOW_TRACKING_URI={uri}: MLflow no longer supports folders of files; "
+            "unset it, or give sqlite:///mlflow.db or http://host:port"
         )
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
         uri = f"sqlite:///{root / uri.removeprefix('sqlite:///')}"
     for name in (
         "alembic",
         "mlflow.store.db.utils",
-    ):  # the schema's sixty steps, and tracebacks of what is raised anyway
+    ):  # silences sixty migration messages, and tracebacks of errors that are raised anyway
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with trouble(), _lock(root, "schema") if _direct(uri) else nullcontext():
         if uri.startswith("sqlite:////"):
@@ -264,7 +264,7 @@ def connect(uri: str | None, root: Path) -> Server:
 
 
 def _make_whole(database: Path) -> None:
-    """Make a SQLite file's schema aside: one whose making was cut short by a kill could never be used again."""
+    """Create a SQLite file's schema in a temporary file: a kill during the migration would leave an unusable file."""
     if database.exists():
         return
     fresh = database.with_name(f"{database.name}.making")

@@ -1,4 +1,4 @@
-"""Records into MLflow: one run per record, only what MLflow lacks, any number of times to the same result."""
+"""Write records to MLflow: one run per record, only what is missing. Repeating gives the same result."""
 
 import shutil
 import tempfile
@@ -18,7 +18,7 @@ from isoscope.runs.record import read
 
 @dataclass
 class Sent:
-    """What one mirroring wrote. `missing`: artifacts whose file is gone; `error`: why it stopped short, if it did."""
+    """Counts of what was written to MLflow. `missing`: artifacts without file; `error`: why it stopped early."""
 
     digest: str
     run_id: str | None = None
@@ -35,7 +35,7 @@ class Sent:
 
 
 class Mirror:
-    """One record's run in MLflow. The first `send` compares all with what MLflow holds, later ones go on from there."""
+    """A record's run in MLflow. The first `send` compares everything with MLflow; later calls send only new lines."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -49,13 +49,13 @@ class Mirror:
         self._models: dict[str, Any] = {}
 
     def send(self, record: RunRecord, deadline: float = float("inf")) -> Sent:
-        """Write to MLflow what it lacks of `record`; past `deadline` (`time.monotonic`) no request is begun.
+        """Write what MLflow lacks of `record`; start no request after `deadline` (`time.monotonic`).
 
-        Raises `UnreachableError` or `RefusedError`: what was sent stays, and the next call compares all again.
+        Raises `UnreachableError` or `RefusedError`: sent data stay, and the next call compares everything again.
         """
         run = record.run
         if run is None:
-            raise RefusedError("the record does not say what run it is of: its first line is missing")
+            raise RefusedError("the record does not name its run: its first line is missing")
         sent = Sent(run.digest)
         compared_before = self._present is not None
         try:
@@ -101,9 +101,9 @@ class Mirror:
             sent.status = record.status
 
     def _open(self, record: RunRecord, run: Run, sent: Sent) -> Present | None:
-        """Find the run by its digest, or make it; None for a restored record of which MLflow has the original.
+        """Find or create the run by its digest; None for a restored record whose original is in MLflow.
 
-        The record itself, once at hand, takes the place of what was restored from an output.
+        An original record replaces a run that was restored from an output.
         """
         self._experiment = self.server.experiment(plan.experiment(run))
         found = self.server.find(self._experiment, run.digest)
@@ -125,7 +125,7 @@ class Mirror:
         return present
 
     def _below(self, run: Run) -> dict[str, str]:
-        """The tag that shows a run below its parent, where MLflow has that."""
+        """Return the tag that links a run to its parent, if the parent is in MLflow."""
         if run.parent is None:
             return {}
         if run.parent not in self.server.parents:
@@ -135,7 +135,7 @@ class Mirror:
         return {} if known is None else {"mlflow.parentRunId": known}
 
     def _send_params(self, present: Present, run: Run, sent: Sent) -> Iterator[str]:
-        # A parameter cannot be changed in MLflow: what it holds stands.
+        # MLflow cannot change a parameter: send only missing parameters.
         lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
             self.server.log_params(present.run_id, part)
@@ -150,7 +150,7 @@ class Mirror:
             present.tags.update(part)
             sent.tags += len(part)
             yield "tags"
-        if record.damaged:  # what a lost line said may stand in MLflow still
+        if record.damaged:  # keep tags in MLflow that may come from a lost line
             return
         own = {name for name in present.tags if name.startswith(plan.OWN_TAGS) and not name.startswith(plan.ARTIFACT)}
         for name in sorted(own - set(wanted)):
@@ -186,7 +186,7 @@ class Mirror:
                 self.server.log_output(present.run_id, model.model_id, item.step)
                 present.outputs.add(model.model_id)
             linked = {metric.key for metric in model.metrics or []}
-            # NaN is left to the run: MLflow would show a model's NaN as 0.
+            # NaN is logged only with the run: MLflow shows a model's NaN as 0.
             lacking = [p for p in item.points if p.value == p.value and plan.safe_name(p.name) not in linked]
             if lacking:
                 self.server.log_points(present.run_id, lacking, model.model_id)
@@ -217,15 +217,15 @@ class Mirror:
 
 
 def mirror_record(server: Server, record: RunRecord) -> Sent:
-    """Make MLflow hold all of `record`, writing only what it lacks; see `Mirror.send` for what it raises."""
+    """Write what MLflow lacks of `record`; raises the errors of `Mirror.send`."""
     return Mirror(server).send(record)
 
 
 def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] | None = None) -> list[Sent]:
-    """Mirror `records` (if not given, all in `root`/.isoscope/records), each on its own.
+    """Mirror `records` [default: all in `root`/.isoscope/records], each independently.
 
-    Trouble stands in `Sent.error` and is never raised; once MLflow is away, the rest is not tried. Raises `InputError`
-    for an address that MLflow cannot use.
+    Errors go to `Sent.error` and are not raised; after MLflow is unreachable, the remaining records are not tried.
+    Raises `InputError` for an invalid address.
     """
     if records is None:
         records = [read(path) for path in sorted((root / ".isoscope" / "records").glob("*.jsonl"))]

@@ -1,4 +1,4 @@
-"""BERT and RoBERTa with a choice of fusion; importing this package makes transformers' Auto classes know them."""
+"""BERT and RoBERTa with a choice of fusion; importing this package registers them with transformers' Auto classes."""
 
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import (

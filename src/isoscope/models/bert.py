@@ -1,4 +1,4 @@
-"""BERT with a choice of fusion, as Hugging Face models: a config and a model type of their own, BERT's own heads."""
+"""BERT with a choice of fusion, as Hugging Face models: own config and model type, BERT's own heads."""
 
 from huggingface_hub.dataclasses import strict
 from torch import nn
@@ -24,13 +24,13 @@ from isoscope.models.generation import UncachedGenerationMixin
 
 @strict
 class FusionBertConfig(FusionSettings, BertConfig):
-    """BERT's configuration and a fusion's (`FusionSettings`)."""
+    """BERT's configuration plus the fusion's (`FusionSettings`)."""
 
     model_type = "fusion-bert"
 
 
 class FusionBertPreTrainedModel(BertPreTrainedModel):
-    """How each weight starts: said in `start_weights`."""
+    """Base class; `start_weights` initialises the weights."""
 
     config: FusionBertConfig
 
@@ -39,7 +39,7 @@ class FusionBertPreTrainedModel(BertPreTrainedModel):
 
 
 class FusionBertModel(FusedEncoder, FusionBertPreTrainedModel, BertModel):
-    """The encoder. Its attention mask reaches the embeddings too, where a kernel must not see padding."""
+    """The encoder. It passes the attention mask to the embeddings too, where a kernel must not see padding."""
 
     _no_split_modules = ["FusionEmbeddings", "BertLayer"]  # noqa: RUF012 (the library's own declaration)
 
@@ -79,7 +79,7 @@ class FusionBertForTokenClassification(FusionBertPreTrainedModel, BertForTokenCl
 
 
 class FusionBertForQuestionAnswering(FusionBertPreTrainedModel, BertForQuestionAnswering):
-    """The encoder and, over each token, two scores: that an answer begins there, and that it ends there."""
+    """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
     def __init__(self, config: FusionBertConfig) -> None:
         BertPreTrainedModel.__init__(self, config)
@@ -89,24 +89,24 @@ class FusionBertForQuestionAnswering(FusionBertPreTrainedModel, BertForQuestionA
 
 
 class FusionBertForMaskedLM(FusionBertPreTrainedModel, BertForMaskedLM):
-    """The encoder and BERT's head for masked tokens, its matrix tied to the word table."""
+    """The encoder and BERT's masked-LM head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionBertConfig) -> None:
         BertPreTrainedModel.__init__(self, config)
         if config.is_decoder:
-            raise InputError("is_decoder: a masked language model looks both ways; set it to False")
+            raise InputError("is_decoder: a masked language model is bidirectional; set it to False")
         self.bert = FusionBertModel(config, add_pooling_layer=False)
         self.cls = BertOnlyMLMHead(config)
         self.post_init()
 
 
 class FusionBertForCausalLM(UncachedGenerationMixin, FusionBertPreTrainedModel, BertLMHeadModel):
-    """The encoder looking back only, kernels included, and BERT's head for the next token, tied to the word table."""
+    """The causal encoder, with causal kernels, and BERT's next-token head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionBertConfig) -> None:
         BertPreTrainedModel.__init__(self, config)
         if not config.is_decoder:
-            raise InputError("is_decoder: a causal language model looks back only; set it to True")
+            raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
         self.bert = FusionBertModel(config, add_pooling_layer=False)
         self.cls = BertOnlyMLMHead(config)
         self.post_init()

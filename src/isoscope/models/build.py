@@ -1,4 +1,4 @@
-"""A classifier from scratch or from a published checkpoint, and what training asks of its fusion."""
+"""Build a classifier from scratch or from a published checkpoint, and find its fusion's parameters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,15 +20,16 @@ Classifier = FusionBertForSequenceClassification | FusionRobertaForSequenceClass
 
 
 class Family(NamedTuple):
-    """A family of encoders: its plain configuration, ours, our classifier, and parts of a checkpoint it has no use for.
+    """A family of encoders: its plain configuration, its fusion configuration and classifier, and dropped weights.
 
-    `first_position` is the row of the position table that a text's first token has, given the padding's id.
+    `dropped` are prefixes of checkpoint weights that the classifier does not use. `first_position` maps the padding id
+    to the row of the position table of a text's first token.
     """
 
     plain: type[BertConfig | RobertaConfig]
     config: type[FusionBertConfig | FusionRobertaConfig]
     classifier: Any
-    """The class of our classifier, which takes `config`."""
+    """The fusion classifier's class; it takes `config`."""
     dropped: tuple[str, ...]
     first_position: Callable[[int], int]
 
@@ -39,12 +40,12 @@ FAMILIES = {
         RobertaConfig,
         FusionRobertaConfig,
         FusionRobertaForSequenceClassification,
-        ("lm_head.", "roberta.pooler.", "pooler."),  # its classifier has a dense layer of its own
+        ("lm_head.", "roberta.pooler.", "pooler."),  # RoBERTa's classifier has its own dense layer
         lambda pad_id: pad_id + 1,
     ),
 }
 _FUSION = "embeddings.fusion."
-_NEW = (_FUSION, "classifier.", "pooler.")  # what a plain encoder may lack
+_NEW = (_FUSION, "classifier.", "pooler.")  # weights that a plain encoder may lack
 
 
 def from_scratch(
@@ -65,11 +66,11 @@ def from_scratch(
     pad_id: int,
     seed: int,
 ) -> Classifier:
-    """A classifier of the family `bert` or `roberta` of random weights, a function of its arguments alone.
+    """Build a classifier of the family `bert` or `roberta` with random weights, a function of its arguments alone.
 
     Word, position and token-type tables are drawn from N(0, init_std²), all other matrices from N(0,
-    initializer_range²), biases are 0; one seed gives the same weights outside the fusion whatever the fusion is.
-    Raises `InputError` on a fusion that cannot be built and on fewer than two labels.
+    initializer_range²); biases are 0. With one seed, weights outside the fusion are the same for every fusion. Raises
+    `InputError` if the fusion cannot be built, and for fewer than two labels.
     """
     kind = FAMILIES[family]
     config = kind.config(
@@ -93,11 +94,11 @@ def from_scratch(
 
 
 def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence[str], seed: int) -> Classifier:
-    """A classifier on the weights of a plain BERT or RoBERTa: a folder with config.json and model.safetensors.
+    """Build a classifier on the weights of a plain BERT or RoBERTa: a folder with config.json and model.safetensors.
 
-    New are the fusion, the classifier and, where a BERT has none, the pooler: functions of the seed. The classifier is
-    new even if the checkpoint has one. Weights come in fp32.
-    Raises `InputError` where the folder holds neither family, or its weights are not exactly the encoder's.
+    The fusion, the classifier and, if the BERT has none, the pooler are new: functions of the seed. The classifier is
+    new even if the checkpoint has one. Weights are fp32. Raises `InputError` if the folder holds neither family, or if
+    its weights are not exactly the encoder's.
     """
     family, plain = _plain_config(folder)
     settings = {key: value for key, value in plain.to_dict().items() if key in family.plain.__dataclass_fields__}
@@ -105,7 +106,7 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     config = family.config(**settings | _head(labels))
     with seeded(seed), quiet():
         try:
-            with plugins_named():  # of the fusion
+            with plugins_named():  # plugins of a fusion
                 loaded: Any = family.classifier.from_pretrained(
                     folder,
                     config=config,
@@ -117,11 +118,11 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
                 )
         except (InputError, RunError):
             raise
-        except Exception as error:  # a file or a value that does not fit is refused in many ways
+        except Exception as error:  # a file or a value that does not fit raises many kinds of errors
             raise InputError(f"checkpoint {folder}: {' '.join(str(error).split())[:200]}") from error
         model, info = loaded
         _check_loaded(folder, info, family, prefix=f"{model.base_model_prefix}.")
-        with torch.no_grad():  # whatever the checkpoint's own classifier was for, it was not for these labels
+        with torch.no_grad():  # the checkpoint's own classifier was trained for other labels
             for part in model.classifier.modules():
                 if isinstance(part, nn.Linear):
                     part.weight.normal_(std=config.initializer_range)
@@ -130,14 +131,14 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
 
 
 def fusion_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The fusion's parameters by their full names in the model; empty for additive and a plain FFT."""
+    """Return the fusion's parameters by their full names in the model; empty for additive and a plain FFT."""
     return {name: value for name, value in model.named_parameters() if _FUSION in name}
 
 
 def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | None:
-    """How far the fusion moved from `start` (tensors by full name): `‖θ − θ₀‖ / ‖θ₀‖`, or `‖θ‖` where θ₀ = 0.
+    """Return how far the fusion moved from `start` (tensors by full name): `‖θ − θ₀‖ / ‖θ₀‖`, or `‖θ‖` if θ₀ = 0.
 
-    Norms are L2 over all parameters of the fusion together. None where it has none.
+    Norms are L2 over all parameters of the fusion together. None if it has no parameters.
     """
     now = fusion_parameters(model)
     if not now:
@@ -149,9 +150,10 @@ def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | No
 
 
 def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
-    """Names of the parameters that freezing concerns: the embedding tables and their LayerNorm, the first layers.
+    """Return names of the parameters to freeze: the embedding tables and their LayerNorm, the first `layers` layers.
 
-    The fusion is not among them: it is what is studied, and mostly new. Raises `InputError` on more layers than are.
+    The fusion's parameters stay trainable: they are under study, and mostly new. Raises `InputError` if `layers`
+    exceeds the encoder's number of layers.
     """
     depth = model.config.num_hidden_layers
     if layers > depth:
@@ -170,7 +172,7 @@ def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
 
 def _head(labels: Sequence[str]) -> dict[str, Any]:
     if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise InputError(f"labels: {list(labels)} should be two or more different names")
+        raise InputError(f"labels: {list(labels)}; expected two or more different names")
     return {
         "id2label": dict(enumerate(labels)),
         "label2id": {label: index for index, label in enumerate(labels)},
@@ -184,7 +186,7 @@ def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
         raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
     try:
         return FAMILIES[kind], FAMILIES[kind].plain(**settings)
-    except Exception as error:  # values of any kind, refused in as many ways
+    except Exception as error:  # invalid values raise many kinds of errors
         raise InputError(f"checkpoint {folder}: config.json: {' '.join(str(error).split())[:200]}") from None
 
 
@@ -193,7 +195,11 @@ def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, pref
     extra = sorted(key for key in info["unexpected_keys"] if not key.startswith((*family.dropped, "classifier.")))
     other = sorted(key for key, *_ in info["mismatched_keys"] if not key.startswith("classifier."))
     called = family.plain.model_type
-    for what, keys in (("lacks", lacking), (f"has, and {called} has not,", extra), ("has in another shape", other)):
+    for what, keys in (
+        ("lacks", lacking),
+        (f"has weights that {called} lacks:", extra),
+        ("has another shape of", other),
+    ):
         if keys:
             named = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
             raise InputError(f"checkpoint {folder}: {what} {named}")
@@ -201,7 +207,7 @@ def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, pref
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw weights from `seed` and leave the global generator as it was; parameters are made on the CPU."""
+    """Draw weights from `seed` and leave the global generator unchanged; parameters are created on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -209,7 +215,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No bar and no table of new weights: what is new is checked here."""
+    """Hide the progress bar and the table of new weights; `_check_loaded` checks the new weights."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -1,7 +1,7 @@
-"""Small kernels slid over (sequence, hidden), one per source, and summed: a convolution with one output channel.
+"""Convolve tables over (sequence, hidden) with small kernels, one per source: one output channel.
 
-Written out because a library's convolution of two channels to one is what a CPU is worst at: two to ten times the cost.
-Shape letters: B sentences, L tokens, D hidden dimensions; h × w the kernel.
+This is written out because a library's convolution from two channels to one is slow on a CPU: it costs two to ten times
+as much. Shape letters: B sentences, L tokens, D hidden dimensions; h × w the kernel.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from torch.autograd.function import once_differentiable
 def correlate(sources: Sequence[Tensor], kernels: Tensor, *, mask: Tensor | None, past: int) -> Tensor:
     """`y[b, l, d] = Σ_c Σ_ij kernels[c, i, j] · mask[b, l′] · sources[c][b, l′, d + j − w // 2]`, `l′ = l + i − past`.
 
-    `sources`: `[B, L, D]`, or `[1, L, D]` where all sentences share one. `kernels` `[C, h, w]`, w odd. `mask`
-    `[B, L, 1]` (None: ones). Beyond the borders all is zero. `past = h // 2` centres the kernels over the sequence,
-    `past = h − 1` shows them no later token. The same as `torch.nn.functional.conv2d` over the masked sources as
-    channels, and on a GPU never in TF32. Differentiable once.
+    `sources`: `[B, L, D]`, or `[1, L, D]` if all sentences share the source. `kernels` `[C, h, w]`, w odd. `mask` `[B,
+    L, 1]` (None: ones). Values beyond the borders are zero. `past = h // 2` centres the kernels over the sequence;
+    `past = h − 1` makes them causal. Equals `torch.nn.functional.conv2d` over the masked sources as channels; on a GPU
+    it never uses TF32. Differentiable once.
     """
     if torch.is_grad_enabled() and any(given.requires_grad for given in (kernels, *sources)):
         return _Correlation.apply(kernels, mask, past, *sources)
-    return _summed(kernels, mask, past, sources).y  # torch.compile traces an autograd function in training alone
+    return _summed(kernels, mask, past, sources).y  # torch.compile traces an autograd function only in training
 
 
 class _Frame(NamedTuple):
-    """`[B, L, D]` inside zero borders, as one flat vector in which each tap of a kernel is a mere offset."""
+    """`[B, L, D]` inside zero borders, as one flat vector in which each tap of a kernel is an offset."""
 
     B: int
     L: int
@@ -45,30 +45,30 @@ class _Frame(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """Offset of a kernel's last tap."""
+        """Return the offset of a kernel's last tap."""
         return (self.h - 1) * self.shape[2] + self.w - 1
 
     def taps(self, flat: Tensor) -> list[Tensor]:
-        """What each tap of a kernel sees of a vector of `size + lead`, row by row."""
+        """Return the view of each tap of a kernel on a vector of `size + lead`, row by row."""
         seen = flat.as_strided((self.h, self.w, self.size), (self.shape[2], 1, 1))
         return [tap for row in seen.unbind() for tap in row.unbind()]
 
     def centre(self, bordered: Tensor) -> Tensor:
-        """Where the source stands in `[…, L + h − 1, D + w − 1]`, borders around it."""
+        """Return the view of the source inside `[…, L + h − 1, D + w − 1]`, without its borders."""
         return bordered[..., self.past : self.past + self.L, self.w // 2 : self.w // 2 + self.D]
 
     def corner(self, flat: Tensor) -> Tensor:
-        """Where the sum over a window stands: at the window's first row and column."""
+        """Return the view of the sums over windows: each sum is stored at its window's first row and column."""
         return flat[: self.size].view(self.shape)[:, : self.L, : self.D]
 
     def windows(self, mask: Tensor | None, like: Tensor) -> Tensor:
-        """The mask under each row of the kernel: `[L, B, h]`."""
+        """Return the mask under each row of the kernel: `[L, B, h]`."""
         bordered = like.new_zeros(self.B, self.shape[1])
         bordered[:, self.past : self.past + self.L] = 1 if mask is None else mask[..., 0]
         return bordered.as_strided((self.L, self.B, self.h), (1, self.shape[1], 1))
 
     def unfolded(self, shared: Tensor) -> Tensor:
-        """What each tap sees of a `[1, L, D]` source: `[h, w, L · D]`."""
+        """Return the values that each tap sees of a `[1, L, D]` source: `[h, w, L · D]`."""
         bordered = shared.new_zeros(self.shape[1:])
         self.centre(bordered).copy_(shared[0])
         columns = self.shape[2]
@@ -77,7 +77,7 @@ class _Frame(NamedTuple):
         )
 
     def folded(self, rows: Tensor, kernel: Tensor) -> Tensor:
-        """The way back from a kernel's rows, gradients `[h, 1, L · D]`, to the shared source, `[1, L, D]`."""
+        """Backpropagate from a kernel's rows, gradients `[h, 1, L · D]`, to the shared source, `[1, L, D]`."""
         wide = rows.new_zeros(self.h, self.L, self.shape[2])
         for j, column in enumerate(kernel.unbind(1)):
             wide[..., j : j + self.D].addcmul_(rows.view(self.h, self.L, self.D), column[:, None, None])
@@ -88,7 +88,7 @@ class _Frame(NamedTuple):
 
 
 class _Summed(NamedTuple):
-    """The sum and what the way back needs of it."""
+    """The sum and the tensors that the backward pass needs."""
 
     y: Tensor
     frame: _Frame
@@ -98,7 +98,7 @@ class _Summed(NamedTuple):
 
 
 def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[Tensor]) -> _Summed:
-    """A source of each sentence's own costs h · w multiply-adds over all sentences; a shared one, only h."""
+    """Compute the sum. A source per sentence costs h · w multiply-adds over all sentences; a shared source only h."""
     batch = max(source.shape[0] for source in sources)
     frame = _Frame(batch, sources[0].shape[1], sources[0].shape[2], kernels.shape[1], kernels.shape[2], past)
     shared = [source.shape[0] < batch for source in sources]
@@ -112,7 +112,7 @@ def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[T
         flat = source.new_zeros(frame.size + frame.lead)
         centre = frame.centre(flat[: frame.size].view(frame.shape)).copy_(source)
         if mask is not None:
-            centre.mul_(mask)  # in place: torch.compile takes no strided view as `out`
+            centre.mul_(mask)  # in place: torch.compile does not accept a strided view as `out`
         sums = _weighted(frame.taps(flat), kernel, onto=sums)
         seen.append(flat)
     y = frame.corner(sums)
@@ -120,7 +120,7 @@ def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[T
         if one:
             rows = torch.bmm(kernel.unsqueeze(1), unfolded).view(frame.h, frame.L, frame.D)
             y = y + torch.bmm(windows, rows.transpose(0, 1)).transpose(0, 1)
-    # a view inside borders would slow down every step after it
+    # A view inside borders would slow down every later step.
     return _Summed(y.contiguous(), frame, shared, windows, seen)
 
 
@@ -159,7 +159,7 @@ class _Correlation(torch.autograd.Function):
 
 
 def _weighted(taps: Sequence[Tensor], kernel: Tensor, onto: Tensor) -> Tensor:
-    """`onto + Σ kernel_t · taps_t`, in place of `onto` unless that is empty."""
+    """Return `onto + Σ kernel_t · taps_t`, in place of `onto` unless it is empty."""
     weights = kernel.flatten().unbind()
     start = 0 if onto.numel() else 1
     sums = onto if onto.numel() else taps[0] * weights[0]

@@ -1,4 +1,4 @@
-"""The embedding blocks of BERT and RoBERTa with the fusion as a part of its own."""
+"""The embedding blocks of BERT and RoBERTa with the fusion as a separate module."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,9 +17,9 @@ from isoscope.models.fusion import build_fusion, check_fused
 class FusedTables(nn.Module):
     """`Dropout(LayerNorm(fusion(word, position, token type)))` over the tables of a family's own embedding block.
 
-    The tables and the LayerNorm bear the family's names, so that a plain checkpoint fits; the fusion's parameters are
-    `fusion.*`. What a kernel or a fusion of one's own sees at padding is zero. Autocast stops at this block: sums of
-    three tables cost nothing, and rounding them would be felt by every layer above.
+    The tables and the LayerNorm keep the family's names, so a plain checkpoint loads; the fusion's parameters are
+    `fusion.*`. A kernel or a custom fusion sees zeros at padding. Autocast is off in this block: sums of three tables
+    cost nothing, and every layer above would see their rounding errors.
     """
 
     word_embeddings: Any
@@ -36,16 +36,16 @@ class FusedTables(nn.Module):
         self.hidden_size, self.causal = config.hidden_size, config.is_decoder
         self.fusion, self._unseen = self.fresh_fusion(), True
         for part in self.fusion.modules():
-            setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: only says who starts it)
+            setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
 
     def fresh_fusion(self) -> nn.Module:
-        """A new module at its start, drawn from a stream of its own; not on the meta device, where nothing starts."""
+        """Return a new, initialised fusion from its own random stream; on the meta device, build it on the CPU."""
         on_meta = torch.get_default_device().type == "meta"
         with own_stream(), torch.device("cpu") if on_meta else nullcontext():
             return build_fusion(self.fusion_options, hidden_size=self.hidden_size, causal=self.causal)
 
     def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
-        """Rows of the position table, `[B, L]` or `[1, L]`; raises `InputError` where there are too few."""
+        """Return rows of the position table, `[B, L]` or `[1, L]`; raises `InputError` if there are too few."""
         raise NotImplementedError
 
     def forward(
@@ -58,7 +58,7 @@ class FusedTables(nn.Module):
     ) -> Tensor:
         word = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         position = self.position_embeddings(self.rows(input_ids, word) if position_ids is None else position_ids)
-        token_type = position  # a stand-in for what is not looked at
+        token_type = position  # a placeholder that the fusion ignores
         if getattr(self.fusion, "uses_token_type", True):
             rows = self._one_type(word, position_ids) if token_type_ids is None else token_type_ids
             token_type = self.token_type_embeddings(rows)
@@ -67,7 +67,7 @@ class FusedTables(nn.Module):
         return self.dropout(self.LayerNorm(fused))
 
     def _one_type(self, word: Tensor, position_ids: Tensor | None) -> Tensor:
-        """Rows of the token-type table where none are given; gathered as in BERT, as packed texts may outgrow it."""
+        """Return default rows of the token-type table; gathered as in BERT, for long packed texts."""
         if position_ids is None:
             return self.token_type_ids[:, : word.shape[1]]
         return self.token_type_ids.expand(position_ids.shape[0], -1).gather(1, position_ids)
@@ -80,7 +80,7 @@ class FusedTables(nn.Module):
         attention_mask: Tensor | None,
         position_ids: Tensor | None,
     ) -> Tensor:
-        looks_around = getattr(self.fusion, "looks_around", None)  # asked, not the class: an adapter may wrap a fusion
+        looks_around = getattr(self.fusion, "looks_around", None)  # no class check: an adapter may wrap a fusion
         if looks_around is False:
             return self.fusion(word, position, token_type)
         mask = None if attention_mask is None else _column(attention_mask, word)
@@ -97,10 +97,10 @@ class FusedTables(nn.Module):
     @staticmethod
     def _check(tokens: int, positions: int) -> None:
         if tokens > positions:
-            raise InputError(f"{tokens} tokens, but the position table has {positions} rows for them")
+            raise InputError(f"{tokens} tokens, but the position table has only {positions} rows")
 
 
-class FusionEmbeddings(FusedTables, BertEmbeddings):  # type: ignore[misc]  # the family's counts cached tokens
+class FusionEmbeddings(FusedTables, BertEmbeddings):  # type: ignore[misc]  # BertEmbeddings counts cached tokens
     """A drop-in for BertEmbeddings: positions 0, 1, 2, …, at padding too."""
 
     def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class FusionEmbeddings(FusedTables, BertEmbeddings):  # type: ignore[misc]  # th
 
 
 class FusionRobertaEmbeddings(FusedTables, RobertaEmbeddings):  # type: ignore[misc]
-    """A drop-in for RobertaEmbeddings: positions begin behind that of the padding token, which all padding has."""
+    """A drop-in for RobertaEmbeddings: positions begin after the padding token's position, which all padding has."""
 
     def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
         self._check(word.shape[1], self.position_ids.shape[1] - self.padding_idx - 1)
@@ -128,29 +128,29 @@ def _column(attention_mask: Tensor, word: Tensor) -> Tensor:
 
 
 def _check_one_text(position_ids: Tensor, mask: Tensor | None, *, padding: int | None) -> None:
-    """Raise `InputError` where positions do not rise from token to token, as where texts are packed into one row.
+    """Check that positions rise from token to token; else raise `InputError`.
 
-    A fusion over neighbouring tokens would read across their border. `generate`, too, starts anew behind padding on the
-    right. Padding has any position, or the row `padding`.
+    They do not rise if several texts are packed into one row: a fusion over neighbouring tokens would mix them.
+    `generate` restarts positions after right padding, too. Padding may have any position, or the row `padding`.
     """
     text = position_ids if mask is None else position_ids.where(mask[..., 0].bool(), -1)
     text = text if padding is None else text.where(text != padding, -1)
     before = F.pad(text.cummax(-1).values[:, :-1], (1, 0), value=-1)
     anew = (text >= 0) & (text <= before)
-    said = "a fusion reads neighbours, so give each text a row of its own, and pad what is to be continued on the left"
-    if torch.compiler.is_compiling():  # a graph cannot branch on what a tensor holds
-        torch._assert_async(~anew.any(), f"position_ids: {said}")
+    hint = "a fusion reads neighbouring tokens, so put each text in its own row, and pad on the left for generation"
+    if torch.compiler.is_compiling():  # a graph cannot branch on a tensor's values
+        torch._assert_async(~anew.any(), f"position_ids: {hint}")
     elif anew.any():
         row, token = anew.nonzero()[0].tolist()
-        raise InputError(f"position_ids: row {row} starts anew at token {token}: {said}")
+        raise InputError(f"position_ids: row {row} restarts at token {token}: {hint}")
 
 
 @contextmanager
 def own_stream() -> Iterator[None]:
-    """Draw from a stream that the global generator seeds but does not pay for.
+    """Draw from a separate random stream, seeded from the global generator, whose state stays unchanged.
 
-    The weights drawn after it are then the same whatever was drawn in here: arms that differ in their fusion alone
-    start from the same encoder. CPU only, where parameters are made.
+    Weights drawn afterwards are then the same whatever was drawn here: arms that differ only in their fusion start from
+    the same encoder. CPU only, where parameters are created.
     """
     with torch.random.fork_rng(devices=[]):
         seed = int(torch.randint(2**62, (), device="cpu"))

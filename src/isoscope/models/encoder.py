@@ -1,4 +1,4 @@
-"""The bare encoder or decoder of any Hugging Face checkpoint, and its twin that never learned."""
+"""Load the bare encoder or decoder of any Hugging Face checkpoint, and build its random twin."""
 
 import copy
 from pathlib import Path
@@ -10,29 +10,29 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-import isoscope.models  # noqa: F401 - registers the fusions' architecture
+import isoscope.models  # noqa: F401 - registers the fusion architectures
 from isoscope.data.checkpoints import loadable_config
 from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.models.build import quiet, seeded
 
 TWIN_SEED = 10_000
-"""To be added to a twin's seed, lest it be the very start that the model itself was drawn from."""
+"""Added to a twin's seed, so that the random twin never repeats the model's own initialisation."""
 WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 
 
 def load_encoder(folder: Path) -> Any:
-    """The model without a head, in fp32 and evaluation mode; of an encoder-decoder its encoder.
+    """Load the model without a head, in fp32 and evaluation mode; for an encoder-decoder, load its encoder.
 
-    Raises `InputError` where the folder is no checkpoint of a text transformer, weights are missing or no safetensors,
-    or hold NaN or infinity.
+    Raises `InputError` if the folder holds no checkpoint of a text transformer, or if weights are missing, are not
+    safetensors, or hold NaN or infinity.
     """
     return bare(_load(AutoModel, folder))
 
 
 def load_classifier(folder: Path) -> Any:
-    """The classifier in a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
+    """Load the classifier of a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
 
-    Raises `InputError` as `load_encoder` does, and where the folder holds no classifier of sequences.
+    Raises `InputError` as `load_encoder` does, and if the folder holds no sequence classifier.
     """
     return _load(AutoModelForSequenceClassification, folder)
 
@@ -41,7 +41,7 @@ def _load(kind: Any, folder: Path) -> Any:
     config = _config(folder)
     with quiet():
         try:
-            with plugins_named():  # of a fusion
+            with plugins_named():  # plugins of a fusion
                 model, info = kind.from_pretrained(
                     folder,
                     config=config,
@@ -52,7 +52,7 @@ def _load(kind: Any, folder: Path) -> Any:
                 )
         except (InputError, RunError):
             raise
-        except Exception as error:  # a file or a value that does not fit: each architecture has its own error for it
+        except Exception as error:  # a file or a value that does not fit: each architecture raises its own error
             raise InputError(f"checkpoint {folder}: {_line(error)}") from error
     unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
     lacking = sorted(key for key in info["missing_keys"] if not key.startswith(unused))
@@ -66,22 +66,22 @@ def _load(kind: Any, folder: Path) -> Any:
 
 
 def random_encoder(folder: Path, *, seed: int) -> Any:
-    """A model of the checkpoint's architecture with weights drawn anew, as it would start from scratch."""
+    """Build a model of the checkpoint's architecture with random weights, initialised as from scratch."""
     with seeded(seed), quiet():
         return bare(AutoModel.from_config(_config(folder), dtype=torch.float32)).eval()
 
 
 def twin(model: Any, *, seed: int) -> Any:
-    """A model of the same kind as `model` and on its device, with weights drawn anew, in evaluation mode."""
+    """Build a random twin of `model`: the same kind and device, new random weights, in evaluation mode."""
     with seeded(seed), quiet():
         return type(model)(copy.deepcopy(model.config)).to(next(model.parameters()).device).eval()
 
 
 def bare(model: Any) -> Any:
-    """What of a model reads text: of an encoder-decoder its encoder. Raises `InputError` for what reads none."""
+    """Return the part that reads text: an encoder-decoder's encoder, or the model. Raises `InputError` if none does."""
     reads = model.get_encoder() if _reads_and_writes(model) else model
     if (takes := getattr(reads, "main_input_name", "input_ids")) != "input_ids":
-        raise InputError(f"{type(model).__name__}: takes {takes}, so it is no transformer over text")
+        raise InputError(f"{type(model).__name__}: takes {takes}, so it is not a text transformer")
     return reads
 
 
@@ -92,7 +92,7 @@ def _reads_and_writes(model: Any) -> bool:
 
 @torch.no_grad()
 def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
-    """Whether the first of the tokens `ids` has seen no other: alone it is what it is before them."""
+    """Return whether the model is causal: the first token of `ids` has the same vector alone as before the others."""
     device = next(model.parameters()).device
     first = []
     for tokens in (ids, ids[:1]):
@@ -108,10 +108,10 @@ def _config(folder: Path) -> Any:
     try:
         with quiet():
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # values of any kind, refused in as many ways as there are architectures
+    except Exception as error:  # invalid values raise many kinds of errors, each architecture its own
         raise InputError(f"checkpoint {folder}: config.json: {_line(error)}") from None
     if not getattr(config, "num_hidden_layers", 0) or not getattr(config, "vocab_size", 0):
-        raise InputError(f"checkpoint {folder}: {config.model_type!r} is no transformer over text")
+        raise InputError(f"checkpoint {folder}: {config.model_type!r} is not a text transformer")
     return config
 
 
@@ -120,10 +120,10 @@ def _line(error: Exception) -> str:
 
 
 def positions(model: Any) -> int:
-    """How many tokens a model takes at most."""
+    """Return the maximum number of tokens that a model takes."""
     for name in ("max_position_embeddings", "n_positions"):
         if found := getattr(model.config, name, None):
-            # RoBERTa and its kin keep the rows up to the padding id for themselves.
+            # RoBERTa and related models reserve the rows up to the padding id.
             kept = (model.config.pad_token_id or 0) + 1 if "roberta" in model.config.model_type else 0
             return int(found) - kept
     return 10**6

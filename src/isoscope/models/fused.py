@@ -1,4 +1,4 @@
-"""What encoders with a choice of fusion share, whatever their family: settings, start of weights, forward pass."""
+"""Shared parts of the fusion encoders of all families: settings, weight initialisation, forward pass."""
 
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,11 +17,11 @@ from isoscope.errors import InputError
 from isoscope.models.embeddings import FusedTables
 
 
-@dataclass(kw_only=True, repr=False, eq=False)  # the library's own: these would know the fields below alone
+@dataclass(kw_only=True, repr=False, eq=False)  # keep the library's methods: they know all fields
 class FusionSettings:
-    """What a fusion adds to its family's configuration.
+    """The configuration fields that a fusion adds to its family's configuration.
 
-    `fusion` is `model.fusion` of the configuration; `init_std` the standard deviation of the word, position and
+    `fusion` is `model.fusion` of the configuration. `init_std` is the standard deviation of the word, position and
     token-type tables, `initializer_range` that of all other weight matrices. `use_cache` is always False.
     """
 
@@ -30,15 +30,15 @@ class FusionSettings:
     use_cache: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
-        self.use_cache = False  # a published encoder says True, which only its decoders heed
+        self.use_cache = False  # a published encoder says True, which only decoders use
         super().__post_init__(**kwargs)  # type: ignore[misc]  # the family's configuration comes after
 
 
 @torch.no_grad()
 def start_weights(module: nn.Module, config: Any) -> None:
-    """Start one module, so that no library default decides; `init` leaves alone what a checkpoint has filled."""
+    """Initialise one module, so that no library default decides; `init` skips tensors loaded from a checkpoint."""
     if getattr(module, "of_fusion", False):
-        return  # started with the embeddings, by code of its own
+        return  # initialised with the embeddings, by its own code
     if isinstance(module, nn.Linear):
         init.normal_(module.weight, std=config.initializer_range)
         if module.bias is not None:
@@ -62,9 +62,9 @@ def start_weights(module: nn.Module, config: Any) -> None:
 
 
 class FusedEncoder:
-    """The forward pass of BertModel and RobertaModel, whose attention mask reaches the embeddings too.
+    """The forward pass of BertModel and RobertaModel, with the attention mask passed to the embeddings too.
 
-    There a kernel must not see padding.
+    The mask keeps padding out of the fusion's kernels.
     """
 
     embeddings: Any
@@ -86,10 +86,10 @@ class FusedEncoder:
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPoolingAndCrossAttentions:
-        """The family's own, but the embeddings get the attention mask, and there is no cache.
+        """Run the family's forward pass, with the attention mask passed to the embeddings and without a cache.
 
-        `use_cache` is taken, and none returned. A cache that is given is refused (`InputError`): the tokens before
-        this call would be missing under a kernel.
+        `use_cache` is accepted, but no cache is returned. Raises `InputError` if a cache is given: a kernel would not
+        see the tokens before this call.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("pass either input_ids or inputs_embeds")

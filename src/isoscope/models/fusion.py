@@ -1,9 +1,9 @@
-"""How word, position and token-type embeddings become one: added, convolved in two dimensions, or bound circularly.
+"""Fuse word, position and token-type embeddings: add them, convolve them in 2D, or bind them circularly.
 
-Each fusion is a module `forward(word, position, token_type, mask) -> [B, L, D]` over three tables' rows, `[B, L, D]` or
-`[1, L, D]` where every sentence has the same ones, and `mask` `[B, L, 1]`, 1 at tokens and 0 at padding (None: no
-padding). `uses_token_type` says whether the third table is looked at, `looks_around` whether a token's neighbours are.
-Options are those of `model.fusion`.
+Each fusion is a module `forward(word, position, token_type, mask) -> [B, L, D]`. The three tables' rows are `[B, L,
+D]`, or `[1, L, D]` if every sentence has the same rows. `mask` is `[B, L, 1]`, 1 at tokens and 0 at padding (None: no
+padding). `uses_token_type` says whether the fusion reads the third table, `looks_around` whether it reads neighbouring
+tokens. Options are those of `model.fusion`.
 """
 
 import inspect
@@ -20,16 +20,16 @@ from isoscope.errors import InputError, brief
 from isoscope.models.correlation import correlate
 
 Table = Literal["word", "token_type", "position"]
-TABLES: tuple[Table, ...] = get_args(Table)  # the order in which BERT adds them, and that of a kernel's channels
+TABLES: tuple[Table, ...] = get_args(Table)  # BERT's order of addition, and the order of a kernel's channels
 
 
 def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
-    """`(w + t) + p`, in the order of Hugging Face's BertModel: bit for bit the same."""
+    """Return `(w + t) + p`, added in the order of Hugging Face's BertModel, so the result is bitwise equal."""
     return (word + token_type) + position
 
 
 def unit(source: Tensor) -> Tensor:
-    """Vectors of unit length; a zero vector, as padding's, stays zero, also where fp16 rounds PyTorch's 1e-12 to 0."""
+    """Scale vectors to unit length; zero vectors (padding) stay zero, even where fp16 rounds PyTorch's 1e-12 to 0."""
     return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
 
 
@@ -46,11 +46,15 @@ class Additive(nn.Module):
 class Conv2d(nn.Module):
     """A convolution over (sequence, hidden) whose channels are the sources: `act(Σ_c K_c ∗ source_c + b)`.
 
-    `start` random: `K` and `b` uniform in ±1/√(sources · kh · kw). identity: delta kernels and b = 0, the sum of the
-    sources. residual: `(w + t) + p + g · act(…)`, a learned scalar g = 0 at the start, K and b as in random. `gate` r:
-    `(1 − r) · Σ_c source_c + r · act(…)`, r learned from the value given. Then `token_type="add"` adds t, unless it is
-    a source. `normalisation="l2"` scales each source vector to unit length before the kernel. Padding is zero under the
-    kernel; `causal` lets the kernel see no later token. Parameters: sources · kh · kw, + 1 for a bias, + 1 for a gate.
+    - `start` random: `K` and `b` uniform in ±1/√(sources · kh · kw).
+    - `start` identity: delta kernels and b = 0, which gives the sum of the sources.
+    - `start` residual: `(w + t) + p + g · act(…)`, a learned scalar g = 0 at the start, K and b as in random.
+    - `gate` r: `(1 − r) · Σ_c source_c + r · act(…)`, r learned, starting from the given value.
+    - `token_type="add"` then adds t, unless t is a source.
+    - `normalisation="l2"` scales each source vector to unit length before the kernel.
+
+    The kernel sees zeros at padding; with `causal` it sees no later token. Parameters: sources · kh · kw, + 1 for a
+    bias, + 1 for a gate.
     """
 
     looks_around = True
@@ -74,13 +78,13 @@ class Conv2d(nn.Module):
         _check("activation", activation, ("gelu", "none"))
         if len(kernel_size) != 2 or any(size < 1 or size % 2 == 0 for size in kernel_size):
             raise InputError(
-                f"model.fusion.kernel_size: {list(kernel_size)} should be two odd numbers, over sequence and hidden: "
+                f"model.fusion.kernel_size: {list(kernel_size)}; expected two odd numbers, over sequence and hidden: "
                 "an even kernel has no centre"
             )
         if start == "identity" and (activation, normalisation) != ("none", "none"):
             raise InputError("model.fusion.start: 'identity' needs activation 'none' and normalisation 'none'")
         if start == "identity" and token_type == "ignore" and "token_type" not in sources:
-            raise InputError("model.fusion.token_type: start 'identity' needs 'add', for it to equal adding")
+            raise InputError("model.fusion.token_type: start 'identity' needs 'add', so that it equals addition")
         if start == "residual" and gate is not None:
             raise InputError("model.fusion.gate: start 'residual' has its own gate: set gate to null")
         self.start, self.normalisation = start, normalisation
@@ -97,7 +101,7 @@ class Conv2d(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw or set the start, see `start` of the class."""
+        """Initialise the parameters as `start` of the class says."""
         bound = 1.0 / math.sqrt(self.weight.numel())
         if self.start == "identity":
             self.weight.zero_()
@@ -128,10 +132,10 @@ class Conv2d(nn.Module):
 class FFT(nn.Module):
     """Circular convolution of the sources along the hidden axis, `F⁻¹(Π_c F(source_c))` (Plate's holographic binding).
 
-    `(a ⊛ b)_j = Σ_k a_k b_{(j − k) mod D}`; `token_type="add"` then adds t, unless it is a source. `start` random: the
-    bare product, no parameters. residual: `(w + t) + p + g · (…)`, a learned scalar g = 0 at the start.
-    `normalisation="l2"` scales each source vector to unit length first. Half-precision sources are transformed in
-    fp32, since no half-precision transform exists for every device and width. Positions never mix.
+    `(a ⊛ b)_j = Σ_k a_k b_{(j − k) mod D}`; `token_type="add"` then adds t, unless t is a source. `start` random: the
+    product alone, no parameters. residual: `(w + t) + p + g · (…)`, a learned scalar g = 0 at the start.
+    `normalisation="l2"` scales each source vector to unit length first. Half-precision sources are transformed in fp32,
+    since not every device and width has a half-precision transform. Positions never mix.
     """
 
     looks_around = False
@@ -156,7 +160,7 @@ class FFT(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Close the gate of a residual start."""
+        """Set the gate of a residual start to 0."""
         if self.gate is not None:
             self.gate.zero_()
 
@@ -177,10 +181,10 @@ BUILT_IN: dict[str, type[nn.Module]] = {"additive": Additive, "conv2d": Conv2d, 
 
 
 def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool) -> nn.Module:
-    """The module that `fusion` describes: `kind`, a built-in name or a registered plugin's, and that kind's options.
+    """Build the module that `fusion` describes: `kind`, a built-in name or a registered plugin's, and its options.
 
-    A plugin in a `causal` encoder must say `causal = True` of itself: that it looks at no later token.
-    Raises `InputError` on an unknown kind, on options that are missing or not the kind's, and on values it refuses.
+    A plugin in a `causal` encoder must set `causal = True` on its module: it uses no later token. Raises `InputError`
+    for an unknown kind, for missing or unknown options, and for invalid values.
     """
     options = dict(fusion)
     kind = options.pop("kind", None)
@@ -189,25 +193,25 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool) -
         return _call(BUILT_IN[kind], kind, options, given)
     if kind not in plugins.FUSIONS:
         known = ", ".join([*BUILT_IN, *plugins.FUSIONS])
-        raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a fusion of one's own is loaded as a plugin")
+        raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a custom fusion must be loaded as a plugin")
     module = _call(plugins.FUSIONS[kind].factory, kind, options, {"hidden_size": hidden_size})
     if not isinstance(module, nn.Module):
         raise InputError(f"{plugins.FUSIONS[kind].title}: returns {brief(module)}; expected a torch.nn.Module")
     if causal and getattr(module, "causal", False) is not True:
         raise InputError(
-            f"model.fusion.kind: {kind!r} does not say `causal = True` of its module, so no causal model takes it"
+            f"model.fusion.kind: {kind!r} does not set `causal = True` on its module, so a causal model cannot use it"
         )
     return module
 
 
 def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
-    """Raise `InputError` unless a plugin's output has the shape and type of `word`, and the `first` one is finite."""
+    """Check a plugin's output: shape and type of `word`, and finite if `first`; else raise `InputError`."""
     title = plugins.FUSIONS[kind].title if kind in plugins.FUSIONS else f"fusion {kind!r}"
     if not isinstance(fused, Tensor) or fused.shape != word.shape or fused.dtype != word.dtype:
         found = f"{list(fused.shape)} of {fused.dtype}" if isinstance(fused, Tensor) else brief(fused)
-        raise InputError(f"{title}: gives {found}; expected {list(word.shape)} of {word.dtype}")
+        raise InputError(f"{title}: returns {found}; expected {list(word.shape)} of {word.dtype}")
     if first and not bool(fused.isfinite().all()):
-        raise InputError(f"{title}: gives NaN or infinity of the first batch")
+        raise InputError(f"{title}: returns NaN or infinity for the first batch")
 
 
 def _call(make: Callable[..., nn.Module], kind: str, options: dict[str, Any], given: dict[str, Any]) -> nn.Module:
@@ -231,7 +235,7 @@ def _check(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _check_sources(sources: Sequence[str], token_type: str, normalisation: str, start: str) -> None:
     if len(set(sources)) < len(sources) or not {"word", "position"} <= set(sources) <= set(TABLES):
         raise InputError(
-            f"model.fusion.sources: {list(sources)} should name word and position, and token_type if it is fused too"
+            f"model.fusion.sources: {list(sources)}; expected word and position, and token_type if it is fused too"
         )
     _check("token_type", token_type, ("add", "ignore"))
     _check("normalisation", normalisation, ("none", "l2"))

@@ -1,4 +1,4 @@
-"""Generation of text by a model that keeps no cache: each step reads the whole text anew."""
+"""Generate text with a model that keeps no cache: each step reads the whole text again."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from isoscope.errors import InputError
 
 
 class UncachedGenerationMixin(GenerationMixin):
-    """What `generate` must know of a causal model whose fusion reads the whole text."""
+    """The `generate` hooks of a causal model whose fusion reads the whole text."""
 
     get_input_embeddings: Any
 
@@ -23,12 +23,12 @@ class UncachedGenerationMixin(GenerationMixin):
         batch_size: int,
         max_cache_length: int,
     ) -> bool:
-        """No cache, even where the library asks for one (for a prompt of embeddings); raises `InputError` for kinds."""
+        """Turn the cache off, even if the library asks for it; raise `InputError` for modes that need a cache."""
         if generation_config.cache_implementation is not None:
-            raise InputError("cache_implementation: a fusion reads the whole text and keeps no cache; leave it out")
+            raise InputError("cache_implementation: a fusion reads the whole text and keeps no cache; remove it")
         if generation_mode == GenerationMode.ASSISTED_GENERATION:
-            raise InputError("assisted generation: a fusion reads the whole text and keeps no cache; take another mode")
-        generation_config.use_cache = False  # of a copy that `generate` makes for each call
+            raise InputError("assisted generation: a fusion reads the whole text and keeps no cache; change the mode")
+        generation_config.use_cache = False  # on a copy that `generate` makes for each call
         return False
 
     def prepare_inputs_for_generation(
@@ -41,7 +41,7 @@ class UncachedGenerationMixin(GenerationMixin):
         is_first_iteration: bool | None = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The whole text; a prompt of embeddings is followed by the embeddings of what was generated since."""
+        """Return the whole text; after a prompt of embeddings, append the embeddings of the generated tokens."""
         if inputs_embeds is not None and not is_first_iteration:
             generated = kwargs["position_ids"].shape[-1] - inputs_embeds.shape[1]
             new = self.get_input_embeddings()(input_ids[:, input_ids.shape[1] - generated :])

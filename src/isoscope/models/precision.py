@@ -1,4 +1,4 @@
-"""What an arithmetic costs on the device at hand."""
+"""Warn about precisions that are slow on the current device."""
 
 import sys
 
@@ -6,10 +6,10 @@ import torch
 
 
 def warn_of_emulation(precision: str, *, device: str, key: str) -> None:
-    """Say on stderr, naming `key`, where bf16 is asked of a CPU that has no instructions for it.
+    """Warn on stderr, naming `key`, if bf16 is requested on a CPU without bf16 instructions.
 
-    It gives the same figures there, some fifty times as slowly as fp32, and nothing else would tell.
+    The results are the same, but about fifty times slower than in fp32, and nothing else reports it.
     """
-    # torch's own test of whether its library for the CPU has kernels for bf16 here; there is no public name for it.
+    # torch's own check for bf16 kernels in its CPU library; it has no public name.
     if precision == "bf16" and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         print(f"warning: {key}: bf16 is emulated on this CPU, many times slower than fp32", file=sys.stderr)

@@ -1,7 +1,7 @@
 """RoBERTa (arXiv:1907.11692) with a choice of fusion, as Hugging Face models.
 
-It differs from BERT in its tables (positions begin behind the padding's, padding has none; mostly one token type) and
-in its classifier, a dense layer of its own over <s> in place of the pooler.
+It differs from BERT in its tables and its classifier. Positions begin after the padding's position, and padding has
+none; mostly there is one token type. The classifier is a dense layer over <s> in place of the pooler.
 """
 
 from typing import Any
@@ -31,13 +31,13 @@ from isoscope.models.generation import UncachedGenerationMixin
 
 @strict
 class FusionRobertaConfig(FusionSettings, RobertaConfig):
-    """RoBERTa's configuration and a fusion's (`FusionSettings`)."""
+    """RoBERTa's configuration plus the fusion's (`FusionSettings`)."""
 
     model_type = "fusion-roberta"
 
 
 class FusionRobertaPreTrainedModel(RobertaPreTrainedModel):
-    """How each weight starts: said in `start_weights`."""
+    """Base class; `start_weights` initialises the weights."""
 
     config: FusionRobertaConfig
 
@@ -46,7 +46,7 @@ class FusionRobertaPreTrainedModel(RobertaPreTrainedModel):
 
 
 class FusionRobertaModel(FusedEncoder, FusionRobertaPreTrainedModel, RobertaModel):
-    """The encoder. Its attention mask reaches the embeddings too, where a kernel must not see padding."""
+    """The encoder. It passes the attention mask to the embeddings too, where a kernel must not see padding."""
 
     _no_split_modules = ["FusionRobertaEmbeddings", "RobertaLayer"]  # noqa: RUF012 (the library's own declaration)
 
@@ -84,7 +84,7 @@ class FusionRobertaForTokenClassification(FusionRobertaPreTrainedModel, RobertaF
 
 
 class FusionRobertaForQuestionAnswering(FusionRobertaPreTrainedModel, RobertaForQuestionAnswering):
-    """The encoder and, over each token, two scores: that an answer begins there, and that it ends there."""
+    """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
         RobertaPreTrainedModel.__init__(self, config)
@@ -94,29 +94,29 @@ class FusionRobertaForQuestionAnswering(FusionRobertaPreTrainedModel, RobertaFor
 
 
 class FusionRobertaForMaskedLM(FusionRobertaPreTrainedModel, RobertaForMaskedLM):
-    """The encoder and RoBERTa's head for masked tokens, its matrix tied to the word table."""
+    """The encoder and RoBERTa's masked-LM head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
         RobertaPreTrainedModel.__init__(self, config)
         if config.is_decoder:
-            raise InputError("is_decoder: a masked language model looks both ways; set it to False")
+            raise InputError("is_decoder: a masked language model is bidirectional; set it to False")
         self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
         self.lm_head = RobertaLMHead(config)
         self.post_init()
 
 
 class FusionRobertaForCausalLM(UncachedGenerationMixin, FusionRobertaPreTrainedModel, RobertaForCausalLM):
-    """The encoder looking back only, kernels included, and RoBERTa's head, its matrix tied to the word table."""
+    """The causal encoder, with causal kernels, and RoBERTa's head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
         RobertaPreTrainedModel.__init__(self, config)
         if not config.is_decoder:
-            raise InputError("is_decoder: a causal language model looks back only; set it to True")
+            raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
         self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
         self.lm_head = RobertaLMHead(config)
         self.post_init()
 
     def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> Tensor:
-        """The positions of training: `generate` counts from 0, as no RoBERTa has learned to."""
+        """Return the positions used in training; `generate` counts from 0, which no RoBERTa has learned."""
         counted: Tensor = super()._prepare_position_ids_for_generation(inputs_tensor, model_kwargs)
         return counted + self.roberta.embeddings.padding_idx + 1

@@ -1,4 +1,4 @@
-"""What runs are trained for. One file per kind of training; the loop knows them by their protocol only."""
+"""Training objectives: one file per kind of task; the training loop uses only their protocol."""
 
 from isoscope.objectives.protocol import Batch, Direction, Forward, Indices, Objective, Place, Scored, Tally, Task
 

@@ -1,4 +1,4 @@
-"""Classification of sentences and pairs: mean cross-entropy, accuracy, F1 and Matthews correlation."""
+"""Classify sentences and pairs: mean cross-entropy, accuracy, F1 and Matthews correlation."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from isoscope.objectives.points import owners_of, points_at
 from isoscope.objectives.protocol import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task
 
 _EVALUATED = 64
-"""Sentences of an evaluation batch at least: nothing is kept for a backward pass."""
+"""Minimum number of sentences in an evaluation batch; evaluation needs no memory for a backward pass."""
 
 
 class Counts(NamedTuple):
@@ -38,13 +38,13 @@ class Counts(NamedTuple):
         return np.array([self.loss, *self.confusion.ravel()], np.float64)
 
     def metrics(self) -> dict[str, float]:
-        """Mean loss in nats, accuracy, F1 (of class 1 if there are two, else the classes' mean) and Matthews."""
+        """Return mean loss in nats, accuracy, F1 (of class 1 for two classes, else the classes' mean), Matthews."""
         loss = self.loss / int(self.confusion.sum())
         return {"loss": loss, **{name: score(self.confusion) for name, score in SCORES.items()}}
 
 
 class Classification:
-    """The objective: one label per example, the cross-entropy of a classifier's logits."""
+    """Classification objective: one label per example, cross-entropy of a classifier's logits."""
 
     metrics: Mapping[str, Direction] = {"loss": "minimise", **dict.fromkeys(SCORES, "maximise")}
 
@@ -134,7 +134,7 @@ class Classification:
             most = max(int(array.max()) for split in splits for array in getattr(split, field))
             if most >= rows:
                 raise InputError(
-                    f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; take "
+                    f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; use "
                     "the tokenizer that it was trained with"
                 )
 
@@ -143,7 +143,7 @@ Kind = TypeVar("Kind", bound=Classification)
 
 
 def read(kind: type[Kind], task: Task) -> Kind:
-    """An objective of this kind on a prepared task: its splits as token ids, with their column `label`."""
+    """Read a prepared task as an objective of this kind: its splits as token ids, with the column `label`."""
     tokenizer = tokens.load(task.tokenizer)
     tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
     splits = {name: tokens.encode(tokenizer, table, max_length=task.max_length) for name, table in tables.items()}
@@ -153,5 +153,5 @@ def read(kind: type[Kind], task: Task) -> Kind:
 
 
 def objective(task: Task) -> Classification:
-    """The objective of a prepared task."""
+    """Return the objective of a prepared task."""
     return read(Classification, task)

@@ -1,4 +1,4 @@
-"""Points that penalties and observers look at: taken from a model's hidden states."""
+"""Take points from a model's hidden states, for penalties and observers."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -10,9 +10,9 @@ from isoscope.objectives.protocol import Indices, Place
 
 
 def points_of(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
-    """Points `[n, d]` of a batch, from its layers `[B, T, d]` and its mask `[B, T]`, in the order of the rows.
+    """Return the points `[n, d]` of a batch, from its layers `[B, T, d]` and its mask `[B, T]`, in row order.
 
-    `mean` is over a row's tokens, special ones included. Raises `InputError` for a layer beyond the last one.
+    `mean` averages over a row's tokens, special tokens included. Raises `InputError` if the layer does not exist.
     """
     if place.layer >= len(hidden_states):
         raise InputError(f"layer {place.layer}: the encoder has layers 0 to {len(hidden_states) - 1} (-1 for the last)")
@@ -27,11 +27,11 @@ def points_of(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Te
 
 
 def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:
-    """Points of a batch at several places."""
+    """Return the points of a batch at several places."""
     return {place: points_of(hidden_states, mask, place) for place in places}
 
 
 def owners_of(lengths: Indices, place: Place) -> Indices:
-    """The position of each point's row, for rows of these lengths in tokens."""
+    """Return the position of each point's row, for rows of these lengths in tokens."""
     rows = np.arange(len(lengths))
     return np.repeat(rows, lengths) if place.vectors == "tokens" else rows

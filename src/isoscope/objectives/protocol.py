@@ -1,4 +1,4 @@
-"""The seam between the training loop and a task: its data, its loss, what is counted, and its metrics."""
+"""The interface between the training loop and a task: its data, loss, tally and metrics."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ Direction = Literal["maximise", "minimise"]
 class Place(NamedTuple):
     """Where points are taken from: the layer (0: after the embedding block, -1: the last) and the kind of vector.
 
-    `vectors`: `first` or `mean`, one point per example, or `tokens`, one per token.
+    `vectors`: `first` or `mean`, with one point per example, or `tokens`, with one point per token.
     """
 
     layer: int
@@ -25,26 +25,26 @@ class Place(NamedTuple):
 
 
 class Tally(Protocol):
-    """What is counted over examples: a summed loss, and whatever the metrics need. `+` joins two parts of a split."""
+    """Sums over examples: the summed loss, and whatever the metrics need. `+` joins two parts of a split."""
 
     @property
     def loss(self) -> float:
-        """The summed loss, in nats; divided by the weight of the examples it is their mean."""
+        """The summed loss in nats. Divided by the weight of the examples, it is their mean loss."""
         ...
 
     def __add__(self, other: Self) -> Self: ...
 
     def vector(self) -> Numbers:
-        """All of it as float64 numbers of a fixed length and order, as it crosses processes and checkpoints."""
+        """Return the tally as float64 numbers of fixed length and order, for other processes and checkpoints."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """The metrics that the objective declares, by name."""
+        """Return the metrics that the objective declares, by name."""
         ...
 
 
 class Forward(NamedTuple):
-    """One forward pass: the summed loss (with graph), its tally, points by place (with graph), columns per example."""
+    """Result of a forward pass: summed loss and points by place (both with graph), tally, columns per example."""
 
     loss: Tensor
     tally: Tally
@@ -53,7 +53,7 @@ class Forward(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A split, or some rows of it, evaluated: points and columns are in the order of the rows."""
+    """Result of an evaluation of a split or some of its rows: points and columns are in the order of the rows."""
 
     split: str
     tally: Tally
@@ -62,11 +62,11 @@ class Scored(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What an objective is made from: a prepared task, its tokenizer, and the numbers of the run that concern it."""
+    """Inputs of an objective: a prepared task, its tokenizer, and the run's numbers that concern it."""
 
     folder: Path
     manifest: Mapping[str, Any]
-    """What `prepare` wrote of the task: labels, counts, source."""
+    """The task's manifest, written by `prepare`: labels, counts, source."""
     tokenizer: Path
     max_length: int
     fraction: float
@@ -74,7 +74,7 @@ class Task(NamedTuple):
     batch_size: int
     """Examples per update."""
     bucket: int
-    """Batches that are sorted by length together."""
+    """Number of batches that are sorted by length together."""
     seed: int
 
 
@@ -82,49 +82,50 @@ class Objective(Protocol):
     """A task's data, loss and metrics. Splits are `train`, `validation` and `test`; rows are their examples."""
 
     metrics: Mapping[str, Direction]
-    """Every metric of `Tally.metrics`, with the direction that is better, most important first; `loss` is one."""
+    """Every metric of `Tally.metrics` with its better direction, most important first; `loss` is among them."""
     classes: int
-    """Number of classes that `owners` can name; 1 where it names none."""
+    """Number of classes that `owners` can return; 1 if it returns none."""
     notes: list[str]
-    """Lines that a user should read before training, such as how many texts were cut."""
+    """Lines that a user should read before training, e.g. how many texts were cut."""
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
-        """The model before training: of `checkpoint`, or random weights. A function of its arguments and the seed.
+        """Return the model before training: from `checkpoint`, or with random weights.
 
-        `model` is the section `model` of the parameters. Raises `InputError` where the model does not fit the data.
+        A function of its arguments and the seed. `model` is the section `model` of the parameters. Raises `InputError`
+        if the model does not fit the data.
         """
         ...
 
     def size(self, split: str) -> int:
-        """Number of rows of a split."""
+        """Return the number of rows of a split."""
         ...
 
     def tally(self, vector: Numbers | None = None) -> Tally:
-        """The tally that `Tally.vector` gave, or an empty one."""
+        """Return the tally that `Tally.vector` encoded, or an empty tally."""
         ...
 
     def plan(self, split: str, epoch: int | None, rows: Indices | None = None) -> list[Indices]:
-        """Batches of row numbers: of training in `epoch`, or (None) of an evaluation of all rows or of `rows`."""
+        """Return batches of row numbers: for training in `epoch`, or (None) to evaluate all rows or `rows`."""
         ...
 
     def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
-        """The model's input for these rows, padded. `epoch` draws what is random in it; None: the same every time."""
+        """Return these rows' padded model input. `epoch` seeds random parts; None gives the same input every time."""
         ...
 
     def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
-        """What the summed loss of these rows is divided by; known before the forward pass."""
+        """Return the divisor of the summed loss of these rows; it is known before the forward pass."""
         ...
 
     def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, Indices | None]:
-        """Of each point that these rows give at `place`: the position in `rows` of its row, and its class, if any."""
+        """Return, for each point of these rows at `place`, the position of its row in `rows`, and its class, if any."""
         ...
 
     def forward(
         self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
     ) -> Forward:
-        """Run the model on a batch. `columns` asks for what `finish` writes of each row."""
+        """Run the model on a batch. `columns` asks for the columns that `finish` writes."""
         ...
 
     def finish(self, scored: Scored, folder: Path) -> None:
-        """Write what is kept of the evaluated test split into the run's output folder."""
+        """Write the files of the evaluated test split into the run's output folder."""
         ...

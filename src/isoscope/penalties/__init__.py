@@ -1,8 +1,8 @@
 """Penalties on the geometry of representations, for any training loop: `loss + penalty(points, labels).penalty`.
 
-Each is a module without parameters; called with `points` `[n, d]` of one effective batch and, where it looks at classes
-apart, their `labels` `[n]`, it returns a named tuple whose first field is the scalar to add to a loss, its weight
-included. The other fields say how it came about.
+Each penalty is a module without parameters. Call it with `points` `[n, d]` of one effective batch and, if it separates
+classes, their `labels` `[n]`. It returns a named tuple; the first field is the scalar to add to a loss, with its
+weight. The other fields are diagnostics.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from isoscope.penalties.persistent_entropy import PersistentEntropy, PersistentEntropyTerms
     from isoscope.penalties.spectrum import SpectrumControl, SpectrumTerms
 
-# Each is imported when it is first asked for, so that a run knows only the penalty that it uses.
+# Each module is imported on first use, so that a run records only the penalty that it uses.
 _MODULES = {
     "CosineRegularization": "cosine",
     "CosineTerms": "cosine",

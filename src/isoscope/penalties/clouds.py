@@ -1,4 +1,4 @@
-"""The clouds that a penalty looks at: a batch whole, or one per class."""
+"""Split a batch into the clouds that a penalty uses: the whole batch, or one cloud per class."""
 
 from typing import NamedTuple
 
@@ -7,17 +7,17 @@ from torch import Tensor
 
 
 class Clouds(NamedTuple):
-    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each, `[C, n]` (None: all)."""
+    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each cloud, `[C, n]` (None: all)."""
 
     points: Tensor
     mask: Tensor | None
 
 
 def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None) -> Clouds:
-    """`points` `[n, d]` as one cloud, or as one per label 0 … `classes` − 1 (None: as many as `labels` has).
+    """Return `points` `[n, d]` as one cloud, or as one cloud per label 0 … `classes` − 1.
 
-    Labels below 0 belong to no cloud. Raises `ValueError` for points that are no matrix, and for labels that are
-    missing, another number or no whole ones.
+    `classes` None: as many as `labels` has. Labels below 0 belong to no cloud. Raises `ValueError` if points are not a
+    matrix, and if labels are missing, differ in number from the points, or are not integers.
     """
     if points.ndim != 2:
         raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
@@ -28,10 +28,8 @@ def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: i
     if labels.shape != points.shape[:1]:
         raise ValueError(f"labels: {list(labels.shape)} for {len(points)} points")
     if labels.is_floating_point():
-        raise ValueError(
-            f"labels: expected whole numbers, got {labels.dtype} (per_class=False takes all points together)"
-        )
+        raise ValueError(f"labels: expected integers, got {labels.dtype} (per_class=False takes all points together)")
     count = classes if classes is not None else max(int(labels.max()) + 1, 0) if len(labels) else 0
     mask = labels == torch.arange(count, device=labels.device)[:, None]
-    # Backward, an expansion is a sum, even over one; a new axis costs nothing.
+    # The backward pass of `expand` is a sum, even for one cloud; a new axis costs nothing.
     return Clouds(points[None] if count == 1 else points.expand(count, *points.shape), mask)

@@ -1,4 +1,4 @@
-"""The cosine regulariser: directions of a batch pushed apart."""
+"""The cosine regulariser: push the directions of a batch apart."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,19 @@ from torch import Tensor, nn
 
 
 class CosineTerms(NamedTuple):
-    """The penalty and the mean cosine it is of."""
+    """The penalty and the mean cosine that it is computed from."""
 
     penalty: Tensor
     """Scalar to add to a loss."""
     mean_cosine: Tensor
-    """Mean over all pairs of different points; 0 for fewer than two."""
+    """Mean over all pairs of different points; 0 for fewer than two points."""
 
 
 class CosineRegularization(nn.Module):
     """`weight · (1/n²) Σ_{i≠j} ŵ_iᵀŵ_j`, ŵ = w / ‖w‖: in O(nd), since the sum is `‖Σ ŵ‖² − n`.
 
-    A vector of length 0 has no direction and adds nothing. Source: Gao et al. 2019 (arXiv:1907.12009), there on the
-    output embeddings and with weight 1; here on any points.
+    A vector of length 0 has no direction and adds nothing. Source: Gao et al. 2019 (arXiv:1907.12009), who apply it to
+    the output embeddings with weight 1; here it applies to any points.
     """
 
     def __init__(self, weight: float = 1.0) -> None:
@@ -27,10 +27,10 @@ class CosineRegularization(nn.Module):
         self.weight = weight
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> CosineTerms:
-        """The penalty of `points` `[n, d]`; `labels` are not looked at."""
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
         cloud = points.double()
         square = cloud.square().sum(1, keepdim=True)
-        some = ~(square <= 0)  # NaN is not hidden
+        some = ~(square <= 0)  # NaN stays visible
         unit = torch.where(some, cloud / torch.where(some, square, 1.0).sqrt(), 0.0)
         n = len(points)
         pairs = unit.sum(0).square().sum() - unit.square().sum()

@@ -1,4 +1,4 @@
-"""IsoScore* as a penalty (I-STAR): variances of a batch made more alike, or less with a negative weight."""
+"""IsoScore* as a penalty (I-STAR): make the variances of a batch more equal, or less with a negative weight."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class IsoScoreTerms(NamedTuple):
-    """The penalty and the IsoScore* it is of."""
+    """The penalty and the IsoScore* that it is computed from."""
 
     penalty: Tensor
     """Scalar to add to a loss."""
@@ -18,10 +18,10 @@ class IsoScoreTerms(NamedTuple):
 class IsoScoreStar(nn.Module):
     """`weight · (1 − ι*)`, ι* = (PR − 1) / (d − 1), PR = (tr Σ)² / tr Σ² of `Σ = (1 − ζ) Σ_batch + ζ Σ_0`.
 
-    Σ_0, `reference` `[d, d]`, is the covariance of many more points than a batch has; without one Σ is the batch's.
-    Neither it nor Σ is decomposed: tr Σ² is a sum over the batch's Gram matrix and over xᵀΣ_0x, O(n² d + n d²).
-    A single point, which has no covariance, costs nothing.
-    Source: Rudman and Eickhoff 2024 (arXiv:2305.19358), whose weight is negative and whose ζ is 0.2.
+    Σ_0, `reference` `[d, d]`, is the covariance of many more points than a batch has; without a reference, Σ is the
+    batch's covariance. No decomposition is needed: tr Σ² is a sum over the batch's Gram matrix and over xᵀΣ_0x, O(n² d
+    + n d²). A single point has no covariance; its penalty is 0. Source: Rudman and Eickhoff 2024 (arXiv:2305.19358),
+    whose weight is negative and whose ζ is 0.2.
     """
 
     def __init__(self, weight: float = 1.0, *, zeta: float = 0.2) -> None:
@@ -30,7 +30,7 @@ class IsoScoreStar(nn.Module):
         self.reference: Tensor | None = None
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> IsoScoreTerms:
-        """The penalty of `points` `[n, d]`; `labels` are not looked at."""
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
         cloud = points.double()
         n, d = cloud.shape
         if n < 2 or d < 2:
@@ -43,7 +43,7 @@ class IsoScoreStar(nn.Module):
             cross = ((cloud @ known) * cloud).sum()
             second = (1 - zeta) ** 2 * second + 2 * zeta * (1 - zeta) * cross + zeta**2 * known.square().sum()
             first = (1 - zeta) * first + zeta * known.trace()
-        some = ~(second <= 0)  # NaN is not hidden
+        some = ~(second <= 0)  # NaN stays visible
         ratio = torch.where(some, first.square() / torch.where(some, second, 1.0), 1.0)
         isoscore = (ratio - 1.0) / (d - 1)
         return IsoScoreTerms(self.weight * (1.0 - isoscore), isoscore.detach())

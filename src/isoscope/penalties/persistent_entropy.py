@@ -1,4 +1,4 @@
-"""The persistent-entropy penalty: bars of each class pulled towards equal length."""
+"""The persistent-entropy penalty: make the bars of each class more equal in length."""
 
 import math
 from numbers import Integral, Real
@@ -14,31 +14,34 @@ from isoscope.penalties.clouds import clouds
 
 
 class PersistentEntropyTerms(NamedTuple):
-    """The penalty, nats, and per class (one for all where classes are not told apart) what it was made of, `[C]`."""
+    """The penalty in nats, and diagnostics `[C]` per class (C = 1 if classes are not separated)."""
 
     penalty: Tensor
     """Scalar to add to a loss: `weight · (−Σ H + in_cluster · Σ mean dropped bar)`."""
     entropy: Tensor
-    """H of the kept bars, nats; 0 where none is."""
+    """H of the kept bars, nats; 0 if no bar is kept."""
     normalised: Tensor
     """H / ln k."""
     kept: Tensor
-    """k: kept bars."""
+    """k, the number of kept bars."""
     bars: Tensor
-    """Bars longer than 0."""
+    """Number of bars longer than 0."""
     points: Tensor
-    """Points of the class in this batch."""
+    """Number of points of the class in this batch."""
 
 
 class PersistentEntropy(nn.Module):
-    """`−weight · Σ_c H(kept H0 bars of class c)`: the smaller, the more alike the bars' lengths.
+    """`−weight · Σ_c H(kept H0 bars of class c)`: the more equal the bars' lengths, the smaller.
 
-    H is the persistent entropy (natural log) of the Vietoris–Rips bars that `selection` keeps, so no length matters,
-    only shares; a class of fewer than two distinct points adds 0. `k`: how many bars `top-k`, `shortest-k` and
-    `random-k` keep (None: as many as `c-ratio` would). `in_cluster`: weight of the mean length of the bars longer than
-    0 that were not kept, which shortens them. `classes`: how many labels there are; None counts them, which on a GPU
-    waits for it. Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for another selection or such
-    numbers. Source: "Shrink the longest", 2025 (arXiv:2501.05502), whose weight is 1.
+    H is the persistent entropy (natural log) of the Vietoris–Rips bars that `selection` keeps. It depends on the shares
+    of the lengths only, not on their scale. A class with fewer than two distinct points adds 0.
+
+    - `k`: how many bars `top-k`, `shortest-k` and `random-k` keep (None: as many as `c-ratio` would).
+    - `in_cluster`: weight of the mean length of the dropped bars longer than 0; it shortens them.
+    - `classes`: number of labels. None counts them, which synchronises a GPU.
+
+    Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for an unknown selection or invalid numbers.
+    Source: "Shrink the Longest", 2025 (arXiv:2501.05502), whose weight is 1.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class PersistentEntropy(nn.Module):
         if selection not in get_args(Selection):
             raise ValueError(f"selection: expected one of {', '.join(get_args(Selection))}, got {selection!r}")
         if k is not None and (not selection.endswith("-k") or not isinstance(k, Integral) or k < 1):
-            raise ValueError(f"k: expected a whole number from 1 on for top-k, random-k or shortest-k, got {k!r}")
+            raise ValueError(f"k: expected an integer of at least 1 for top-k, random-k or shortest-k, got {k!r}")
         for name, value in (("weight", weight), ("in_cluster", in_cluster)):
             if not isinstance(value, Real) or not math.isfinite(value):
                 raise ValueError(f"{name}: expected a finite number, got {value!r}")
@@ -63,16 +66,16 @@ class PersistentEntropy(nn.Module):
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
 
     def extra_repr(self) -> str:
-        """Its settings, for a log."""
+        """Return the settings, for a log."""
         shown = ("selection", "k", "per_class", "weight", "in_cluster", "classes")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def forward(
         self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None
     ) -> PersistentEntropyTerms:
-        """The penalty of `points` `[n, d]` with `labels` `[n]`; `generator` draws the bars of `random-k`.
+        """Return the penalty of `points` `[n, d]` with `labels` `[n]`; `generator` draws the bars of `random-k`.
 
-        Raises `ValueError` for other shapes, and for missing labels where classes are told apart.
+        Raises `ValueError` for other shapes, and for missing labels if classes are separated.
         """
         split, mask = clouds(points, labels if self.per_class else None, per_class=self.per_class, classes=self.classes)
         trees = minimum_spanning_trees(split, mask)

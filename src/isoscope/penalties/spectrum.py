@@ -1,4 +1,4 @@
-"""Spectrum control: singular values of a batch pulled towards a slowly falling prior."""
+"""Spectrum control: pull the singular values of a batch towards a slowly falling prior."""
 
 from typing import Literal, NamedTuple
 
@@ -7,21 +7,21 @@ from torch import Tensor, nn
 
 
 class SpectrumTerms(NamedTuple):
-    """The penalty and how far the spectrum is from its prior."""
+    """The penalty and the spectrum's distance from its prior."""
 
     penalty: Tensor
     """Scalar to add to a loss."""
     distance: Tensor
-    """Mean squared difference of σ_k / σ_1 and the prior; 0 for a cloud of one place."""
+    """Mean squared difference of σ_k / σ_1 and the prior; 0 for a cloud without variance."""
 
 
 class SpectrumControl(nn.Module):
     """`weight · mean_k (σ_k / σ_1 − p_k)²` over the singular values of the centred batch, k = 1 … min(n − 1, d).
 
-    The prior falls slowly from p_1 = 1: `exponential` as `exp(−rate · (k − 1)^power)`, `polynomial` as `k^(−power)`.
-    Wang et al. 2020 tie the output embeddings' singular values to such a prior by re-parameterising them; on
-    representations, which are not parameters, it is a penalty. From eigenvalues of the n × n Gram matrix, O(n² d + n³);
-    values below a millionth of the largest have no gradient.
+    The prior falls slowly from p_1 = 1: `exponential` is `exp(−rate · (k − 1)^power)`, `polynomial` is `k^(−power)`.
+    Wang et al. 2020 tie the output embeddings' singular values to such a prior by re-parameterisation. Representations
+    are not parameters, so here it is a penalty. Computed from the eigenvalues of the n × n Gram matrix, O(n² d + n³).
+    Squared singular values below 1e-12 of the largest have no gradient.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class SpectrumControl(nn.Module):
         self.weight, self.prior, self.rate, self.power = weight, prior, rate, power
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> SpectrumTerms:
-        """The penalty of `points` `[n, d]`; `labels` are not looked at."""
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
         cloud = points.double()
         n, d = cloud.shape
         count = min(n - 1, d)
         if count < 1:
             nothing = (cloud * 0.0).sum()
             return SpectrumTerms(nothing, nothing.detach())
-        finite = cloud.isfinite().all()  # a decomposition of NaN is an error, and on a GPU a wait
+        finite = cloud.isfinite().all()  # a decomposition of NaN raises an error, and synchronises a GPU
         cloud = torch.where(finite, cloud, 0.0)
         cloud = cloud - cloud.mean(0)
         squared = torch.linalg.eigvalsh(cloud @ cloud.T).flip(0)[:count]

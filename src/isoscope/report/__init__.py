@@ -1,4 +1,4 @@
-"""From tables and records to one HTML page that needs nothing beside itself."""
+"""Build one self-contained HTML page from tables and run records."""
 
 from isoscope.report.page import build
 from isoscope.report.runs import read_records

@@ -1,4 +1,4 @@
-"""A study's arms over training, as the page shows them: published figures beside ours, differences, curves."""
+"""Read a study's training curves for the page: published and own values, differences between arms, figures."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,24 +13,24 @@ from isoscope.studies.stored_tables import StoredTables
 
 
 class Chart(NamedTuple):
-    """Drawings in order, published figures beside ours, differences of arms."""
+    """Figures in order, published and own values, differences between arms."""
 
     drawings: list[Drawing]
     cells: list[Cell]
     differences: list[dict[str, Any]]
     equal: list[dict[str, Any]]
-    """Differences of penalties with weights of their own, at equal effect."""
+    """Matched-effect comparison: differences between penalties, each interpolated along its own weights."""
 
     @property
     def table_2(self) -> str:
-        """What is to be said of the other published table, if there is one for this study."""
+        """The note on Table 2 of the paper; empty if nothing was published for this study."""
         return TABLE_2 if any(cell.published is not None for cell in self.cells) else ""
 
 
 def read_chart(folder: Path, *, key: str) -> Chart | None:
-    """What `isoscope chart` left; None where it has not run, or the study has no seeds. `key` makes ids unique.
+    """Read what `isoscope chart` wrote. Return None if it has not run, or if the study has no seeds.
 
-    Raises `InputError` where the files are damaged.
+    `key` makes ids unique on the page. Raises `InputError` for damaged files.
     """
     tables, figures = folder / CHART, folder / CHARTS
     if not (tables / FILE).is_file():

@@ -1,4 +1,4 @@
-"""The tables of numbers on the page of `isoscope geometry`: the last layer of each checkpoint beside its twin."""
+"""Tables of numbers on the page of `isoscope geometry`: the last layer of each checkpoint and of its twin."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,13 +18,13 @@ SHOWN = {
     "avg_sim": "Mean cosine",
     "linear_separability": "Linear accuracy",
 }
-"""Figures of all points of a cell, so that one n is that of them all."""
+"""Metrics that use all points, so that a row has a single n."""
 FARTHEST = 8
-"""Outlying dimensions of a checkpoint that are named."""
+"""How many outlying dimensions of a checkpoint are named."""
 
 
 class Numbers(NamedTuple):
-    """A table to read: the table that it is made of, its caption, the head of each column, and which rows are shown."""
+    """A table on the page: the stored table it needs, its caption, its column heads, and the rows it shows."""
 
     needs: str
     caption: str
@@ -32,7 +32,7 @@ class Numbers(NamedTuple):
     chosen: Callable[[pd.DataFrame], pd.DataFrame]
 
     def rows(self, tables: Tables) -> list[list[tuple[str, bool]]]:
-        """Each cell's text, and whether it is a number: counts whole, other numbers with three decimals."""
+        """Return each cell's text and whether it is a number. Counts are whole; other numbers have three decimals."""
         table = self.chosen(tables[self.needs])[[*self.heads]]
         return [[_cell(value) for value in row] for row in table.itertuples(index=False, name=None)]
 
@@ -44,27 +44,27 @@ def _cell(value: Any) -> tuple[str, bool]:
 
 
 def number(value: Any) -> float | None:
-    """A number of a table, None where it is none."""
+    """Return a number of a table as a float; None if it is missing or not finite."""
     return None if value is None or not np.isfinite(value) else float(value)
 
 
 def last_layer(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the last layer of each checkpoint."""
+    """Return the rows of each checkpoint's last layer."""
     return table[table["layer"] == table.groupby("checkpoint")["layer"].transform("max")]
 
 
 def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.DataFrame:
-    """Rows of the checkpoints, with `value` of the twin with random weights as `twin`."""
+    """Return the checkpoints' rows, with the random twin's `value` in a column `twin`."""
     keys = ("checkpoint", *keys)
     random = table[table["step"].isna()].rename(columns={value: "twin"})
     return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
 
 
 def summary(tables: Tables) -> list[dict[str, Any]]:
-    """A row for each checkpoint and kind of sentence vector at the last layer: checkpoint, vectors, layer, n, d, and by
-    figure its value beside that of the random twin and of isotropic noise (None: no number).
+    """Return a row per checkpoint and kind of sentence vector at the last layer.
 
-    Figures that were not measured are left out, and there are no rows where none was.
+    Keys: checkpoint, vectors, layer, n, d, and per metric its value, the random twin's and that of isotropic noise
+    (None: no number). Metrics that were not measured are left out. No metric measured: no rows.
     """
     if "geometry" not in tables:
         return []
@@ -84,7 +84,7 @@ def summary(tables: Tables) -> list[dict[str, Any]]:
 
 
 def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
-    """Every figure at the last layer of each checkpoint, beside its twin and noise."""
+    """Return every metric at the last layer of each checkpoint, with the values of its twin and of noise."""
     if "geometry" not in tables:
         return []
     table = beside_twin(last_layer(tables["geometry"]), "vectors", "figure")
@@ -120,15 +120,21 @@ NUMBERS = {
     "probing": (
         Numbers(
             "probing",
-            "What a linear probe reads at the last layer.",
-            {"figure": "Task", "vectors": "Of", "checkpoint": "Checkpoint", "value": "Accuracy", "twin": "Random twin"}
+            "What does a linear probe read at the last layer? Compare accuracy with the random twin and with chance.",
+            {
+                "figure": "Task",
+                "vectors": "Vectors",
+                "checkpoint": "Checkpoint",
+                "value": "Accuracy",
+                "twin": "Random twin",
+            }
             | {"chance": "Chance", "baseline": "Control", "selectivity": "Selectivity", "compression": "Code", **SIZE},
             lambda table: beside_twin(last_layer(as_measured(table)), "vectors", "figure").replace({"figure": TASKS}),
         ),
         Numbers(
             "baselines",
-            "The same folds without an encoder. TF-IDF counts in these sentences alone, for there is no training "
-            "split.",
+            "Baselines on the same folds, without an encoder. TF-IDF counts only in these sentences: there is no "
+            "training split.",
             {"baseline": "Baseline", "task": "Task", "checkpoint": "Checkpoint", "score": "Accuracy"}
             | {"chance": "Chance", **SIZE},
             lambda table: table.replace({"task": TASKS}),
@@ -137,14 +143,15 @@ NUMBERS = {
     "embedding": (
         Numbers(
             "cosines",
-            "Mean cosines of tokens of different sentences.",
+            "How similar are tokens of different sentences? Mean cosine by kind of pair; compare with the random twin.",
             {"checkpoint": "Checkpoint", "part": "Part", "pairs": "Pairs", "cosine": "Mean cosine"}
             | {"twin": "Random twin", "n": "n (pairs)"},
             lambda table: beside_twin(table, "part", "pairs", value="cosine").replace({"part": PARTS}),
         ),
         Numbers(
             "dimensions",
-            "Hidden dimensions whose mean or sd is more than 6 median absolute deviations (scaled to an sd) off.",
+            "Which hidden dimensions are outliers? Their mean or sd is more than 6 median absolute deviations (scaled "
+            "to an sd) from the median.",
             {"who": "Checkpoint", "count": "Outliers", "farthest": "Farthest (mean)", "kurtosis": "Median kurtosis"}
             | SIZE,
             _outliers,
@@ -153,7 +160,8 @@ NUMBERS = {
     "spectrum": (
         Numbers(
             "spectrum",
-            "Spectral flatness and share of near-dead frequencies, and both with hidden axes permuted.",
+            "Spectral flatness and share of near-dead frequencies. Compare each with its value after the hidden axes "
+            "are permuted.",
             {"who": "Checkpoint", "part": "Part", "flatness": "Flatness", "flatness_permuted": "permuted"}
             | {"dead": "Near-dead", "dead_permuted": "permuted", **SIZE},
             _flatness,
@@ -162,8 +170,8 @@ NUMBERS = {
     "topology": (
         Numbers(
             "distances",
-            "Distance of a checkpoint's diagrams to its random twin's.",
-            {"checkpoint": "Checkpoint", "vectors": "Of", "degree": "Degree", "bottleneck": "Bottleneck"}
+            "How far is a checkpoint's persistence diagram from its random twin's?",
+            {"checkpoint": "Checkpoint", "vectors": "Vectors", "degree": "Degree", "bottleneck": "Bottleneck"}
             | {"wasserstein": "1-Wasserstein", "n": "n"},
             lambda table: table[table["moment"] == "random"].assign(
                 degree=lambda rows: "H" + rows["degree"].astype(str)
@@ -171,4 +179,4 @@ NUMBERS = {
         ),
     ),
 }
-"""Tables of numbers by section of the page."""
+"""Section of the page → its tables of numbers."""

@@ -1,4 +1,4 @@
-"""The page that `isoscope geometry` leaves: figures and numbers in one file that asks for nothing else."""
+"""Write the page of `isoscope geometry`: figures and numbers in one self-contained file."""
 
 import hashlib
 import json
@@ -22,13 +22,13 @@ from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS
 from isoscope.studies.view import Picture, Tables
 
 NAMES = re.compile(rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values()) for one in views)})(-\w+)*")
-"""What figures are called: any other file in their folder is not of a page."""
+"""File names of figures. Files with other names in their folder are never removed."""
 
 
 def page(out: Path) -> Path:
-    """Write `index.html` and the figures (SVG and PNG) from the tables in `out`; returns the page's path.
+    """Write `index.html` and the figures (SVG and PNG) from the tables in `out`. Return the page's path.
 
-    Figures of an earlier page that this one does not show are removed.
+    Figures of an earlier page are removed if this page does not show them.
     """
     facts = json.loads((out / "manifest.json").read_text("utf-8"))
     tables = read_tables(out, facts)
@@ -61,7 +61,7 @@ def page(out: Path) -> Path:
 
 
 def read_tables(out: Path, facts: dict[str, Any]) -> Tables:
-    """The tables in `out`, with what the manifest knows beside them as views take it."""
+    """Read the tables in `out`, and add what views need from the manifest."""
     tables = {name: pd.read_parquet(out / f"{name}.parquet") for name in facts["tables"]}
     if "frames" in tables:
         tables["frames"] = tables["frames"].assign(alignment=facts["settings"]["alignment"])
@@ -74,7 +74,7 @@ def read_tables(out: Path, facts: dict[str, Any]) -> Tables:
 
 
 def _drawing(out: Path, one: Picture, source: dict[str, str]) -> Drawing:
-    """A figure as SVG and PNG, drawn again only where its rows, code or source are others, or a file was altered."""
+    """Write a figure as SVG and PNG. Redraw it only if its rows, code or source differ, or a file was altered."""
     rows = [hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes()) for table in one.table]
     code = code_version("geometry", ("isoscope.studies.checkpoint_views",))
     made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]

@@ -1,4 +1,4 @@
-"""Figures of views as the page holds them."""
+"""Figures and their captions, ready for the page."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,27 +16,27 @@ from isoscope.studies.view import Picture, Tables, View, pictures, with_added
 
 
 class Drawing(NamedTuple):
-    """A figure and what is said below it."""
+    """A figure as inline SVG, and its caption."""
 
     picture: Markup
     caption: str
 
     @property
     def share(self) -> int:
-        """Its width as a percentage of the page's."""
-        width = float(re.findall(r'viewBox="0 0 ([0-9.]+) ', self.picture)[0])  # in points, of which an inch has 72
+        """Its width in percent of the page's width."""
+        width = float(re.findall(r'viewBox="0 0 ([0-9.]+) ', self.picture)[0])  # points; 72 per inch
         return min(100, round(100 * width / (72 * WIDTH)))
 
 
 def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
-    """A view's figure that was drawn as `svg`; `key` makes ids unique on the page."""
+    """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique."""
     return Drawing(inline(svg, key=key, title=one.caption, description=one.spoken), one.caption)
 
 
 def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> dict[str, Drawing]:
-    """The figures of `views` by name, in order, as a stage drew them into the folder `figures`.
+    """Read the figures of `views` that a stage drew into the folder `figures`, by name and in order.
 
-    `key` makes ids unique on the page. Raises `OSError` where a file is missing, and `ValueError` where one is damaged.
+    `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
     found = {}
     for one in pictures(with_added(views), tables):
@@ -47,14 +47,14 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
 
 @contextmanager
 def reading(folder: Path, left_by: str) -> Iterator[None]:
-    """What goes wrong inside, with files that `isoscope <left_by>` left, as an `InputError` of one line."""
+    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`."""
     try:
         yield
     except (ValueError, KeyError, OSError, pa.ArrowException) as error:
-        message = f"{folder}: not what isoscope {left_by} left ({error}); run: isoscope repro"
+        message = f"{folder}: not what isoscope {left_by} wrote ({error}); run: isoscope repro"
         raise InputError(message) from None
 
 
 def without_nan(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with None for NaN, as a template asks for it."""
+    """Return a row with None for NaN: templates test for None."""
     return {name: None if value != value else value for name, value in row.items()}

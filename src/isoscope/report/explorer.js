@@ -1,4 +1,4 @@
-// Feature dynamics by hand: four sliders, a dot per sentence, the sentence under the pointer. Nothing is loaded.
+// Interactive feature dynamics: four sliders, a dot per sentence, the text of the sentence under the pointer. Loads nothing.
 for (const root of document.querySelectorAll(".explorer")) {
   const data = JSON.parse(root.querySelector("script[type='application/json']").textContent);
   const svg = root.querySelector("svg"), said = root.querySelector("output.sentence"), facts = root.querySelector(".facts");
@@ -46,8 +46,8 @@ for (const root of document.querySelectorAll(".explorer")) {
       dot.setAttribute("cy", -points[2 * number + 1]);
     });
     facts.textContent = explained
-      ? `Across: first principal component, ${(100 * explained[0]).toFixed(1)} % of the variance; up: second, ${(100 * explained[1]).toFixed(1)} %.`
-      : "Vectors are shared here: there is nothing of sentences to see.";
+      ? `x: first principal component, ${(100 * explained[0]).toFixed(1)} % of the variance; y: second, ${(100 * explained[1]).toFixed(1)} %.`
+      : "All sentences share their vectors here: there is nothing to show.";
   };
   slider("arm").max = arms.length - 1;
   slider("seed").max = seeds.length - 1;

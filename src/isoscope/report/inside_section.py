@@ -1,4 +1,4 @@
-"""What a study's arms look like inside, as the page shows them: figures, phases of training, and an explorer."""
+"""Read what `isoscope explore` wrote for the page: figures, phases of training, and the explorer's data."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from isoscope.studies.stored_tables import StoredTables
 
 
 class Inside(NamedTuple):
-    """Figures in order, phases of every run, differences of arms, and the explorer's data as JSON safe in HTML."""
+    """Figures in order, phases of every run, differences between arms, and the explorer's data as JSON safe in HTML."""
 
     drawings: list[Drawing]
     phases: list[dict[str, Any]]
@@ -23,9 +23,9 @@ class Inside(NamedTuple):
 
 
 def read_inside(folder: Path, *, key: str) -> Inside | None:
-    """What `isoscope explore` left in a study's folder; None where it has not run. `key` makes ids unique on the page.
+    """Read what `isoscope explore` wrote into a study's folder. Return None if it has not run.
 
-    Raises `InputError` where the files are damaged.
+    `key` makes ids unique on the page. Raises `InputError` for damaged files.
     """
     tables, figures = folder / INSIDE, folder / FIGURES
     if not (tables / "explorer.json").is_file():

@@ -1,4 +1,4 @@
-"""A task's manifest as the page shows it."""
+"""Format a task's manifest for the page."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Task(NamedTuple):
 
 
 def task(name: str, manifest: Mapping[str, Any]) -> Task:
-    """What a reader should know of a task. Raises `InputError` where the manifest lacks it."""
+    """Return a task's facts, splits and baselines. Raises `InputError` if the manifest lacks any of them."""
     try:
         facts = {str(key).replace("_", " ").capitalize(): _text(value) for key, value in manifest["facts"].items()}
         shared = [f"{pair} {n:,}" for pair, n in manifest["shared"].items()]
@@ -51,7 +51,7 @@ def task(name: str, manifest: Mapping[str, Any]) -> Task:
             for key, figures in manifest["baselines"].items()
         ]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"manifest of {name}: {error} is missing or of another form; prepare the task again") from None
+        raise InputError(f"manifest of {name}: {error} is missing or malformed; prepare the task again") from None
     return Task(name, about, splits, baselines)
 
 

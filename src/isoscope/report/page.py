@@ -1,4 +1,4 @@
-"""The page: every table and figure in one HTML file that asks for nothing else."""
+"""Render the report: every table and figure in one self-contained HTML file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,13 +27,16 @@ def build(
     folders: Mapping[str, Path],
     search: Path | None = None,
 ) -> str:
-    """The report as HTML text: figures, tables, style and the explorer's script inside, nothing loaded from elsewhere.
+    """Return the report as HTML text: figures, tables, style and script are inside, and nothing is loaded.
 
-    `manifests`: by task. `records`: by digest, for as many runs as there are. `tracking_uri`: an MLflow server to link
-    to; with anything but http(s) the page gives the search to paste instead. `experiments`: study → id of its
-    experiment there; links need it. `folders`: study → where its stages left figures and tables. `search`: where
-    `isoscope search` left its results; a search without trials has no section. Raises `InputError` where a manifest
-    lacks what the page shows, or files are damaged.
+    - `manifests`: by task.
+    - `records`: by digest; runs may lack a record.
+    - `tracking_uri`: the MLflow server to link to. If it is not http(s), the page gives a search to paste instead.
+    - `experiments`: study → id of its MLflow experiment; links need it.
+    - `folders`: study → where its stages wrote figures and tables.
+    - `search`: where `isoscope search` wrote its results; a search without trials has no section.
+
+    Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
     """
     rows = {
         study.study: [

@@ -1,4 +1,4 @@
-"""Runs as the report shows them: identity from the tables, circumstances from the records, a search in MLflow."""
+"""Rows of the report's table of runs: identity from the tables, circumstances from the records, a search in MLflow."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,29 +12,29 @@ from isoscope.runs.record import read
 from isoscope.studies.tables import Tables
 
 SHORT = 12
-"""Digits of a digest that a page shows."""
+"""How many digits of a digest a page shows."""
 
 
 class RunRow(NamedTuple):
-    """One run, and how it came about where its record is at hand."""
+    """A run, and the circumstances that its record tells, if there is a record."""
 
     run: Trained
     status: str
     commit: str | None
     dirty: bool | None
     seconds: float | None
-    """Time at work, over all attempts."""
+    """Working time over all attempts."""
     attempts: int
     device: str | None
-    """Device and, on a CPU, threads of the attempt that finished the run."""
+    """Device of the attempt that finished the run; on a CPU with its threads."""
     changed: bool
-    """Whether attempts of the run differ in what they ran on."""
+    """Whether attempts of the run used different devices."""
     accepted: tuple[str, ...]
-    """Later versions of the code that give the run's golden trace (`isoscope accept`)."""
+    """Later versions of the code that reproduce the run's golden trace (`isoscope accept`)."""
     search: str
-    """What to paste into MLflow's search field."""
+    """Text to paste into MLflow's search field."""
     link: str | None
-    """That search in MLflow, where a server and the study's experiment are known."""
+    """Address of that search; None unless a server and the study's experiment are known."""
 
     @property
     def short(self) -> str:
@@ -43,14 +43,14 @@ class RunRow(NamedTuple):
 
 
 def read_records(folder: Path, studies: Sequence[Tables]) -> dict[str, RunRecord]:
-    """The records in `folder` of the runs that `studies` show, by digest; runs made elsewhere have none."""
+    """Read the records in `folder` of the runs of `studies`, by digest. Runs made elsewhere have no record."""
     digests = {run.digest for study in studies for run in study.runs}
     found = {digest: folder / f"{digest}.jsonl" for digest in sorted(digests)}
     return {digest: read(path) for digest, path in found.items() if path.is_file()}
 
 
 def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None, experiment: str | None) -> RunRow:
-    """A run beside its record; `experiment` is the id of its study's experiment in MLflow."""
+    """Return the row of a run. `experiment`: id of its study's experiment in MLflow."""
     author = record.author if record else None
     git = author.git if author else {}
     return RunRow(
@@ -76,7 +76,7 @@ def _device(environment: Mapping[str, Any]) -> str | None:
 
 
 def working_seconds(record: RunRecord) -> float | None:
-    """Seconds from each attempt's start to its last line, added up: the pause before a resume does not count."""
+    """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
     if record.restored or not record.attempts:
         return None
     times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
@@ -90,9 +90,9 @@ def working_seconds(record: RunRecord) -> float | None:
 
 
 def server(tracking_uri: str | None) -> str | None:
-    """Address of the MLflow server at `tracking_uri` for a page to link to, without user and password.
+    """Return the address of the MLflow server at `tracking_uri`, without user and password.
 
-    None where a browser cannot open it (a database, a folder).
+    None if a browser cannot open it (a database, a folder).
     """
     parts = urlsplit(tracking_uri or "")
     if parts.scheme not in ("http", "https"):
@@ -101,22 +101,22 @@ def server(tracking_uri: str | None) -> str | None:
 
 
 def pasted(digest: str) -> str:
-    """What to paste into MLflow's search field to find a run."""
+    """Return the text that finds a run in MLflow's search field."""
     return f"tags.`{DIGEST}` LIKE '{digest[:SHORT]}%'"
 
 
 def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
-    """Address of the search for a run; None without a server that a browser opens, or its experiment's id there."""
+    """Return the address of the search for a run; None without an http(s) server or the experiment's id."""
     address = server(tracking_uri)
     if address is None or experiment is None:
         return None
-    # The tab `runs` must be named: MLflow 3 sends the bare experiment to its overview and drops the search.
+    # The path needs `runs`: MLflow 3 sends the bare experiment to its overview and drops the search.
     search = quote(f"tags.`{DIGEST}` = '{digest}'", safe="")
     return f"{address}/#/experiments/{quote(experiment, safe='')}/runs?searchFilter={search}"
 
 
 def plugins(rows: Sequence[RunRow]) -> Mapping[tuple[str, str], list[RunRow]]:
-    """(File, sha256) of every file of the user's own → the runs made with it."""
+    """Return (file, sha256) of every plugin → the runs that used it."""
     found: dict[tuple[str, str], list[RunRow]] = {}
     for row in rows:
         for item in sorted(row.run.plugins.items()):

@@ -1,4 +1,4 @@
-"""What a search found, as the page shows it: its best trials, what its parameters matter, its pictures."""
+"""Read a search's results for the page: best trials, parameter importances, figures."""
 
 import json
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from isoscope.report.svg import inline
 
 STUDY, TRIALS, IMPORTANCES, BEST = "study.json", "trials.parquet", "importances.parquet", "best.yaml"
 MOST = 10
-"""Trials of a single objective that the page lists; of several, the whole front is."""
+"""How many trials the page lists for a single objective; for several, it lists the whole front."""
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
 
 
 class Found(NamedTuple):
-    """One of a trial's runs, and how to find it in MLflow."""
+    """A run of a trial, and how to find it in MLflow."""
 
     short: str
     search: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial of the table: its values in the order of the objectives."""
+    """A row of the table of trials; values in the order of the objectives."""
 
     number: int
     values: list[float]
@@ -48,10 +48,10 @@ class Search(NamedTuple):
     objectives: dict[str, str]
     constraints: dict[str, str]
     chosen: int | None
-    """Number of the best trial, or of the one suggested from a front."""
+    """Number of the best trial; for several objectives, of the suggested trial of the front."""
     best_params: dict[str, Any]
     overlay: str | None
-    """best.yaml, as it is."""
+    """Text of best.yaml."""
     trials: list[Trial]
     importances: list[dict[str, Any]]
     saved: dict[str, Any]
@@ -59,7 +59,7 @@ class Search(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What the chosen trial is."""
+        """What the chosen trial is called: best (a single objective) or suggested."""
         return "best" if len(self.objectives) == 1 else "suggested"
 
     @property
@@ -69,10 +69,10 @@ class Search(NamedTuple):
 
 
 def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str]) -> Search | None:
-    """What `isoscope search` left; None where it has not run, or had no trials.
+    """Read what `isoscope search` wrote. Return None if it has not run or has no trials.
 
-    `tracking_uri` and `experiments` (name → id) as for the page: with both a trial's runs are links. Raises
-    `InputError` where the files are damaged.
+    `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. Raises
+    `InputError` for damaged files.
     """
     if not (folder / STUDY).is_file():
         return None
@@ -96,7 +96,7 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
         )
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
-        raise InputError(f"{folder}: not what isoscope search left ({told}); run: isoscope repro") from None
+        raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -106,7 +106,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[Trial]:
-    """The front, or of one objective the best that break no constraint, best first."""
+    """Return the front; for a single objective, the best trials that break no constraint. Best first."""
     objectives = list(study["objectives"].items())
     rows = [without_nan(row) for row in pq.read_table(folder / TRIALS).to_pylist()]
     places = [f"objective/{name}" for name, _ in objectives]

@@ -1,4 +1,4 @@
-"""One study as the page shows it: figures with their origin, what was found, the table of arms."""
+"""Collect what the page shows of a study: figures with their origin, findings, the table of arms."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,15 +43,15 @@ class Study(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether a figure of all arms takes more than one row of a page."""
+        """Whether a figure of all arms needs more than a row of the page."""
         return len(self.arms) > 2
 
 
 def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path) -> Study:
-    """Everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
+    """Return everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
 
-    `folder`: where `isoscope analyse` left its figures; `isoscope explore` and `isoscope chart` may have left theirs.
-    Raises `InputError` where files are missing or damaged.
+    `folder`: where `isoscope analyse` wrote its figures; those of `isoscope explore` and `isoscope chart` are optional.
+    Raises `InputError` for missing or damaged files.
     """
     key = f"study-{position}"
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
@@ -88,7 +88,7 @@ def _commit(row: RunRow) -> str:
 
 
 def _findings(tables: Tables) -> list[Finding]:
-    """One sentence for each difference between arms on each metric."""
+    """Return a sentence for each arm and metric: its difference from the reference arm."""
     found = []
     reference = {(row.metric): row for row in tables.comparison if row.kind == "reference"}
     for row in tables.comparison:

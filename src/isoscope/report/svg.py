@@ -1,4 +1,4 @@
-"""A figure's SVG made part of a page: its own ids, the page's ink, a name and a description."""
+"""Make a figure's SVG part of a page: unique ids, the page's text colour, a title and a description."""
 
 import re
 from collections import Counter
@@ -12,11 +12,13 @@ SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 
 def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
-    """`svg`, as `figures.style.to_svg` writes it, for a page that holds several.
+    """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
 
-    Ids begin with `key` and are numbered where the figure repeats one, so that none stands twice on the page; ink
-    becomes the page's text colour; size is left to the page; `title` and `description` are what a screen reader says.
-    Raises `ValueError` for text that is no SVG.
+    - Ids begin with `key`. Ids that the figure repeats are numbered, so that each is unique on the page.
+    - Ink becomes the page's text colour. The page sets the size.
+    - A screen reader reads `title` and `description`.
+
+    Raises `ValueError` if the text is no SVG.
     """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
@@ -27,14 +29,14 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
-                parent.remove(child)  # the page has its own style, and one without the SVG's `*` rule
+                parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
     times: Counter[str] = Counter()
     for element in root.iter():
         for name, value in element.attrib.items():
             element.set(name, _own(name, value, key))
         if (own := element.get("id")) is not None:
             times[own] += 1
-            if times[own] > 1:  # parts of one kind share a name; nothing refers to those
+            if times[own] > 1:  # parts of a kind share an id; nothing refers to it
                 element.set("id", f"{own}.{times[own]}")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
@@ -48,7 +50,7 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
 
 
 def _own(name: str, value: str, key: str) -> str:
-    """An attribute's value with ids made the figure's own and ink made the page's."""
+    """Return an attribute's value with prefixed ids and the page's text colour."""
     if name == "id":
         return f"{key}-{value}"
     if name in ("href", f"{{{XLINK}}}href"):

@@ -1,1 +1,1 @@
-"""What a run is: identity, record, lease, publication and restoration, on disk."""
+"""Runs on disk: identity, record, lease, publication and restoration."""

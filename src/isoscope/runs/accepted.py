@@ -1,4 +1,4 @@
-"""Finished runs that stand for a later version of the code, whose golden traces equal theirs bit by bit."""
+"""Accepted runs: finished runs that stay valid for a later code version, because their golden traces are equal."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ FOLDER = "accepted"
 
 
 def code(project: Project, digest: str) -> str | None:
-    """The version of the code that made the run which stands for `digest`; None where none does, or is damaged."""
+    """Return the code version of the run accepted for `digest`; None if there is none or its file is damaged."""
     note = _read(_file(project, digest))
     if note is None or fault(project.runs / note["run"] / "output") is not None:
         return None
@@ -20,13 +20,13 @@ def code(project: Project, digest: str) -> str | None:
 
 
 def write(project: Project, digest: str, *, run: str, code: str) -> None:
-    """Let the finished run `run`, made by the version `code`, stand for `digest`."""
+    """Accept the finished run `run` of code version `code` for `digest`."""
     text = json.dumps({"run": run, "code": code})
     write_text(_file(project, digest), text + "\n", "note", shared=True)
 
 
 def standing(project: Project) -> set[str]:
-    """Digests of the runs that stand for others."""
+    """Return the digests of the accepted runs."""
     notes = (_read(path) for path in (project.state / ".isoscope" / FOLDER).glob("*.json"))
     return {note["run"] for note in notes if note}
 
@@ -42,5 +42,5 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        print(f"warning: {path}: cannot be read and is passed over", file=sys.stderr)
+        print(f"warning: {path}: cannot be read; ignored", file=sys.stderr)
         return None

@@ -1,4 +1,4 @@
-"""One run from its lease to its place: found finished, or done; then published, and noted in its record."""
+"""Carry out a run: take its lease, do or skip its work, publish it, and record its end."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,11 +18,11 @@ def carry_out(
     source: str,
     facts: Callable[[Path], Mapping[str, Any]],
 ) -> Path | None:
-    """Own the run, `do` its work unless it was finished before, and publish it; returns the folder with the result.
+    """Own the run, `do` its work unless it is finished, and publish it; return the folder with the result.
 
-    `do` is told whether it was: then it has nothing to do. Without one, a run that is not finished is left alone, and
-    there is no result. `output`: where to publish it; None publishes nothing. `points`: those of a finished run's
-    output, which has them in its file `source`. `facts`: what stands in config.yaml beside the run's names.
+    `do(finished)` must do nothing if `finished` is true. `do=None`: skip an unfinished run and return None. `output`:
+    folder to publish to; None: publish nothing. `points`: reads the metric points of a finished output from its file
+    `source`. `facts`: further entries of config.yaml.
     """
     with tracked(run, stop):
         finished = run.finished

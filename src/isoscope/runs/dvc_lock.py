@@ -1,4 +1,4 @@
-"""DVC's two locks: dvc.lock, which knows each output's hash, and the one on paths, freed of its dead owners."""
+"""Read the output hashes in dvc.lock, and remove stale DVC path locks (rwlock) left by dead processes."""
 
 import json
 import time
@@ -11,7 +11,7 @@ RWLOCK = Path(".dvc/tmp/rwlock")
 
 
 def locked(folder: Path) -> dict[str, str]:
-    """Path → hash of every output in the dvc.lock of a project's folder."""
+    """Return path → hash of every output in a project's dvc.lock."""
     if not (folder / LOCK).is_file():
         return {}
     stages = read_yaml(folder, LOCK, most=None).get("stages") or {}
@@ -21,22 +21,22 @@ def locked(folder: Path) -> dict[str, str]:
 
 
 def free_dvc(folder: Path) -> None:
-    """Remove DVC's rwlock where none of the processes it names is a living dvc, or where a kill has cut it short.
+    """Remove DVC's rwlock if it is stale: none of its processes is a live dvc, or a kill truncated the file.
 
-    DVC asks only whether a process of that number exists. A zombie does (a container whose first process reaps none
-    keeps them for good), and so does any other process that has got the number since; and DVC writes the file in place.
+    DVC only checks that a process with that pid exists. A zombie exists (in a container whose init reaps no children,
+    forever), and so does another process that reuses the pid. DVC writes the file in place, so a kill can truncate it.
     """
     path = folder / RWLOCK
     owners = _owners(path)
     if owners is None:
-        time.sleep(0.5)  # a living dvc may be writing it this moment
+        time.sleep(0.5)  # a live dvc may be writing it right now
         owners = _owners(path)
     if owners is None or (owners and not any(_alive(pid) for pid in owners)):
         path.unlink(missing_ok=True)
 
 
 def _owners(path: Path) -> set[int] | None:
-    """The processes that the file names; None where it cannot be read."""
+    """Return the pids in the file; None if it cannot be read."""
     try:
         held = json.loads(path.read_text("utf-8"))
         readers = [one for infos in held.get("read", {}).values() for one in infos]
@@ -49,7 +49,7 @@ def _owners(path: Path) -> set[int] | None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process is a dvc that still runs; where there is no /proc, it is taken to be one."""
+    """Return whether a process is a live dvc; without /proc, assume that it is."""
     if not Path("/proc/self").exists():
         return True
     try:

@@ -1,6 +1,6 @@
-"""The process that mirrors records into MLflow as they grow, started beside a command, and what it says at its end.
+"""Start and finish the follower: a process beside a command that mirrors growing records to MLflow.
 
-It is a process of its own so that nothing MLflow does can stop, slow or alter a run.
+It is a separate process, so that MLflow cannot stop, slow down or alter a run.
 """
 
 import json
@@ -12,16 +12,16 @@ from pathlib import Path
 
 from isoscope import launched
 
-FOLLOWED = "ISOSCOPE_FOLLOWED"  # set where a parent already mirrors the records
+FOLLOWED = "ISOSCOPE_FOLLOWED"  # set if a parent process already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
 LAST_TRY = 10.0
-"""Seconds after the end of a command in which a follower still begins to send to an MLflow that was away."""
+"""Seconds after the end of a command in which a follower retries an MLflow that was unreachable."""
 PATIENCE = 60.0
-"""Seconds until a follower that still works is given up: on a busy machine its imports alone take many."""
+"""Seconds to wait for a follower that still works: on a busy machine its imports alone are slow."""
 
 
 def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
-    """Start one for the record of a digest, or for `all`, of the project in `folder`."""
+    """Start a follower for the project in `folder`; `which`: a digest, or `all`."""
     command = [sys.executable, "-P", "-m", "isoscope", "mirror", "--follow", which]
     return subprocess.Popen(
         command,
@@ -34,28 +34,28 @@ def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
 
 
 def finish(process: subprocess.Popen[bytes], *, patience: float) -> None:
-    """Tell a follower to send what is left and end, and wait for that; warn only if MLflow then lacks something."""
+    """Tell a follower to send the rest and end; wait for it. Warn if MLflow still lacks lines."""
     said = b""
     try:
-        said, _ = process.communicate(timeout=patience)  # closes its stdin: the sign to end
+        said, _ = process.communicate(timeout=patience)  # closes its stdin, which tells it to end
     except subprocess.TimeoutExpired as error:
         said = error.output or b""
-        process.kill()  # nothing of it is lost: the record holds all
+        process.kill()  # loses nothing: the record holds everything
         process.communicate()
     if (unsent := _unsent(said)) != 0:
         verb = "may lack" if unsent is None else "lacks"
-        print(f"warning: MLflow {verb} part of what was recorded; `isoscope mirror` sends the rest", file=sys.stderr)
+        print(f"warning: MLflow {verb} part of the record; send the rest with: isoscope mirror", file=sys.stderr)
 
 
 def own_stdout() -> int:
-    """Keep stdout for the follower's last word; what libraries print goes to stderr, as nobody reads before the end."""
+    """Reserve stdout for the follower's last line; send library output to stderr, as stdout is read only at the end."""
     kept = os.dup(1)
     os.dup2(2, 1)
     return kept
 
 
 def last_word(unsent: int, stdout: int) -> None:
-    """Said by the follower when it has sent what it could: the lines that MLflow lacks."""
+    """Print the number of lines that MLflow still lacks: the follower's last output."""
     with suppress(BrokenPipeError):
         os.write(stdout, json.dumps({"unsent": unsent}).encode() + b"\n")
 

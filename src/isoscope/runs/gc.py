@@ -1,4 +1,4 @@
-"""What `.isoscope/` holds and nobody needs: bytes that DVC has, work nobody goes on with, leftovers of dead writers."""
+"""Garbage collection of `.isoscope/`: outputs that DVC caches, abandoned work, leftovers of dead writers."""
 
 import os
 import shutil
@@ -17,11 +17,11 @@ from isoscope.runs.record import read
 from isoscope.runs.stored import locked_runs
 
 YOUNG = 3600.0
-"""Seconds for which a stored diff waits to be named."""
+"""Age in seconds below which an unreferenced diff is kept."""
 
 
 class Piece(NamedTuple):
-    """Something that can go: where it stands, its size in bytes, and why nobody needs it."""
+    """A removable file or folder: path, size in bytes, and reason."""
 
     path: Path
     size: int
@@ -29,18 +29,17 @@ class Piece(NamedTuple):
 
 
 class Cleared(NamedTuple):
-    """What went, and the bytes that `.isoscope/` holds now."""
+    """The removed pieces, and the bytes that `.isoscope/` still holds."""
 
     pieces: list[Piece]
     kept: int
 
 
 def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> Cleared:
-    """Remove what nobody needs from `.isoscope/`; `cache` is DVC's. Records are never removed.
+    """Remove unneeded files from `.isoscope/`; `cache` is DVC's cache. Records are never removed.
 
-    A stored output goes where dvc.lock names its hash and the cache holds its every file, unless it stands for a later
-    version of the code. Unfinished work goes where nobody has touched it for `idle_days`. What a living process owns
-    stays.
+    Removes a stored output if dvc.lock names its hash and the cache holds all its files, except outputs of accepted
+    runs. Removes unfinished work that is unchanged for `idle_days`. Keeps everything that a live process owns.
     """
     held = locked_runs(project.folder, cache).keys()
     standing = accepted.standing(project)
@@ -50,7 +49,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
             with Lease(folder, note=False):
                 found = list(_of_run(folder, project, held, idle_days, folder.name in standing))
                 pieces += _remove(found, dry_run)
-        except InputError:  # a living process owns it
+        except InputError:  # a live process owns it
             continue
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()
@@ -60,7 +59,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
-            yield Piece(path, _size(path), "left by a writer that died")
+            yield Piece(path, _size(path), "left by a dead process")
     file = project.records / f"{folder.name}.jsonl"
     record = read(file) if file.is_file() else None
     output, unfinished = folder / "output", [folder / name for name in ("work", "states") if (folder / name).is_dir()]
@@ -68,12 +67,12 @@ def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: fl
     if output.is_dir() and end is not None and end.status == FINISHED and not stands:
         md5 = end.output_md5
         if md5 in held:
-            yield Piece(output, _size(output), f"DVC holds it ({end.output}, {md5})")
+            yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {md5})")
     if unfinished:
         idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
         if idle >= idle_days:
             for path in unfinished:
-                yield Piece(path, _size(path), f"unfinished, untouched for {idle:.0f} days")
+                yield Piece(path, _size(path), f"unfinished, unchanged for {idle:.0f} days")
 
 
 def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
@@ -86,15 +85,17 @@ def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
 
 
 def _diffs(project: Project) -> Iterator[Piece]:
-    """Stored differences from a commit that no record names; a young one may be of a run that is about to name it."""
+    """Yield stored diffs that no record references; skip young diffs, because a new run may be about to record them."""
     folder = project.records / "diffs"
-    there = sorted(folder.iterdir()) if folder.is_dir() else []  # before the records are read: one may come meanwhile
+    there = (
+        sorted(folder.iterdir()) if folder.is_dir() else []
+    )  # list before reading the records: a new diff may appear meanwhile
     records = [read(path) for path in sorted(project.records.glob("*.jsonl"))]
     named = {Path(item.path).name for record in records for item in record.artifacts}
     named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}
     for path in there:
         if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
-            yield Piece(path, _size(path), "no record names it")
+            yield Piece(path, _size(path), "no record refers to it")
 
 
 def _touched(folder: Path) -> float:
@@ -102,11 +103,11 @@ def _touched(folder: Path) -> float:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file or of a folder's files; a living run may take away some of them meanwhile."""
+    """Return the bytes of a file or of a folder's files; a live run may remove files meanwhile."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
     size = 0
-    for folder, _, files in os.walk(path):  # unlike rglob, it passes over a folder that goes while it looks
+    for folder, _, files in os.walk(path):  # unlike rglob, it tolerates folders that disappear
         for name in files:
             with suppress(FileNotFoundError):
                 size += Path(folder, name).lstat().st_size

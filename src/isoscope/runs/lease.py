@@ -1,4 +1,4 @@
-"""One owner per run: a lock that dies with its process, and a note that says who holds it."""
+"""Lease of a run: a lock that dies with its process, and a note that names the holder."""
 
 import fcntl
 import json
@@ -12,23 +12,21 @@ from isoscope.sealing import announce
 
 
 class HeldError(InputError):
-    """Another process has the run."""
+    """Another process holds the run."""
 
 
 class Lease:
-    """Exclusive right to write a run's folder, held as long as the process lives.
+    """Exclusive right to write a run's folder, held while the process lives.
 
-    The lock is the kernel's (flock), so a killed holder frees it at once; the file's text (host, boot id, pid, start
-    time) only names the holder. Raises `HeldError` naming the holder where another process has it.
+    It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, boot id, pid, start
+    time) only names the holder. Raises `HeldError`, which names the holder, if another process has the lock.
     """
 
     def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
-        """`title`: what people call the run. `note`: leave the holder's name; without, nothing is written, so that it
-        works on a full disk too.
-        """
+        """Take the lock. `title`: title of the run in errors. `note=False`: write nothing, for full disks."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "lease.json"
-        # Not through a link: what it leads to would be overwritten.
+        # Do not follow a link: its target would be overwritten.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -36,7 +34,7 @@ class Lease:
             text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
             os.close(self._descriptor)
             called = f"{title} ({folder.name[:12]})" if title else folder.name
-            raise HeldError(f"{called}: this run is under way already: {_holder(text)}") from None
+            raise HeldError(f"{called}: this run is already in progress: {_holder(text)}") from None
         self._noted = note
         if not note:
             return
@@ -44,7 +42,9 @@ class Lease:
             announce("lease", self.path)
             who = {"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()}
             written = os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
-            os.ftruncate(self._descriptor, written)  # after the new text: a dead owner's note outlives a full disk
+            os.ftruncate(
+                self._descriptor, written
+            )  # after writing, so that a full disk does not erase a dead owner's note
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -56,7 +56,7 @@ class Lease:
         self.release()
 
     def release(self) -> None:
-        """Give the right back."""
+        """Release the lock."""
         if self._descriptor >= 0:
             if self._noted:
                 os.ftruncate(self._descriptor, 0)
@@ -65,7 +65,7 @@ class Lease:
 
 
 def held(folder: Path) -> bool:
-    """Whether a living process holds the lease of a run's folder."""
+    """Return whether a live process holds the lease of a run's folder."""
     try:
         with (folder / "lease.json").open("r") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -77,7 +77,7 @@ def held(folder: Path) -> bool:
 
 
 def left_behind(runs: Path) -> list[Path]:
-    """Folders below `runs` whose last owner died before it could give the lease back."""
+    """Return the folders below `runs` with a stale lease: their last owner died without releasing it."""
     return [path.parent for path in sorted(runs.glob("*/lease.json")) if path.stat().st_size and not held(path.parent)]
 
 
@@ -94,4 +94,4 @@ def _holder(text: str) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note["since"]))
         return f"held by process {note['pid']} on {note['host']} since {since}; wait for it or end it"
     except (ValueError, KeyError, TypeError, OverflowError):
-        return "its holder has left no name"
+        return "held by an unknown process"

@@ -1,4 +1,4 @@
-"""What stands in a record: one type per kind of line, and the run they add up to."""
+"""Lines of a record: one type per kind of line, and `RunRecord`, which collects them."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 
 
 class Run(NamedTuple):
-    """What the run is. `params` by dotted name, `inputs` path → md5; `parent`: digest of the run it is shown below;
-    `tags`: further ones; `t`, here and below, in Unix milliseconds.
+    """Identity of the run. `params`: by dotted name; `inputs`: path → md5; `parent`: digest of the parent run in
+    MLflow; `tags`: additional tags; `t`, here and below: Unix milliseconds.
     """
 
     t: int
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of an MLflow run around it."""
+    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run."""
 
     t: int
     host: str
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One value of one metric at one step."""
+    """Value of a metric at a step."""
 
     t: int
     name: str
@@ -57,7 +57,7 @@ class Point(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """One split that the run read. `context`: training, validation or test; `digest`: md5 by DVC's rule."""
+    """A split that the run read. `context`: training, validation or test; `digest`: DVC's md5."""
 
     t: int
     name: str
@@ -68,7 +68,7 @@ class Dataset(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """A small file to show beside the run: absolute `path`, and its `name` there."""
+    """A small file to log with the run: absolute `path`, and artifact `name`."""
 
     t: int
     path: str
@@ -76,7 +76,7 @@ class Artifact(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Kept weights: `path` as DVC knows it, `md5` by DVC's rule, `metrics` of this very state."""
+    """Stored weights: `path` relative to the project, DVC's `md5`, and `metrics` of these weights."""
 
     t: int
     name: str
@@ -88,7 +88,7 @@ class Checkpoint(NamedTuple):
 
 
 class End(NamedTuple):
-    """How an attempt ended: FINISHED, FAILED or KILLED, and where its output was published."""
+    """End of an attempt: status FINISHED, FAILED or KILLED, and where its output was published."""
 
     t: int
     status: str
@@ -98,7 +98,7 @@ class End(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Another version of the code gives the run's golden trace: its `code`, and the run's digest under it."""
+    """A code version that reproduces the run's golden trace: `code`, and the run's `digest` under that version."""
 
     t: int
     code: str
@@ -106,7 +106,7 @@ class Accepted(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """What damage was made good up to here: `damaged` lines in all, and the points `refilled` from the run's own."""
+    """Repair up to here: total `damaged` lines, and number of points `refilled` from the run's output."""
 
     t: int
     damaged: int
@@ -127,7 +127,7 @@ KINDS: dict[str, Any] = {
 
 
 def summed(text: str) -> bytes:
-    """A line's JSON object with its checksum as the last field."""
+    """Return a line's JSON object with its checksum as last field."""
     return f'{text[:-1]}, "sum": "{_checksum(text.encode())}"}}'.encode()
 
 
@@ -137,12 +137,12 @@ def _checksum(line: bytes) -> str:
 
 @dataclass
 class RunRecord:
-    """A record read back, in the order it was written.
+    """Contents of a record, in the order of its lines.
 
-    `damaged` counts lines that are passed over: no JSON of a known form, as a process killed within a write leaves
-    them, or not what their checksum says; `mended` of them were made good. Records of earlier versions have no
-    checksums: lines without one count as long as none with one stands before them. `latest`: the latest time in it.
-    `restored`: built from a published output because the record itself is not at hand; its times are stand-ins.
+    `damaged`: number of skipped lines, which are not valid JSON (for example truncated by a kill) or do not match their
+    checksum; `mended` of them were repaired. Records of earlier versions have no checksums: a line without checksum is
+    valid if no line with a checksum precedes it. `latest`: the latest time in the record. `restored`: built from a
+    published output because the record is missing; its times are placeholders.
     """
 
     run: Run | None = None
@@ -163,7 +163,7 @@ class RunRecord:
     _summed: bool = False
 
     def add(self, line: bytes) -> None:
-        """Take in one line; a kind or a field from a later version is passed over."""
+        """Parse and add a line; ignore kinds and fields of later versions."""
         if found := _SUM.search(line):
             self._summed, line = True, line[: found.start()] + b"}"
         if self._summed and not (found and found[1].decode() == _checksum(line)):
@@ -181,7 +181,7 @@ class RunRecord:
         self.take(item)
 
     def take(self, item: Any) -> None:
-        """Take in one line already parsed."""
+        """Add a parsed line."""
         self.latest = max(self.latest, getattr(item, "t", 0))
         match item:
             case Run():
@@ -202,7 +202,7 @@ class RunRecord:
                 self.mended = item.damaged
             case End():
                 if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:
-                    item = item._replace(t=self.end.t)  # found finished, and put somewhere: nobody has worked since
+                    item = item._replace(t=self.end.t)  # only published again: no work since
                 self.end = item
                 self._before_end = len(self.attempts)
                 if item.status == FINISHED and self._before_finish is None:
@@ -210,7 +210,7 @@ class RunRecord:
 
     @property
     def status(self) -> str:
-        """The last end's status; RUNNING without one, or where a failed or killed run has been started again."""
+        """Status of the last end; RUNNING if there is none, or if a failed or killed run was started again."""
         if self.end is None:
             return RUNNING
         resumed = len(self.attempts) > self._before_end
@@ -218,13 +218,13 @@ class RunRecord:
 
     @property
     def author(self) -> Attempt | None:
-        """The attempt that made the numbers: the last one not begun after the run was finished."""
+        """The attempt that produced the numbers: the last attempt that started before the run finished."""
         attempts = self.attempts[: self._before_finish]
         return attempts[-1] if attempts else None
 
 
 def plain(value: Any) -> Any:
-    """`value` as strict JSON can hold it: mappings and sequences copied, NaN and ±∞ as the strings float() reads."""
+    """Return `value` as strict JSON data: mappings and sequences copied, NaN and ±∞ as strings that float() reads."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

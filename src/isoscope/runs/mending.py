@@ -1,4 +1,4 @@
-"""Damaged records, made whole from the points that the runs themselves hold."""
+"""Repair damaged records from the metric points in the runs' outputs."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from isoscope.sealing import fault
 
 
 def mended(project: Project, digest: str) -> RunRecord:
-    """A run's record, after what damage took from it was written again; one line says how much, once.
+    """Return a run's record; if it is damaged, first append the lost points and a line that counts them.
 
-    The points come from the run's output: the stored one if that is whole, else one whose every byte its record or
-    dvc.lock vouches for. A run whose output is whole has finished, also where its record was cut. The record of a run
-    that is under way is its owner's to mend.
+    The points come from the stored output if it is intact, or else from an output that matches the hash in the record
+    or in dvc.lock. A run with an intact output is FINISHED, even if its record is truncated. Only its owner repairs the
+    record of a running run.
     """
     path = project.records / f"{digest}.jsonl"
     record = read(path)
@@ -39,7 +39,7 @@ def mended(project: Project, digest: str) -> RunRecord:
 
 
 def _points(project: Project, digest: str, record: RunRecord) -> list[dict[str, Any]] | None:
-    """The points in a run's output; None where there is none that is whole, or it holds none."""
+    """Return the points in a run's intact output; None if there is no such output, or it has no points."""
     stored: Path = project.runs / digest / "output"
     sound = fault(stored) is None
     file = stored / METRICS if sound else whole_files(project, digest, record.end).get(METRICS)

@@ -1,4 +1,4 @@
-"""A prepared task: read by every command that needs its data, and only if its settings are those of now."""
+"""Prepared tasks: check that their data match the current configuration, and read their manifests."""
 
 import hashlib
 import json
@@ -19,19 +19,19 @@ _MISSING = "missing"
 
 
 def settings(data: Data) -> Tree:
-    """All that decides what `isoscope prepare` writes: the section `data`, and the code of a data set of one's own."""
+    """Return what determines the output of `isoscope prepare`: section `data` and code of a data-set plugin."""
     own = plugins.DATASETS.get(data.source.kind)
     code = {own.file.name: plugins.digest(own.file)} if own else {}
     return {"data": scrub_tree(data.model_dump(mode="json")), "plugins": code}
 
 
 def content_md5(folder: Path) -> str:
-    """The data's hash in a run's digest: settings that lead to the same bytes are the same data."""
+    """Return the hash of the data for run digests: different settings with equal bytes are the same data."""
     return dvc_md5(folder, leave_out={SETTINGS})
 
 
 def read_manifest(project: paths.Project, task: str) -> dict[str, Any]:
-    """A prepared task's manifest. Raises `InputError` where the task is not prepared."""
+    """Return a prepared task's manifest. Raises `InputError` if the task is not prepared."""
     folder = paths.processed(task)
     if not (project.folder / folder / MANIFEST).is_file():
         raise InputError(f"{folder}: task {task!r} is not prepared; run: isoscope prepare {task}")
@@ -39,7 +39,7 @@ def read_manifest(project: paths.Project, task: str) -> dict[str, Any]:
 
 
 def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
-    """Where the data with DVC's hash `md5` came from: the section `data.source`; None where they are not here."""
+    """Return the section `data.source` of the prepared data with DVC hash `md5`; None if they are not here."""
     folder = project.folder / paths.processed(task)
     if not (folder / SETTINGS).is_file() or dvc_md5(folder) != md5:
         return None
@@ -47,20 +47,20 @@ def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
 
 
 def overridden(configuration: Configuration, task: str) -> list[str]:
-    """Names below `data` that `-S` changes for a task."""
+    """Return the names below `data` that `-S` changes for a task."""
     now = flatten(settings(configuration.data(task)))
     try:
         plain = Configuration(configuration.folder, (), configuration.extra_plugins)
         without = flatten(settings(plain.data(task)))
-    except InputError:  # it is no task without -S
+    except InputError:  # the task exists only with -S
         without = {}
     return [name for name in now | without if now.get(name, _MISSING) != without.get(name, _MISSING)]
 
 
 def check_prepared(project: paths.Project, configuration: Configuration, task: str) -> None:
-    """Refuse data that were prepared from something else than this command's configuration describes.
+    """Check that the prepared data match this command's configuration.
 
-    A task that is not prepared passes: what reads it says so. Raises `InputError` naming both and what to do.
+    A task that is not prepared passes; its reader reports that. Raises `InputError` with both values and the remedy.
     """
     folder = paths.processed(task)
     if not (project.folder / folder / MANIFEST).is_file():
@@ -68,8 +68,8 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
     again = f"run: isoscope prepare {task}"
     if not (project.folder / folder / SETTINGS).is_file():
         raise InputError(
-            f"{folder}: no {SETTINGS}, which says what it was prepared from (an older isoscope wrote none); {again} "
-            "(equal data keep the digests of their runs)"
+            f"{folder}: no {SETTINGS}, so its settings are unknown (prepared by an older isoscope); {again} "
+            "(runs keep their digests if the data are equal)"
         )
     data, origin = configuration.data_with_origin(task)
     then, now = (flatten(tree) for tree in (_read(project.folder, folder / SETTINGS, task), settings(data)))
@@ -77,10 +77,12 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
     if changed:
         name = min(changed, key=lambda one: not one.endswith(".kind"))
         if name.startswith("plugins."):
-            raise InputError(f"{folder}: {name.removeprefix('plugins.')} has changed since it prepared this; {again}")
+            raise InputError(
+                f"{folder}: {name.removeprefix('plugins.')} has changed since the task was prepared; {again}"
+            )
         if given := [one for one in overridden(configuration, task) if one in changed]:
             again = (
-                f"-S {given[0]} cannot change prepared data: run isoscope repro -S …, or describe another task in "
+                f"-S {given[0]} cannot change prepared data: run isoscope repro -S …, or define another task in "
                 f"{paths.VARIANTS}/task/"
             )
         old, new = then.get(name, _MISSING), now.get(name, _MISSING)
@@ -91,21 +93,21 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
 
 
 def _check_files(root: Path, source: str, manifest: Mapping[str, Any], cure: str) -> None:
-    """The user's own files are still those that were prepared; one that is gone proves nothing."""
+    """Check that the user's files have not changed since preparation; a missing file passes."""
     for name, sha256 in manifest.get("facts", {}).get("inputs", {}).items():
         path = Path(source) if (root / source).is_file() else Path(source) / name
         if not (root / path).is_file():
             continue
         with (root / path).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                raise InputError(f"{path}: has changed since it was prepared into {cure}")
+                raise InputError(f"{path}: has changed since it was prepared to {cure}")
 
 
 def check_trained_on(inputs: Mapping[str, str], project: paths.Project, task: str, what: Path, command: str) -> None:
-    """Refuse to look at a run (`what`, `inputs` of its config.yaml) with other data than it was trained on."""
+    """Check that a run (`what`, `inputs` of its config.yaml) was trained on the data that are prepared now."""
     folder = paths.processed(task)
     place = project.folder / folder
-    as_found = (dvc_md5(place), content_md5(place))  # a run of before SETTINGS has the latter
+    as_found = (dvc_md5(place), content_md5(place))  # runs from before SETTINGS have the latter
     if inputs.get(folder.as_posix()) not in as_found:
         raise InputError(f"{what}: trained on other data than {folder} holds now; run: {command}")
 

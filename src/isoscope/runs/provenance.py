@@ -1,4 +1,4 @@
-"""Where numbers come from: the commit and what differs from it, the libraries, and hashes as DVC takes them."""
+"""Provenance of numbers: commit and diff, library versions, and DVC-compatible hashes."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from isoscope.errors import InputError
 from isoscope.runs.secrets import scrub
 
-# Sources and settings: what a person writes. dvc.lock is not among them, since every run changes it.
+# Sources and settings that people write. Not dvc.lock, because every run changes it.
 SOURCES = (
     "src",
     "params.yaml",
@@ -27,7 +27,7 @@ SOURCES = (
     "pyproject.toml",
     "requirements.lock",
 )
-# As a git hook inherits them, these speak of another repository than the project's.
+# A git hook inherits these variables; they may point to another repository.
 ELSEWHERE = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -58,11 +58,10 @@ LIBRARIES = (
 
 
 class Git:
-    """The sources at the start of a process: `commit`, and `diff`, what differs from it (text of `git diff`).
+    """The sources at the start of a process: `commit`, and `diff` from that commit (text of `git diff`).
 
-    Secrets in the diff are replaced, and `scrubbed` is true then: what is stored never holds one, at the price that
-    commit and diff no longer give the sources back exactly. `commit` is None where there is no git, no repository or no
-    commit; then nothing vouches for the sources and `dirty` is true.
+    Secrets in the diff are replaced; then `scrubbed` is true, and commit and diff no longer restore the sources
+    exactly. `commit` is None without git, repository or commit; then `dirty` is true.
     """
 
     def __init__(self, commit: str | None, diff: str = "") -> None:
@@ -72,34 +71,34 @@ class Git:
 
     @property
     def dirty(self) -> bool:
-        """Whether the sources are other than the commit says."""
+        """Whether the sources differ from the commit."""
         return self.commit is None or bool(self.diff)
 
     @cached_property
     def diff_sha256(self) -> str | None:
-        """sha256 of the diff, None without one."""
+        """sha256 of the diff; None without a diff."""
         return hashlib.sha256(self.diff.encode("utf-8", "surrogateescape")).hexdigest() if self.diff else None
 
 
 def git_state(root: Path, *, paths_that_count: Iterable[str] = SOURCES) -> Git:
-    """The commit that the project in `root` stands on and how the named files differ from it.
+    """Return the current commit of the project in `root`, and the diff of the given paths.
 
-    Staged, unstaged and untracked changes are all in the diff (ignored files are not), so that the commit and the diff
-    give the sources back exactly. Nothing in the repository is touched.
+    The diff contains staged, unstaged and untracked changes, not ignored files: commit and diff restore the sources
+    exactly. Does not change the repository.
     """
     try:
         commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
         new = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *paths_that_count)
         index, objects = (root / _git(root, "rev-parse", "--git-path", name).strip() for name in ("index", "objects"))
         with tempfile.TemporaryDirectory() as folder:
-            # A private index, and a place for objects, can be told of untracked files without the user's being changed.
+            # Add untracked files to a private index and object store, so that the user's index stays unchanged.
             private = {
                 "GIT_INDEX_FILE": f"{folder}/index",
                 "GIT_OBJECT_DIRECTORY": folder,
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects.resolve()),
             }
             if index.exists():
-                # With its time: by it git knows which files may have changed since within the same tick of the clock.
+                # Keep its mtime: git uses it to detect files changed within the same clock tick.
                 shutil.copy2(index, private["GIT_INDEX_FILE"])
             if new:
                 listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -122,7 +121,10 @@ def _git(root: Path, *arguments: str, private: Mapping[str, str] | None = None, 
 
 
 def environment(*, device: str, threads: int | None, processes: int = 1, precision: str) -> dict[str, Any]:
-    """What else can move numbers: versions of Python and libraries (none is imported), device, processes, precision."""
+    """Return what else can change numbers: Python and library versions, device, threads, processes, precision.
+
+    Imports no library.
+    """
     versions = {}
     for name in LIBRARIES:
         try:
@@ -142,13 +144,13 @@ def environment(*, device: str, threads: int | None, processes: int = 1, precisi
 
 
 def file_md5(path: Path) -> str:
-    """md5 of a file's bytes, DVC's name for it."""
+    """Return the md5 of a file's bytes, as DVC computes it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def tree_md5(files: Mapping[str, str]) -> str:
-    """DVC's name for a folder whose files, by path below it with `/`, have these md5s: `<md5>.dir`.
+    """Return DVC's hash `<md5>.dir` of a folder from its files' md5s, by relative path with `/`.
 
     It is the md5 of a JSON list of {"md5", "relpath"}, sorted by path (dvc_data.hashfile.tree).
     """
@@ -157,22 +159,22 @@ def tree_md5(files: Mapping[str, str]) -> str:
 
 
 def file_md5s(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, str]:
-    """The md5 of every file below a folder, by its path there with `/`; files called as in `leave_out` do not count.
+    """Return the md5 of every file below a folder, by relative path with `/`; skip file names in `leave_out`.
 
-    Links to files are read through, links to folders are not entered, empty folders do not count: as DVC does it. Files
-    that a .dvcignore hides do count, as an output holds none.
+    As in DVC, links to files are followed, links to folders are not, and empty folders are skipped. Unlike in DVC,
+    files in .dvcignore are included; outputs contain none.
     """
     paths = [Path(place, name) for place, _, names in os.walk(folder) for name in set(names) - set(leave_out)]
     return {path.relative_to(folder).as_posix(): file_md5(path) for path in paths}
 
 
 def dvc_md5(path: Path, *, leave_out: Collection[str] = ()) -> str:
-    """DVC's own hash of a file or a folder, as `dvc.lock` holds it (of a folder within an output: its subtree's name).
+    """Return DVC's hash of a file or folder, as in `dvc.lock` (for a folder inside an output: hash of its subtree).
 
-    Files called as in `leave_out` do not count. Raises `InputError` where there is nothing.
+    Skips file names in `leave_out`. Raises `InputError` if the path does not exist.
     """
     if path.is_file():
         return file_md5(path)
     if not path.is_dir():
-        raise InputError(f"{path}: no such file or folder, so it has no hash")
+        raise InputError(f"{path}: no such file or folder; cannot compute its hash")
     return tree_md5(file_md5s(path, leave_out=leave_out))

@@ -1,4 +1,4 @@
-"""From a run's own folder to the pipeline's output: linked or copied, never moved, never half there."""
+"""Publish a run's output to the pipeline's folder, atomically, by link or copy."""
 
 import fcntl
 import os
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from isoscope.sealing import replacing
 
-_FICLONE = 0x40049409  # Linux: share a file's blocks, copy on write
+_FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
 
 def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: Collection[str]) -> None:
     """Make `output` a copy of the folder `source`, by reflink, hard link or bytes, whichever works first.
 
-    The copy is built beside `output` and renamed into place, so `output` is the old one or the new one, whole. DVC
-    may turn the files into read-only links to its cache: they are never written to again. `extra` are further text
-    files (name → text); files called as in `leave_out` stay behind.
+    The copy is built beside `output` and renamed into place, so `output` is either the complete old or the complete
+    new folder. DVC may turn the files into read-only links to its cache; they are never written again. `extra`:
+    additional text files (name → text). `leave_out`: file names to skip.
     """
     with replacing(output, "publish") as fresh:
         copy(source, fresh, leave_out=leave_out)
@@ -25,7 +25,7 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: 
 
 
 def copy(source: Path, target: Path, *, leave_out: Collection[str]) -> None:
-    """Give every file below `source` a second name or a copy below `target`, less those called as in `leave_out`."""
+    """Link or copy every file below `source` to `target`, except file names in `leave_out`."""
     for folder, _, files in os.walk(source):
         place = target / Path(folder).relative_to(source)
         place.mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def copy(source: Path, target: Path, *, leave_out: Collection[str]) -> None:
 
 
 def duplicate(source: Path, target: Path) -> None:
-    """A second name or a copy of one file, as cheap as the file system allows."""
+    """Link or copy a file, as cheaply as the file system allows."""
     if not _reflink(source, target):
         try:
             os.link(source, target)

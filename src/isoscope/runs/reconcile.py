@@ -9,21 +9,21 @@ from isoscope.runs.lease import Lease, left_behind
 from isoscope.runs.lines import RUNNING
 from isoscope.runs.record import Record, read
 
-REASON = "its process ended without a word (killed, out of memory, or the machine went down)"
+REASON = "its process died (killed, out of memory, or power loss)"
 
 
 class Healed(NamedTuple):
-    """A run whose record now says how it ended."""
+    """A run that was marked as KILLED."""
 
     digest: str
     title: str
 
 
 def reconcile(project: Project) -> list[Healed]:
-    """Write KILLED into the record of every run that says it is under way and that no living process owns.
+    """Mark every run as KILLED that is RUNNING in its record and that no live process owns; return these runs.
 
-    A run's owner holds the kernel's lock on its lease and empties the lease at its end. A lease with text that nobody
-    holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
+    A run's owner holds the kernel lock of its lease and empties the lease file at its end. A lease with text that
+    nobody holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
     """
     healed = []
     for folder in left_behind(project.runs):
@@ -31,7 +31,7 @@ def reconcile(project: Project) -> list[Healed]:
             with Lease(folder):
                 path = project.records / f"{folder.name}.jsonl"
                 healed += _heal(path) if path.is_file() else []
-        except InputError:  # somebody has taken the run up meanwhile
+        except InputError:  # another process has resumed the run meanwhile
             continue
     return healed
 

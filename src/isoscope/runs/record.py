@@ -1,4 +1,4 @@
-"""The record of a run: an append-only file of JSON lines, the truth that survives kills and that MLflow mirrors."""
+"""Record of a run: an append-only file of JSON lines that survives kills; MLflow mirrors it."""
 
 import json
 import os
@@ -20,21 +20,20 @@ from isoscope.sealing import announce, sync, write_text
 
 
 class Record:
-    """A run's record, opened for appending by its one owner.
+    """A run's record, opened for appending by the run's owner.
 
-    Each line goes to the operating system at once, in one write: a killed process loses nothing it has logged. `run`,
-    `attempt`, `checkpoint` and `end` are also forced to the disk. A metric that the disk refuses is kept in memory
-    and written before the next line; a refused line of the forced kinds raises `OSError`.
+    Each line is passed to the operating system at once, in one write: a killed process loses no logged line. `run`,
+    `attempt`, `checkpoint` and `end` are also flushed to disk. If the disk is full, metrics wait in memory and are
+    written before the next line; the flushed kinds raise `OSError`.
 
-    A (metric, step) pair that stands in the record is never written again, so a resumed run may redo its steps. Every
-    line ends in its checksum.
+    A (metric, step) pair is written only once, so a resumed run may repeat steps. Every line ends with its checksum.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.before = read(path) if path.exists() else RunRecord(path=path)
-        """What the record held when it was opened."""
+        """Contents of the record when it was opened."""
         self._steps: defaultdict[str, set[int]] = defaultdict(set)
         for point in self.before.metrics:
             self._steps[point.name].add(point.step)
@@ -52,18 +51,18 @@ class Record:
 
     @property
     def written(self) -> bool:
-        """Whether anything was added since it was opened."""
+        """Whether lines were added since it was opened."""
         return self._written
 
     @property
     def begun(self) -> bool:
-        """Whether the record says what run it is of."""
+        """Whether the record has the run's identity."""
         return self._begun
 
     def run(self, *, digest: str, stage: str, **fields: Any) -> None:
-        """Say what the run is, once: further `fields` as `lines.Run` names them.
+        """Write the run's identity, once; `fields`: further fields of `lines.Run`.
 
-        Raises `InputError` where the record is another run's.
+        Raises `InputError` if the record belongs to another run.
         """
         known = self.before.run
         if known is not None and known.digest != digest:
@@ -75,7 +74,7 @@ class Record:
     def attempt(
         self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None, host: str | None = None
     ) -> None:
-        """Say that a process has started work; the diff of changed sources is stored beside the record."""
+        """Write the start of an attempt; store the diff of the sources beside the record."""
         state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256, "scrubbed": git.scrubbed}
         where = {"host": host or socket.gethostname(), "pid": os.getpid()}
         fields = {**where, "git": state, "environment": environment, "parent_run": parent_run}
@@ -84,18 +83,18 @@ class Record:
             self.artifact(_store(self.path.parent / "diffs" / f"{git.diff_sha256}.patch", git.diff), name=DIFF)
 
     def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
-        """Log one value, unless this metric has one at this step."""
+        """Log a value, unless this metric already has a value at this step."""
         steps = self._steps[name]
         if step not in steps:
             self._append("metric", {"name": name, "value": float(value), "step": int(step), "epoch": epoch})
             steps.add(step)
 
     def dataset(self, name: str, *, context: str, digest: str, path: str, rows: int | None = None) -> None:
-        """Say which split was read; `context`: training, validation or test."""
+        """Log a split that was read; `context`: training, validation or test."""
         self._append("dataset", {"name": name, "context": context, "digest": digest, "path": path, "rows": rows})
 
     def artifact(self, path: Path, *, name: str | None = None) -> None:
-        """Name a small file to be shown beside the run, under `name` (its own, if none is given)."""
+        """Log a small file as an artifact `name` (default: its file name)."""
         name = name or path.name
         if name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
             raise InputError(f"artifact name {name!r}: expected a relative path without '..'")
@@ -104,7 +103,7 @@ class Record:
     def checkpoint(
         self, name: str, *, epoch: int | None, step: int, path: str, md5: str, metrics: Mapping[str, float]
     ) -> None:
-        """Say that weights are kept: `path` as DVC knows it, `md5` by `provenance.dvc_md5`."""
+        """Log stored weights: `path` relative to the project, `md5` from `provenance.dvc_md5`."""
         fields = {"name": name, "epoch": epoch, "step": step, "path": path, "md5": md5, "metrics": metrics}
         self._append("checkpoint", fields, force=True)
 
@@ -117,7 +116,7 @@ class Record:
         output_md5: str | None = None,
         t: int | None = None,
     ) -> None:
-        """Say how this attempt ended: FINISHED, FAILED or KILLED; `t`: when, if not now."""
+        """Write the end of this attempt: FINISHED, FAILED or KILLED; `t`: its time [default: now]."""
         if status not in ENDS:
             raise ValueError(f"status {status!r}: expected one of {', '.join(ENDS)}")
         reason = scrub(reason) if reason else None
@@ -125,32 +124,34 @@ class Record:
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
 
     def accepted(self, *, code: str, digest: str) -> None:
-        """Say that another version of the code gives the run's golden trace; `digest`: the run's under that version."""
+        """Write that a code version reproduces the run's golden trace; `digest`: the run's digest under it."""
         if not any(known.digest == digest for known in self.before.accepted):
             self._append("accepted", {"code": code, "digest": digest}, force=True)
 
     def mend(self, points: Iterable[Mapping[str, Any]], *, source: str | None) -> None:
-        """Write those of a run's own `points` (name, value, step, epoch) that are lacking here.
+        """Write the missing `points` (name, value, step, epoch) of a run to its record.
 
-        One line says how many were taken from `source` (None: there is none), and how many lines are damaged. What
-        only a record knows (speeds, times, the attempt) is lost with its line.
+        A further line counts the points taken from `source` (None: no source) and the damaged lines. Data that only the
+        record holds (speeds, times, attempts) cannot be restored.
         """
         lacking = [point for point in points if point["step"] not in self._steps[point["name"]]]
         damaged = self.before.damaged - self.before.mended
         if not (lacking or damaged):
             return
-        t = max((point.t for point in self.before.metrics), default=self._now())  # work was done then, not now
+        t = max(
+            (point.t for point in self.before.metrics), default=self._now()
+        )  # the time of the work, not of the repair
         for point in lacking:
             fields = {name: point.get(name) for name in ("name", "value", "step", "epoch")}
             self._append("metric", {"t": t, **fields})
             self._steps[point["name"]].add(point["step"])
         self._append("mended", {"damaged": self.before.damaged, "refilled": len(lacking)}, force=True)
-        refilled = f"lost points taken from {source}: {len(lacking)}" if source else "no copy of what they said is here"
+        refilled = f"points restored from {source}: {len(lacking)}" if source else "there is no copy of their contents"
         said = f"damaged lines: {damaged}; {refilled}"
         print(f"warning: {self.path}: {said}", file=sys.stderr)
 
     def close(self) -> None:
-        """Write what the disk may still owe, and close the file."""
+        """Write pending lines and close the file."""
         with self._lock:
             if self._fd < 0:
                 return
@@ -182,16 +183,19 @@ class Record:
                 if force:
                     raise
                 if not self._refused:
-                    print(f"{self.path}: {error.strerror}: metrics wait in memory for free space", file=sys.stderr)
+                    print(
+                        f"{self.path}: {error.strerror}: metrics are kept in memory until there is free space",
+                        file=sys.stderr,
+                    )
                 self._refused = True
 
     def _now(self) -> int:
-        """Unix ms as of when the record was opened, and what has passed since: no clock set back makes it go back."""
+        """Return Unix ms that never decrease: the time of opening plus a monotonic clock."""
         began, ticks = self._began
         return began + _ticks() - ticks
 
     def _write(self, force: bool) -> None:
-        """Write in order; what one write left over is the first thing of the next, so that no line is ever cut."""
+        """Write pending bytes in order; a partial write continues with the next write, so no line is truncated."""
         while self._unwritten:
             del self._unwritten[: os.write(self._fd, self._unwritten)]
         if force:
@@ -199,14 +203,14 @@ class Record:
 
 
 class Position(NamedTuple):
-    """How far a file has been read: bytes, and lines."""
+    """Read position in a file: bytes and lines."""
 
     offset: int
     lines: int
 
 
 class Tail:
-    """A record read as it grows; each `poll` takes in only the new lines."""
+    """Follows a growing record; each `poll` reads only the new lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -214,7 +218,7 @@ class Tail:
         self.position = Position(0, 0)
 
     def poll(self) -> bool:
-        """Take in what was added; returns whether anything was. A last line cut short is left for later."""
+        """Read new lines; return whether there were any. An incomplete last line waits for the next poll."""
         offset, lines = self.position
         with self.path.open("rb") as file:
             file.seek(offset)
@@ -234,7 +238,7 @@ class Tail:
 
 
 def read(path: Path) -> RunRecord:
-    """The record in a file; a last line cut short by a kill is passed over and counted as damaged."""
+    """Return the record in a file; a truncated last line is skipped and counted as damaged."""
     tail = Tail(path)
     tail.poll()
     if path.stat().st_size > tail.position.offset:
@@ -243,7 +247,7 @@ def read(path: Path) -> RunRecord:
 
 
 def _ticks() -> int:
-    """Milliseconds of a clock that nobody sets; where there is one, it counts while the machine sleeps, too."""
+    """Return milliseconds of a monotonic clock; if the system has such a clock, it also counts suspended time."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
@@ -255,7 +259,7 @@ def _parses(line: bytes) -> bool:
 
 
 def _store(path: Path, text: str) -> Path:
-    """Write a file named by its content, whole or not at all."""
+    """Write a file atomically, named by the hash of its content."""
     if not path.exists():
         write_text(path, text, "diff", shared=True)
     return path

@@ -1,7 +1,7 @@
-"""The record of a run from its published output, where the record itself is on another machine.
+"""Rebuild a run's record from its published output, if the record is on another machine.
 
-An output holds what a run has made: its points, its checkpoints, its parameters. Speeds, times, the machine and the
-attempts are no output; they stand in the record alone, and a restored run says that it lacks them.
+An output holds metric points, checkpoints and parameters. Speeds, times, the machine and the attempts are only in the
+record, and a restored run says that it lacks them.
 """
 
 import json
@@ -21,14 +21,14 @@ from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
 ANALYSE = "analyse"
 _DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
-CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's word
+CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's context
 
 
 def restored(output: Path, *, root: Path, t: int) -> RunRecord:
-    """The record of the finished run of training or analysing in the folder `output` of the project in `root`.
+    """Return the record of the finished training or analysis run in folder `output` of the project in `root`.
 
-    Every time is `t`, Unix milliseconds, as of the commit that brought the output. Raises `InputError` where `output`
-    is no finished run.
+    Every time is `t` (Unix milliseconds), the time of the commit with the output. Raises `InputError` if `output` is
+    not a finished run.
     """
     config = read_yaml(output, Path(CONFIG))
     record = RunRecord(restored=True)
@@ -57,18 +57,18 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
 
 
 def shown(folder: Path) -> list[Path]:
-    """The files of an analysed study that are shown beside its run; DVC puts a .gitignore there."""
+    """Return the files of an analysed study to log with its run, without DVC's .gitignore."""
     there = [*sorted(folder.iterdir()), *sorted((folder / RESULTS).glob("*.svg"))]
     return [path for path in there if path.is_file() and not path.name.startswith(".")]
 
 
 def read_scores(folder: Path) -> list[dict[str, Any]]:
-    """The scores of an analysed study's arms as points."""
+    """Return the scores of an analysed study's arms as points."""
     return score_points(json.loads((folder / SCORES).read_text("utf-8")))
 
 
 def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
-    """Metric → arm → statistic → value as points of the study's run."""
+    """Convert metric → arm → statistic → value to points of the study's run."""
     return [
         {"name": f"test/{metric}/{arm}/{statistic}", "value": value, "step": 0}
         for metric, arms in scores.items()
@@ -78,12 +78,12 @@ def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> lis
 
 
 def published_digest(output: Path) -> str | None:
-    """The digest of the run that a published folder names; None where it names none."""
+    """Return the run digest in a published folder; None if it has none."""
     return named_digest(output / CONFIG)
 
 
 def named_digest(config: Path) -> str | None:
-    """The digest in an output's config.yaml, whatever that is called here."""
+    """Return the digest in an output's config.yaml, under any file name."""
     try:
         match = _DIGEST.search(config.read_text("utf-8"))
     except (OSError, ValueError):
@@ -92,7 +92,7 @@ def named_digest(config: Path) -> str | None:
 
 
 def read_metrics(output: Path) -> list[dict[str, Any]]:
-    """The points of a training run, as they stand in the folder `output`."""
+    """Return the points of a training run from the folder `output`."""
     return [*points_of(output / METRICS)]
 
 
@@ -101,7 +101,7 @@ def _point(t: int, fields: Mapping[str, Any]) -> Point:
 
 
 def _checkpoints(md5s: dict[str, str], where: str, t: int, points: list[Point]) -> list[Checkpoint]:
-    """One for each kept epoch, with the metrics of that epoch."""
+    """Return a checkpoint for each kept epoch, with the metrics of that epoch."""
     folders: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for path, md5 in md5s.items():
         if found := re.fullmatch(r"checkpoints/(epoch-\d+)/(.+)", path):
@@ -118,7 +118,7 @@ def _checkpoints(md5s: dict[str, str], where: str, t: int, points: list[Point]) 
 
 
 def _datasets(root: Path, t: int, run: Run) -> list[Dataset]:
-    """The splits, where the prepared task is at hand and the very one that was read."""
+    """Return the splits, if the prepared task is here and equals the task that the run read."""
     if run.task is None or not (root / processed(run.task)).is_dir():
         return []
     where = processed(run.task)

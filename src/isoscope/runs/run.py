@@ -1,4 +1,4 @@
-"""A tracked run: its identity, its one owner, its record, and its way to the output."""
+"""A tracked run: identity, owner, record and output."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ from isoscope.sealing import announce, fault, seal
 
 
 class Identity(NamedTuple):
-    """What a run is, and the names it goes by."""
+    """Identity of a run: what determines its digest, and its names."""
 
     stage: str
     study: str | None
@@ -39,11 +39,11 @@ class Identity(NamedTuple):
     inputs: dict[str, str]
     """Role → hash; part of the digest."""
     input_paths: dict[str, str]
-    """Path → hash, for people."""
+    """Path → hash, for readers."""
     plugins: dict[str, str]
     """File name → sha256 of its code."""
     used: tuple[str, ...] = ()
-    """Modules beside the stage's own that its choices bring in."""
+    """Modules that the parameters require, in addition to the stage's own."""
 
     @property
     def code(self) -> str:
@@ -54,7 +54,7 @@ class Identity(NamedTuple):
         return self.digest_under(self.code)
 
     def digest_under(self, code: str) -> str:
-        """The digest that the same work has under a version of the code."""
+        """Return the digest of the same work under a code version."""
         return run_digest(
             stage=self.stage,
             params=self.params,
@@ -66,12 +66,12 @@ class Identity(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How a run is called in logs and in MLflow."""
+        """Title of the run in logs and in MLflow."""
         name = self.arm or f"{self.stage} {self.study or ''}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
 
     def summary(self, code: str) -> dict[str, Any]:
-        """The deterministic facts that stand in an output's config.yaml, made by a version of the code."""
+        """Return the deterministic entries of an output's config.yaml for a code version."""
         return {
             "stage": self.stage,
             "study": self.study,
@@ -88,10 +88,10 @@ class Identity(NamedTuple):
 
 
 class Run:
-    """One run's folder `.isoscope/runs/<digest>/`: `work` under way, `states` to resume from, `output` at the end.
+    """A run's folder `.isoscope/runs/<digest>/`: unfinished `work`, `states` to resume from, finished `output`.
 
-    Where another version of the code has made the same run and `isoscope accept` has found its numbers unchanged, this
-    is that run: its digest, its record, its output.
+    If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
+    record and output.
     """
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:
@@ -100,28 +100,28 @@ class Run:
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
         self.under_way = False
-        """Whether this process has worked on it."""
+        """Whether this process has started work on the run."""
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
 
     @cached_property
     def record(self) -> Record:
-        """The run's record, opened when first asked for: by the run's owner, so that nobody else writes it."""
+        """The run's record, opened on first access; only the run's owner may access it."""
         return Record(self.project.records / f"{self.digest}.jsonl")
 
     @property
     def finished(self) -> bool:
-        """Whether the work was done before, and every byte of it is as it was, or can be put back. For its owner."""
+        """Whether the run has an intact output, or its output can be restored. Only for the run's owner."""
         wrong = fault(self.output) if self.output.is_dir() else None
         if self.output.is_dir() and wrong is None:
             return True
         whole = stored.take_back(self.project, self.digest)
         if wrong is not None:
-            then = "it is put back from where it was published" if whole else "the run is done again"
+            then = "restored from its published copy" if whole else "the run starts again"
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
 
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
-        """Open the record: what the run is, and the process, sources and libraries of this attempt."""
+        """Write the run's identity and this attempt (process, sources, libraries) to the record."""
         self.under_way = True
         one = self.identity
         self._introduce()
@@ -135,9 +135,9 @@ class Run:
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
 
     def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
-        """Give the record what it has lost of the run's own `points`, which stand in the file `source`.
+        """Restore missing points of the record from the run's `points`, which come from the file `source`.
 
-        An empty record stays so: what it knew of the process is lost, and the output can be mirrored without one.
+        An empty record stays empty: its attempts are lost, and the output can be mirrored without a record.
         """
         if not self.record.begun and self.record.before.damaged:
             self._introduce()
@@ -145,13 +145,13 @@ class Run:
             self.record.mend(points, source=source)
 
     def found(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
-        """Make the record of a run that was finished before whole: its points, and that it has finished."""
+        """Complete the record of a run that is already finished: missing points and the status FINISHED."""
         self.mend(points, source=source)
         if self.record.begun and self.record.before.status != FINISHED:
             self.record.end(FINISHED, t=self.record.before.latest)
 
     def _introduce(self) -> None:
-        """Say in the record what the run is."""
+        """Write the run's identity to the record."""
         one = self.identity
         names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
         params = flatten(one.params)
@@ -160,32 +160,32 @@ class Run:
         )
 
     def complete(self) -> None:
-        """Seal the work and make it the run's output; the states to resume from are no longer needed."""
+        """Seal the work, make it the run's output, and remove the states to resume from."""
         seal(self.work)
         announce("output", self.output)
-        shutil.rmtree(self.output, ignore_errors=True)  # a damaged one, which this work replaces
+        shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)
-        self.record.end("FINISHED")  # also where nothing is published
+        self.record.end("FINISHED")  # even if nothing is published
         shutil.rmtree(self.states, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:
-        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; returns DVC's md5."""
+        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5."""
         publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
         return dvc_md5(target)
 
     def summary(self, **facts: Any) -> str:
-        """The text of an output's config.yaml: which run made it, from what, and `facts`."""
+        """Return the text of an output's config.yaml: run, inputs, parameters, and `facts`."""
         return dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
 
     def finished_as(self, target: Path, md5: str) -> None:
-        """Record the end, unless the record is lost: a published output can be mirrored without one."""
+        """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""
         known = self.record.before.end
         stands = known is not None and (known.status, known.output, known.output_md5)
         if self.record.begun and (self.under_way or stands != (FINISHED, self.name_of(target), md5)):
             self.record.end(FINISHED, output=self.name_of(target), output_md5=md5)
 
     def name_of(self, path: Path) -> str:
-        """A path as the record names it: from the project's folder (or its state's) on, where it lies below one."""
+        """Return a path for the record: relative to the project's folder or state folder if it lies below."""
         for folder in (self.project.folder, self.project.state):
             if path.is_relative_to(folder):
                 return path.relative_to(folder).as_posix()
@@ -194,7 +194,7 @@ class Run:
 
 @contextmanager
 def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
-    """Own the run, mirror its record, and write its true end: FINISHED, KILLED after a signal, FAILED otherwise."""
+    """Own the run, mirror its record, and on an error write its end: KILLED after a signal, FAILED otherwise."""
     with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
         try:
             with plugins_named():
@@ -209,7 +209,7 @@ def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
 
 @contextmanager
 def _follower(run: Run) -> Iterator[None]:
-    """Mirror the record into MLflow as it grows, unless a parent does so already, or nothing is written to it."""
+    """Mirror the growing record to MLflow, unless a parent process already does, or nothing is written."""
     if os.environ.get(FOLLOWED):
         yield
         return
@@ -217,7 +217,7 @@ def _follower(run: Run) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        patience = follower.LAST_TRY  # whoever stops a run does not want to wait
+        patience = follower.LAST_TRY  # do not delay a user who stops the run
         raise
     finally:
         run.record.close()

@@ -1,4 +1,4 @@
-"""Secrets kept out of what is stored: passwords, keys and tokens in parameters, diffs and reasons."""
+"""Remove secrets before storing: passwords, keys and tokens in parameters, diffs and reasons."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 SCRUBBED = "[scrubbed]"
 
-# What a secret looks like wherever it stands: the published prefixes of providers' tokens, private keys, URLs.
+# Secrets that their form reveals: providers' token prefixes, private keys, credentials in URLs.
 _SHAPES = re.compile(
     r"""(?x)
     (?P<key>-----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?(?:-----END[ A-Z]*PRIVATE\ KEY-----|\Z))
@@ -23,8 +23,8 @@ _SHAPES = re.compile(
     """,
     re.DOTALL,
 )
-# A name that says secret, and the value given to it on the same line. `token` alone is the field's own word, so in
-# running text it needs a long value.
+# A secret's name followed by its value on the same line. `token` is a common word in this field, so it needs a long
+# value.
 _NAME = (
     r"(?:\w{0,40}(?:passw(?:or)?d|passphrase|secret|api_?key|access_?key|private_?key|auth_?token|credential)\w{0,40})"
 )
@@ -39,13 +39,13 @@ _SECRET_NAME = re.compile(rf"(?i){_NAME}|\w{{0,40}}(?:access|auth|api|bearer|hub
 
 
 def scrub(text: str) -> str:
-    """`text` with every secret replaced by `[scrubbed]`; equal to `text` where there is none."""
+    """Return `text` with every secret replaced by `[scrubbed]`; unchanged if it has none."""
     text = _SHAPES.sub(_shape, text)
     return _GIVEN.sub(lambda found: (found["name"] or found["token"]) + SCRUBBED, text)
 
 
 def scrub_tree(tree: Any, name: str = "") -> Any:
-    """A tree of parameters with its secrets replaced, by their look or by the name they are given to."""
+    """Return a parameter tree with its secrets replaced, found by form or by name."""
     if isinstance(tree, Mapping):
         inherited = name if _SECRET_NAME.fullmatch(name) else ""
         return {key: scrub_tree(value, inherited or str(key).rpartition(".")[2]) for key, value in tree.items()}
@@ -57,5 +57,5 @@ def scrub_tree(tree: Any, name: str = "") -> Any:
 
 
 def _shape(found: re.Match[str]) -> str:
-    # A key's lines stay as many as they were, so that a diff still reads as one.
+    # Keep the number of lines of a key, so that a diff stays valid.
     return "\n".join([SCRUBBED] * (found[0].count("\n") + 1)) if found["key"] else SCRUBBED

@@ -1,4 +1,4 @@
-"""A stored output that is gone, put back from where it was published or from DVC's cache."""
+"""Restore a removed stored output from its published copy or from DVC's cache."""
 
 import json
 import re
@@ -22,17 +22,17 @@ _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
 
 def finished(project: Project, digest: str) -> End | None:
-    """How a run has finished, by its record; None where it has not."""
+    """Return the FINISHED end in a run's record; None if the run is not finished."""
     file = project.records / f"{digest}.jsonl"
     end = read(file).end if file.is_file() else None
     return end if end is not None and end.status == FINISHED else None
 
 
 def take_back(project: Project, digest: str) -> bool:
-    """Put a finished run's stored output back, byte for byte; the caller owns the run. False where nobody has it.
+    """Restore a finished run's stored output, byte for byte; return False if there is no intact copy.
 
-    `isoscope gc` removes a stored output that DVC holds: the pipeline's place may still have it, or DVC's cache. A
-    clone has no record of the run: what `dvc pull` has brought there counts, as dvc.lock vouches for every byte.
+    The caller must own the run. `isoscope gc` removes stored outputs that DVC caches; the published folder or DVC's
+    cache still has them. A clone has no record of the run; there, files from `dvc pull` count, checked by dvc.lock.
     """
     files = whole_files(project, digest, finished(project, digest))
     if not files:
@@ -42,15 +42,15 @@ def take_back(project: Project, digest: str) -> bool:
 
 
 def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Path]:
-    """The files of a finished run's output by their path in it, each byte as it was; none where nobody has them all.
+    """Return the intact files of a finished run's output by relative path; empty if they are incomplete.
 
-    `end`: how the run ended by its record, which may not know (None, or without the output's hash).
+    `end`: the end in the run's record; may be None or without the output's hash.
     """
     return _recorded(project, end) if end is not None and end.output_md5 else _vouched(project, digest)
 
 
 def _recorded(project: Project, end: End) -> dict[str, Path]:
-    """The files of an output as the run's record knows it; none where nobody has them."""
+    """Return the files of an output that match the hash in the run's record; empty if there are none."""
     if end.output is None or end.output_md5 is None:
         return {}
     published = project.folder / end.output
@@ -61,7 +61,7 @@ def _recorded(project: Project, end: End) -> dict[str, Path]:
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
-    """The files of an output that names the run, where dvc.lock has its hash or that of what it lies in."""
+    """Return the files of an output with the run's digest, checked by dvc.lock (its own or a parent folder's hash)."""
     known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
     for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
         if published_digest(folder) == digest and any(
@@ -76,7 +76,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
 
 @lru_cache(maxsize=1)
 def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
-    """Digest → the files in DVC's cache of each run that dvc.lock vouches for; read once for all cells of a study."""
+    """Return digest → cached files of each run in dvc.lock; read once for all cells of a study."""
     runs = locked_runs(project.folder, dvc_cache(project)).values()
     named = ((named_digest(files[CONFIG]), files) for files in runs if CONFIG in files)
     return {digest: files for digest, files in named if digest is not None}
@@ -87,9 +87,9 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
-    """DVC's hash of each run's output within those that dvc.lock names, with its files in DVC's cache.
+    """Return DVC hash → cached files of each run's output inside the outputs of dvc.lock.
 
-    One that the cache does not hold whole is left out.
+    Skips outputs that the cache holds incompletely.
     """
     found: dict[str, dict[str, Path]] = {}
     for place, md5 in locked(folder).items():
@@ -105,7 +105,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
 
 
 def _listing(cache: Path, md5: str) -> dict[str, str]:
-    """The files of a folder that DVC's cache knows, with their hashes; empty where it does not."""
+    """Return relative path → hash of a folder in DVC's cache; empty if it is not there."""
     try:
         return {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
     except (OSError, ValueError, KeyError, TypeError):
@@ -113,7 +113,7 @@ def _listing(cache: Path, md5: str) -> dict[str, str]:
 
 
 def _sound(path: Path) -> bool:
-    """Whether a file of DVC's cache is still what its name says."""
+    """Return whether a file of DVC's cache matches the hash in its name."""
     return file_md5(path) == path.parent.name + path.name
 
 
@@ -122,7 +122,7 @@ def _object(cache: Path, md5: str) -> Path:
 
 
 def _store(files: Mapping[str, Path], output: Path) -> None:
-    """Second names or copies of `files` as a sealed folder; the names a run goes by are the publisher's to write."""
+    """Link or copy `files` to a sealed folder, without config.yaml, which publishing writes."""
     with replacing(output, "output") as fresh:
         for name, path in files.items():
             if name != CONFIG:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,20 +11,16 @@ from isoscope.config.project import Analysis, Reproduction, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.figures.style import notice, to_svg
-from isoscope.guard import StopSignal
 from isoscope.outputs import CONFIG, METRICS
 from isoscope.runs.prepared import source
-from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.run import Identity, Run, tracked
 from isoscope.sealing import replacing, write_text
+from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
 from isoscope.studies.curves import curves
 from isoscope.studies.final_averages import averages, compared, thinned
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.courses import COMPARED, FORCE, TASK_METRICS, TRADED
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
 from isoscope.studies.isotropy.reproduction import FILE, Known, published, reproduction
-from isoscope.studies.view import added_digests, pictures, with_added
 
 
 def chart(
@@ -44,17 +39,19 @@ def chart(
     """
     folders = {arm: [project.folder / paths.trained(name, arm, seed) for seed in study.seeds] for arm in arms}
     outputs = [output for of_arm in folders.values() for output in of_arm]
-    missing = [one.relative_to(project.folder).as_posix() for one in outputs if not (one / METRICS).is_file()]
-    if missing:
-        raise InputError(f"study {name!r}: not trained yet: {', '.join(missing)}; run: isoscope repro")
+    check_present(name, {output: [output / METRICS] for output in outputs}, project)
     known = {arm: _published(of_arm, reproduced, project) for arm, of_arm in folders.items() if of_arm}
     doses = {arm: _dose(of_arm) for arm, of_arm in folders.items() if of_arm}
     against = references(doses)
-    of_runs = {"published": known, "doses": doses}
-    run = Run(project, _identity(analysis, reproduced, of_runs, study, name, outputs, project))
+    inputs = md5s_of((output / METRICS for output in outputs), project)
+    params = {
+        "analysis": analysis.model_dump(mode="json"),
+        "reproduction": reproduced.model_dump(mode="json"),
+        "published": known,
+        "doses": doses,
+    }
     target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
-    with StopSignal() as stop, tracked(run, stop):
-        run.begin(device="cpu", threads=None, precision="fp64")
+    with study_run("chart", study, name, project, params=params, inputs=inputs, named=inputs) as (run, _):
         points = curves(outputs)
         means = averages(points, last=reproduced.last)
         options = {"confidence": analysis.confidence, "power": analysis.power}
@@ -72,17 +69,10 @@ def chart(
                     write_parquet(equal, fresh / "equal.parquet")
             text = json.dumps([cell._asdict() for cell in found], indent=1)
             write_text(fresh / FILE, text + "\n", "table")
-            for picture in pictures(with_added(VIEWS), shown_tables):
-                svg = to_svg(picture.figure(), {"Source": f"isoscope digest {run.digest}"})
-                write_text(shown / f"{picture.name}.svg", svg, "table")
-            if not any(shown.iterdir()):
-                write_text(shown / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
+            draw_views(shown, VIEWS, shown_tables, {"Source": f"isoscope digest {run.digest}"})
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
-        for path in sorted(drawn.glob("*.svg")):
-            run.record.artifact(path)
-        run.finished_as(target, dvc_md5(target))
-    return target
+        return finish(run, target, sorted(drawn.glob("*.svg")))
 
 
 def _table(doses: Mapping[str, Dose]) -> pd.DataFrame:
@@ -108,28 +98,3 @@ def _published(outputs: list[Path], reproduced: Reproduction, project: paths.Pro
         data = source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
         found.append(published(run, data, **options))
     return found[0] if all(one == found[0] for one in found) else "its runs were trained with different settings"
-
-
-def _identity(
-    analysis: Analysis,
-    reproduced: Reproduction,
-    of_runs: Mapping[str, Any],
-    study: Study,
-    name: str,
-    outputs: list[Path],
-    project: paths.Project,
-) -> Identity:
-    read = {(one / METRICS).relative_to(project.folder).as_posix(): dvc_md5(one / METRICS) for one in outputs}
-    params: dict[str, Any] = {"analysis": analysis.model_dump(mode="json")}
-    return Identity(
-        stage="chart",
-        study=name,
-        arm=None,
-        seed=None,
-        task=study.task,
-        axes={},
-        params=params | {"reproduction": reproduced.model_dump(mode="json"), **of_runs},
-        inputs=read,
-        input_paths=read,
-        plugins=added_digests(),
-    )

@@ -16,9 +16,7 @@ from isoscope.config.extraction import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
-from isoscope.errors import InputError
 from isoscope.figures.style import to_png, to_svg
-from isoscope.guard import StopSignal
 from isoscope.inside.attention_tables import arm_heads
 from isoscope.inside.explorer import explorer
 from isoscope.inside.phases import NEEDED, named, phases
@@ -27,12 +25,11 @@ from isoscope.inside.topology import arm_distances
 from isoscope.inside.trajectory import Trajectory
 from isoscope.outputs import METRICS
 from isoscope.runs.prepared import read_manifest
-from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.run import Identity, Run, tracked
 from isoscope.sealing import replacing, write_text
+from isoscope.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.statistics.differences import chosen_figures, differences
 from isoscope.studies import fusion
-from isoscope.studies.view import Picture, added_digests, pictures, with_added
+from isoscope.studies.view import Picture, pictures, with_added
 from isoscope.workers import workers
 
 Labels = npt.NDArray[np.int64]
@@ -53,23 +50,29 @@ def explore(
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
     states = {key: project.folder / paths.extracted(name, *key) for key in cells}
     trained = {key: project.folder / paths.trained(name, *key) for key in cells}
-    missing = [
-        str(one.relative_to(project.folder))
-        for one in (*folders.values(), *states.values(), *trained.values())
-        if not (one / "config.yaml").is_file()
-    ]
-    if missing:
-        commands = f"isoscope train {name} ARM --seed N, isoscope extract {name} ARM, isoscope measure {name} ARM"
-        raise InputError(f"study {name!r}: not measured yet: {', '.join(missing)}; for each arm run: {commands}")
-    run = Run(project, _identity(measures, analysis, name, study.task, folders, trained, project))
+    of_cells = (*trained.values(), *states.values(), *folders.values())
+    check_present(name, {one: [one / "config.yaml"] for one in of_cells}, project)
+    inputs = md5s_of((*folders.values(), *(folder / METRICS for folder in trained.values())), project)
+    digests = {
+        f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
+        for (arm, seed), folder in folders.items()
+    }
+    params = {"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")}
     target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
     with (
         threadpool_limits(measures.threads),
         workers(measures.processes, key="measures.processes") as spread,
-        StopSignal() as stop,
-        tracked(run, stop),
+        study_run(
+            "explore",
+            study,
+            name,
+            project,
+            params=params,
+            inputs=inputs,
+            named=inputs | digests,
+            threads=measures.threads,
+        ) as (run, stop),
     ):
-        run.begin(device="cpu", threads=measures.threads, precision="fp64")
         trajectories = {key: Trajectory(folder) for key, folder in states.items()}
         measured = {path.stem for folder in folders.values() for path in folder.glob("*.parquet")}
         tables = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
@@ -108,45 +111,13 @@ def explore(
                 write_text(shown / f"{one}.svg", svg, "table")
                 (fresh / "png" / f"{one}.png").write_bytes(png)
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
-        for path in sorted(drawn.glob("*.svg")):
-            run.record.artifact(path)
-        run.finished_as(target, dvc_md5(target))
-    return target
+        return finish(run, target, sorted(drawn.glob("*.svg")))
 
 
 def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes]:
     """A picture's name, SVG and PNG."""
     figure = picture.figure()
     return picture.name, to_svg(figure, source), to_png(figure, metadata=source)
-
-
-def _identity(
-    measures: Measures,
-    analysis: Analysis,
-    name: str,
-    task: str,
-    folders: Mapping[Key, Path],
-    trained: Mapping[Key, Path],
-    project: paths.Project,
-) -> Identity:
-    read = (*folders.values(), *(folder / METRICS for folder in trained.values()))
-    md5s = {one.relative_to(project.folder).as_posix(): dvc_md5(one) for one in read}
-    digests = {
-        f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
-        for (arm, seed), folder in folders.items()
-    }
-    return Identity(
-        stage="explore",
-        study=name,
-        arm=None,
-        seed=None,
-        task=task,
-        axes={},
-        params={"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")},
-        inputs=md5s,
-        input_paths=md5s | digests,
-        plugins=added_digests(),
-    )
 
 
 def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:

@@ -1,1 +1,1 @@
-"""Optimise a model, watch it, keep it, and go on from where it stopped."""
+"""Train a model: the loop, evaluation, checkpoints, observers and exact resume."""

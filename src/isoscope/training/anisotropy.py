@@ -1,4 +1,4 @@
-"""Anisotropy of a cloud as figures of a run, beside what might explain it: class separation, clusters, bars."""
+"""Compute anisotropy metrics of a point cloud, with class separation, clusters and H0 bars as possible explanations."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,13 @@ from isoscope.geometry.persistence import h0_bars, persistent_entropy
 COMPONENTS = 3
 NULL = "_clustered_null"
 SHUFFLES = 20
-"""Draws of shuffled labels that the cosine of real ones is held against."""
+"""Draws of shuffled labels for the null of `normal_cosine`."""
 
 
 def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
-    """`a_1` … `a_3` of the raw cloud, `a_1_centred` … of the centred one, and `n`, on which they depend.
+    """Return the shares `a_1` … `a_3` of the raw cloud, `a_1_centred` … of the centred cloud, and `n` of points.
 
-    Of a cloud that is no number `n` alone: that a run diverges is its loss's to say.
+    The shares depend on `n`. A cloud with NaN or infinity gives `n` only; the loss reports the divergence.
     """
     cloud = np.asarray(points, dtype=np.float64)
     if not np.isfinite(cloud).all():
@@ -29,15 +29,19 @@ def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
 
 
 def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dict[str, float]:
-    """Those of a batch, and of the same cloud:
+    """Return the metrics of `batch_figures` and more metrics of the same cloud:
 
-    `a_1_within` … with its classes' means taken off, `between_share` of the variance between them, `a_1_clustered` …
-    with the means of `clusters` k-means clusters taken off, which lowers it without clusters, too: beside it
-    `a_1_clustered_null` …, the same of a Gaussian cloud with the same spectrum; `normal_cosine`, |cos| of the first
-    principal direction and the direction in which the class means differ most (of two classes, the normal of the
-    hyperplane halfway between them), beside its mean over shuffled labels, `normal_cosine_shuffled`; of the H0 bars
-    within classes their mean and longest, `bar_mean`, `bar_longest`, and persistent entropy over ln of their number,
-    `bar_evenness`, means over classes; `radius`, the root mean squared distance to the mean.
+    - `a_1_within` …: shares after subtraction of the class means.
+    - `between_share`: share of the variance between classes.
+    - `a_1_clustered` …: shares after subtraction of the means of `clusters` k-means clusters. This lowers the share of
+      a cloud without clusters, too.
+    - `a_1_clustered_null` …: the same for a Gaussian cloud with the same spectrum, for comparison.
+    - `normal_cosine`: |cos| between the first principal direction and the direction in which the class means differ
+      most. For two classes this is the normal of the hyperplane halfway between the class means.
+    - `normal_cosine_shuffled`: mean of `normal_cosine` over shuffled labels.
+    - `bar_mean`, `bar_longest`: mean and longest H0 bar within a class, averaged over classes.
+    - `bar_evenness`: persistent entropy / ln(number of bars), averaged over classes.
+    - `radius`: root mean squared distance to the mean.
     """
     cloud = np.asarray(points, dtype=np.float64)
     if not np.isfinite(cloud).all():
@@ -68,7 +72,7 @@ def _cosine(one: Floats | None, other: Floats | None) -> float:
 
 
 def _normal(cloud: Floats, labels: Ints) -> Floats | None:
-    """The unit vector along which the class means, weighted by their points, differ most."""
+    """Return the unit vector along which the class means, weighted by class size, differ most."""
     cloud = centre(cloud)
     _, of, counts = np.unique(labels, return_inverse=True, return_counts=True)
     sums = np.zeros((len(counts), cloud.shape[1]))
@@ -77,19 +81,19 @@ def _normal(cloud: Floats, labels: Ints) -> Floats | None:
 
 
 def _top(cloud: Floats) -> Floats | None:
-    """The unit vector of largest variance; None of a cloud without any."""
+    """Return the unit vector of largest variance; None if the cloud has no variance."""
     return np.linalg.svd(cloud, full_matrices=False)[2][0] if cloud.any() else None
 
 
 def _gaussian(cloud: Floats) -> Floats:
-    """As many points of a Gaussian with the spectrum of the centred cloud: the same draw at every call."""
+    """Draw a Gaussian cloud with as many points and the centred cloud's spectrum; every call gives the same draw."""
     spread = np.sqrt(spectrum(cloud) / len(cloud))
     found: Floats = np.random.default_rng(0).standard_normal((len(cloud), len(spread))) * spread
     return found
 
 
 def _within_clusters(cloud: Floats, clusters: int) -> Floats:
-    from sklearn.cluster import KMeans  # a second, which runs that watch nothing need not wait
+    from sklearn.cluster import KMeans  # slow import (about 1 s), needed only if `training.watch` is on
 
     if len(np.unique(cloud, axis=0)) <= clusters:
         return np.zeros_like(cloud)
@@ -101,5 +105,5 @@ def _positive(bars: Floats) -> Floats:
 
 
 def _named(values: Floats, suffix: str) -> dict[str, float]:
-    """Shares by name; one beyond the spectrum's length, or of a cloud of one place, has no name."""
+    """Name the shares; drop shares that are not finite, such as those of a cloud without variance."""
     return {f"a_{k}{suffix}": float(value) for k, value in enumerate(values, start=1) if np.isfinite(value)}

@@ -1,4 +1,4 @@
-"""States to resume from: folders that count once their manifest stands, read back only if every byte is right."""
+"""Save and load resume states: folders that are valid once their manifest exists, and are verified byte by byte."""
 
 import json
 import shutil
@@ -18,11 +18,11 @@ Tensors = dict[str, torch.Tensor]
 Names = dict[torch.nn.Parameter, str]
 
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What reading a state raises where its files are no state's."""
+"""Errors raised by reading files that hold no state."""
 
 
 class State(NamedTuple):
-    """Everything a run needs to go on as if it had never stopped."""
+    """Everything that a run needs to resume exactly."""
 
     model: Tensors
     optimizer: Tensors
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
-    """Write `state` as `states/step-<step>` and drop all but the newest `keep`."""
+    """Write `state` as `states/step-<step>` and delete all but the newest `keep` states."""
 
     def fill(folder: Path) -> None:
         save_file(state.model, folder / "model.safetensors")
@@ -41,7 +41,7 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
 
     target = _folder(states, step)
     write_whole(target, fill, "state")
-    # Later ones are damaged, or need what is: this run has fallen back behind them.
+    # Later states are damaged, or rely on damaged files: this run fell back behind them.
     later = [one for one in _newest_first(states) if one.name > target.name]
     for old in (*later, *list(_newest_first(states))[len(later) + keep :]):
         shutil.rmtree(old)
@@ -49,9 +49,10 @@ def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
 
 
 def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] = lambda _: None) -> State | None:
-    """The newest state that is whole, or None where there is none; each damaged one is named in a warning.
+    """Return the newest intact state, or None if there is none. Print a warning for each damaged state.
 
-    `lacking`: what of the work so far a state's progress relies on and is not as it was written, in words.
+    `lacking` takes a state's progress and returns which file that the state relies on is missing or changed, as a
+    message; None if all are intact.
     """
     folders = list(_newest_first(states))
     for folder in folders:
@@ -62,15 +63,15 @@ def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] 
                 wrong = lacking(state.progress)
                 if wrong is None:
                     return state
-        except _UNREADABLE as error:  # a manifest that vouches for no state
+        except _UNREADABLE as error:  # the manifest verifies, but the content is no state
             wrong = f"cannot be read ({type(error).__name__}: {''.join(str(error).splitlines()[:1])})"
-        then = "training begins anew" if folder == folders[-1] else "falling back to an older state"
+        then = "training starts from the beginning" if folder == folders[-1] else "falling back to an older state"
         print(f"warning: {folder}: {wrong}; {then}", file=sys.stderr)
     return None
 
 
 def needed(states: Path) -> set[str]:
-    """Checkpoints and snapshots that the states rely on; a state that cannot be read relies on none."""
+    """Return the checkpoints and snapshots that the states rely on; a state that cannot be read counts as none."""
     names: set[str] = set()
     for folder in _newest_first(states):
         with suppress(*_UNREADABLE):
@@ -79,7 +80,7 @@ def needed(states: Path) -> set[str]:
 
 
 def read_state(states: Path, step: int) -> State:
-    """The state at `step`, known to be good."""
+    """Return the state at `step`, which is known to be intact."""
     folder = _folder(states, step)
     model, optimizer, rng = (load_file(folder / f"{name}.safetensors") for name in ("model", "optimizer", "rng"))
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
@@ -98,7 +99,7 @@ def _newest_first(states: Path) -> Iterator[Path]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Names) -> Tensors:
-    """An optimizer's state as flat tensors `<parameter>/<entry>`."""
+    """Return an optimizer's state as flat tensors `<parameter>/<entry>`."""
     return {
         f"{names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]
         for parameter, entries in optimizer.state.items()
@@ -107,7 +108,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Names) -> Tensors
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, names: Names, tensors: Tensors) -> None:
-    """Put the tensors of `optimizer_tensors` back, each on its parameter's device."""
+    """Restore the tensors of `optimizer_tensors`, each to its parameter's device."""
     parameters = {name: parameter for parameter, name in names.items()}
     for key, value in tensors.items():
         name, _, entry = key.rpartition("/")

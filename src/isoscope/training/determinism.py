@@ -1,7 +1,7 @@
-"""What may differ between two runs of the same digest: kernels, and the one generator that is torch's own.
+"""Control what may differ between two runs of the same digest: kernels, and torch's global generator.
 
-Every source of randomness has its own generator: batches and the drawn share of train are functions of the seed
-(`corpora.batches`), weights come from a forked generator (`models.build`), and dropout alone uses torch's global one.
+Every source of randomness has its own generator. Batches and the drawn share of train are functions of the seed
+(`data.batches`). Weights come from a forked generator (`models.build`). Only dropout uses torch's global generator.
 """
 
 import os
@@ -19,18 +19,18 @@ _REFUSAL = re.compile(r"(\S+) does not have a deterministic implementation")
 
 
 def choose_kernels(mode: Mode) -> None:
-    """Let torch pick: the fastest kernel by trial (`off`), its default (`seeded`), deterministic ones only (`strict`).
+    """Choose kernels: the fastest by trial (`off`), torch's default (`seeded`), deterministic kernels only (`strict`).
 
-    Under `strict` an operation that has no deterministic kernel raises as soon as it is reached (see `refusal`).
+    Under `strict`, an operation without a deterministic kernel raises when it runs (see `refusal`).
     """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this setting
     torch.use_deterministic_algorithms(mode == "strict")
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a guard against bugs that costs conv2d 2 % of a step
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # guards against bugs; costs conv2d 2 % of a step
     torch.backends.cudnn.benchmark = mode == "off"
 
 
 def seed_dropout(mode: Mode, seed: int, *, rank: int = 0, step: int = 0) -> None:
-    """Seed the dropout masks of process `rank` from update `step` on; `off` takes them from the system's entropy."""
+    """Seed the dropout masks of process `rank` from update `step` on; `off` takes a seed from the system."""
     if mode == "off":
         torch.seed()
     else:
@@ -39,7 +39,7 @@ def seed_dropout(mode: Mode, seed: int, *, rank: int = 0, step: int = 0) -> None
 
 
 def refusal(error: RuntimeError) -> RunError | None:
-    """The one line to show where `strict` has refused an operation, or None for any other error."""
+    """Return the error to show if `strict` refused an operation, or None for any other error."""
     found = _REFUSAL.search(str(error))
     if found is None:
         return None
@@ -50,7 +50,7 @@ def refusal(error: RuntimeError) -> RunError | None:
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """The state of torch's random generators; batches and weights need none."""
+    """Return the state of torch's random generators; batches and weights need none."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -58,7 +58,7 @@ def rng_state() -> dict[str, torch.Tensor]:
 
 
 def restore_rng(state: dict[str, torch.Tensor]) -> None:
-    """Put the state of `rng_state` back."""
+    """Restore the state that `rng_state` returned."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar with the time left on a terminal, a line per epoch in a log."""
+"""Show a run's progress: a bar with the time left on a terminal, a line per epoch in a log."""
 
 import contextlib
 import sys
@@ -9,13 +9,13 @@ from tqdm import tqdm
 
 
 class Log(Protocol):
-    """Where a loop's points go beside the output: the run's record."""
+    """Where the loop logs points besides its output: the run's record."""
 
     def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
 
 
 class Display(Protocol):
-    """Where a person watches a loop: a bar on a terminal, lines in a log."""
+    """Where the loop shows progress: a bar on a terminal, lines in a log."""
 
     def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
 
@@ -23,7 +23,7 @@ class Display(Protocol):
 
 
 class Mute:
-    """The loop's `Display` and `Log` in a process that only computes its part."""
+    """The loop's `Display` and `Log` in a process with rank > 0: it shows and logs nothing."""
 
     def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
 
@@ -33,21 +33,21 @@ class Mute:
 
 
 class Progressbar:
-    """The loop's `Display`: one tqdm bar over all updates where stderr is a terminal, sparse lines elsewhere."""
+    """The loop's `Display`: one tqdm bar over all updates if stderr is a terminal, else a line per epoch."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.bar: tqdm | None = None
 
     def note(self, line: str) -> None:
-        """Say something before the first update."""
+        """Print a line before the first update."""
         _say(f"{self.title}: {line}")
 
     def begin(self, done: int, total: int) -> None:
         """Start the clock at update `done` of `total`."""
         self.start, self.began = done, time.monotonic()
         if done:
-            self.note(f"going on from step {done}/{total}")
+            self.note(f"resuming from step {done}/{total}")
         if sys.stderr.isatty():
             self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step", dynamic_ncols=True)
 
@@ -58,7 +58,7 @@ class Progressbar:
             self.bar.update(step - self.bar.n)
 
     def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None:
-        """Say how an epoch went, and how long the rest will take."""
+        """Print an epoch's metrics and the time left."""
         spent = time.monotonic() - self.began
         left = spent / max(step - self.start, 1) * (total - step)
         shown = {split: ", ".join(f"{name} {one:.3f}" for name, one in own.items()) for split, own in figures.items()}
@@ -73,12 +73,12 @@ class Progressbar:
             _say(line)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar and leave it on the screen."""
         if self.bar is not None:
             self.bar.close()
 
 
 def _say(line: str) -> None:
-    """A line to who still listens: a pipe that was closed (`… 2>&1 | head`) ends no training."""
+    """Print a line to stderr; a closed pipe (`… 2>&1 | head`) does not end training."""
     with contextlib.suppress(BrokenPipeError):
         print(line, file=sys.stderr, flush=True)

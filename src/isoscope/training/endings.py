@@ -6,15 +6,15 @@ from isoscope.errors import RunError
 
 
 class DivergedError(RunError):
-    """The loss is no longer a number."""
+    """The loss is not finite."""
 
 
 class InterruptedRunError(Exception):
-    """A stop was asked for; the state is saved."""
+    """A stop was requested; the state is saved."""
 
 
-class Fitted(NamedTuple):
-    """The epoch whose weights the model now holds, and updates done in all."""
+class FitResult(NamedTuple):
+    """The epoch whose weights the model now holds, and the total number of updates."""
 
     epoch: int
     steps: int

@@ -1,4 +1,4 @@
-"""Evaluation of a split by an objective: what it counts, and points and columns in the order of the rows."""
+"""Evaluate a split with an objective: its tally, and points and columns in the order of the rows."""
 
 from collections.abc import Collection
 from typing import Any
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def joined(ranks: Ranks, objective: Objective, part: Tally, stop: bool = False) -> tuple[Tally, bool]:
-    """The tally over all processes, and whether one of them was told to stop."""
+    """Return the tally over all processes, and whether any process was told to stop."""
     if ranks.size == 1:
         return part, stop
     stops, *vector = ranks.sum(np.array([stop, *part.vector()], np.float64))
@@ -22,7 +22,7 @@ def joined(ranks: Ranks, objective: Objective, part: Tally, stop: bool = False) 
 
 
 def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
-    """A batch's arrays as tensors on `device`."""
+    """Return a batch's arrays as tensors on `device`."""
     return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch.items()}
 
 
@@ -37,7 +37,7 @@ def evaluate(
     columns: bool = False,
     rows: Indices | None = None,
 ) -> Scored:
-    """Run a model over a split, or over some `rows` of it, without dropout; every row is seen once.
+    """Run a model over a split, or over `rows` of it, without dropout; every row is evaluated once.
 
     Rank r evaluates every world_size-th batch, so batches and their padding are the same for any number of processes.
     """
@@ -53,7 +53,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     with torch.inference_mode():
-        for batch in mine or plan[:1]:  # a rank without a batch runs one for its shapes alone
+        for batch in mine or plan[:1]:  # a rank without a batch runs one to learn the shapes
             inputs = to_device(objective.batch(split, batch, None), device)
             forward = objective.forward(model, inputs, places, columns)
             at = position[batch if mine else batch[:0]]
@@ -63,19 +63,19 @@ def evaluate(
                 _store(points, place, starts[place][-1], _positions(starts[place], at), values)
             total = total + forward.tally if mine else total
     model.train(was_training)
-    if ranks.size > 1:  # each has its own rows, and zeros elsewhere
+    if ranks.size > 1:  # each rank has its own rows, and zeros elsewhere
         by_row = {name: _sum(ranks, values) for name, values in by_row.items()}
         points = {place: _sum(ranks, values) for place, values in points.items()}
     return Scored(split, joined(ranks, objective, total)[0], points, by_row)
 
 
 def _starts(owners: Indices, rows: int) -> Indices:
-    """Where each row's points begin, and how many there are in all, `[rows + 1]`."""
+    """Return where each row's points begin, and the total number of points at the end, `[rows + 1]`."""
     return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))])
 
 
 def _positions(starts: Indices, rows: Indices) -> Indices:
-    """Where the points of `rows` stand, in the order of `rows`."""
+    """Return the positions of the points of `rows`, in the order of `rows`."""
     return np.concatenate([np.zeros(0, np.int64), *(np.arange(starts[row], starts[row + 1]) for row in rows)])
 
 

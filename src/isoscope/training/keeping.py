@@ -1,4 +1,4 @@
-"""What a run leaves behind: epochs' checkpoints and snapshots along the way, in Hugging Face's layout."""
+"""Keep a run's checkpoints by epoch and its snapshots during training, in Hugging Face's layout."""
 
 import shutil
 from collections.abc import Collection, Mapping
@@ -14,10 +14,11 @@ from isoscope.sealing import fault, manifest_sha256, write_whole
 
 
 class Keeper:
-    """Writes `checkpoints/epoch-<e>` (weights, config, tokenizer) and `snapshots/step-<s>` (weights, config).
+    """Write `checkpoints/epoch-<e>` (weights, config, tokenizer) and `snapshots/step-<s>` (weights, config).
 
-    `keep` says which epochs stay: all, the best, or the last. Each folder appears whole or not at all. `held` names
-    those that stay, each with the sha256 of its manifest; others go by `drop`, when no state needs them to go on.
+    `keep` says which epochs to keep: all, the best, or the last. Each folder is written completely or not at all.
+    `held` maps each folder to keep to the sha256 of its manifest. `drop` deletes the others once no state needs them to
+    resume.
     """
 
     def __init__(self, work: Path, *, keep: Literal["all", "best", "last"], tokenizer: Path, max_length: int) -> None:
@@ -26,7 +27,7 @@ class Keeper:
         self.held: dict[str, str] = {}
 
     def epoch(self, model: Any, epoch: int, *, better: bool) -> None:
-        """Keep an epoch's weights if `keep` wants them, and hold no longer those that it no longer wants."""
+        """Write an epoch's checkpoint if `keep` asks for it, and release those no longer asked for."""
         if self.keep == "best" and not better:
             return
 
@@ -40,12 +41,12 @@ class Keeper:
         self.held[f"checkpoints/epoch-{epoch}"] = sha256
 
     def snapshot(self, model: Any, step: int) -> None:
-        """Keep the weights after update `step`."""
+        """Write a snapshot of the weights after update `step`."""
         name = f"snapshots/step-{step}"
         self.held[name] = write_whole(self.work / name, lambda folder: _save(model, folder), "snapshot")
 
     def drop(self, needed: Collection[str] = ()) -> None:
-        """Remove what is neither held nor `needed` by a state."""
+        """Delete folders that are neither held nor `needed` by a state."""
         for folder in (self.checkpoints, self.snapshots):
             for path in folder.glob("*"):
                 if f"{folder.name}/{path.name}" in {*self.held, *needed}:
@@ -56,28 +57,28 @@ class Keeper:
                     path.unlink()
 
     def fault(self, held: Mapping[str, str]) -> str | None:
-        """What is wrong with the folders that a state needs, naming the file; None if all are as they were written."""
+        """Return what is wrong with the folders that a state needs, with the file's name; None if all are intact."""
         for name, sha256 in held.items():
             wrong = fault(self.work / name) if (self.work / name).is_dir() else "is missing"
             if wrong is None and manifest_sha256(self.work / name) != sha256:
-                wrong = "is another than the state knows"
+                wrong = "is not the folder that the state was saved with"
             if wrong:
                 return f"{name}: {wrong}"
         return None
 
     def chosen(self, *, best: int, last: int) -> int:
-        """The epoch that is scored on the test split: the best one, or the last where only that is kept."""
+        """Return the epoch to evaluate on the test split: the best epoch, or the last if only the last is kept."""
         return last if self.keep == "last" else best
 
     def load(self, model: Any, epoch: int) -> None:
-        """Put an epoch's kept weights back into the model. Raises `RunError` where they are damaged."""
+        """Load an epoch's checkpoint into the model. Raises `RunError` if it is damaged."""
         folder = self._checkpoint(epoch)
         if wrong := fault(folder):
-            raise RunError(f"{folder}: {wrong}; give the same command again: it goes on from an older state")
+            raise RunError(f"{folder}: {wrong}; run the same command to resume from an older state")
         load_model(model, folder / "model.safetensors")
 
     def kept(self) -> list[tuple[int, Path]]:
-        """Epochs kept, with their folders."""
+        """Return the epochs kept, with their folders."""
         names = [name for name in self.held if name.startswith("checkpoints/")]
         return sorted((int(name.removeprefix("checkpoints/epoch-")), self.work / name) for name in names)
 
@@ -86,5 +87,5 @@ class Keeper:
 
 
 def _save(model: Any, folder: Path) -> None:
-    logging.disable_progress_bar()  # a bar for each of many small files
+    logging.disable_progress_bar()  # the bar would show for each of many small files
     model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""The training loop: updates over length-bucketed batches, evaluation by epoch, exact resume."""
+"""Run the training loop: updates over length-bucketed batches, evaluation by epoch, exact resume."""
 
 import json
 import time
@@ -19,12 +19,12 @@ from isoscope.training import trace
 from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
-from isoscope.training.endings import DivergedError, Fitted, InterruptedRunError
+from isoscope.training.endings import DivergedError, FitResult, InterruptedRunError
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.optim import parameter_groups, schedule_factor
-from isoscope.training.penalised import Penalised
+from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import Points, Progress
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
@@ -35,15 +35,15 @@ _TOKENS = Place(-1, "tokens")
 class Loop:
     """One training run, from its first update or its last good state to its best epoch.
 
-    It knows what is trained by `objective` only, and what is looked at by `observers`.
+    The loop trains any `Objective` and calls any `observers`.
 
-    `work` collects the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
-    pure functions of (seed, epoch), dropout draws from torch's generator, whose state is saved: a resumed run is
-    bitwise the one that never stopped. Raises `InterruptedRunError` when `stop()` turns true, `DivergedError` on a
-    loss that is no number.
+    `work` receives the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
+    pure functions of (seed, epoch). Dropout draws from torch's generator, whose state is saved. So a resumed run is
+    bitwise equal to an uninterrupted run. Raises `InterruptedRunError` when `stop()` turns true, and `DivergedError` if
+    the loss is not finite.
 
     Several processes (`Ranks`) run the same loop: each computes its rows of every batch, gradients and sums are added
-    up, and only the first one writes. They must see the same `states`.
+    up, and only rank 0 writes. All processes must see the same `states`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Loop:
         settings: Training,
         seed: int,
         accelerator: Accelerator,
-        penalised: Penalised | None,
+        penalised: WeightedPenalty | None,
         observers: Sequence[Observer],
         work: Path,
         states: Path,
@@ -80,8 +80,8 @@ class Loop:
         )
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.raw_model, self.optimizer = model, optimizer
-        # The optimiser stays as it is: Accelerate's wrapper is for loss scaling and for its own accumulation, and costs
-        # a tiny model's update several per cent.
+        # Accelerate does not wrap the optimiser: its wrapper serves loss scaling and its own accumulation, and costs a
+        # tiny model several per cent per update.
         self.model = accelerator.prepare(model)
         self.per_epoch = len(objective.plan("train", 1))
         self.total = self.per_epoch * settings.epochs
@@ -117,7 +117,7 @@ class Loop:
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
 
-    def fit(self) -> Fitted:
+    def fit(self) -> FitResult:
         """Train to the end and leave the chosen epoch's weights in the model."""
         progress, settings = self.progress, self.settings
         self.model.train()
@@ -130,14 +130,14 @@ class Loop:
         chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
         if self.points is not None:
             write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
-            self.keeper.load(self.raw_model, chosen)  # before the rest goes: an older state may need that
+            self.keeper.load(self.raw_model, chosen)  # before `drop` deletes what an older state may need
             self.keeper.drop()
             self.points.flush()
         self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
-        return Fitted(chosen, progress.step)
+        return FitResult(chosen, progress.step)
 
     def rehearse(self, updates: int) -> trace.Trace:
-        """The golden trace alone: the first `updates` of the run, nothing written."""
+        """Return the golden trace: run the first `updates` of the run and write nothing."""
         self.model.train()
         self._begin()
         for epoch in range(1, self.settings.epochs + 1):
@@ -150,7 +150,7 @@ class Loop:
         return self.progress.trace
 
     def test(self, epoch: int) -> None:
-        """Evaluate the test split, once: metrics of the chosen epoch, and the files that the objective keeps."""
+        """Evaluate the test split once: log the chosen epoch's metrics and write the objective's files."""
         scored = self._evaluate("test", columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
         self.point("training/best_epoch", float(epoch), None)
@@ -165,7 +165,7 @@ class Loop:
         return metrics
 
     def _validate(self, epoch: int | None) -> dict[str, float]:
-        """Metrics of the validation split, and what observers see in it."""
+        """Return the metrics of the validation split, from the objective and the observers."""
         scored = self._evaluate("validation")
         return _named("validation", scored) | self.observers.evaluated(scored, epoch)
 
@@ -210,13 +210,14 @@ class Loop:
                 self.resumption.save(self.progress, self.points)
             if self._stopping:
                 raise InterruptedRunError
-        if tokens:  # none where a run stopped on an epoch's last step goes on
+        if tokens:  # no batch is left if the run was stopped after the epoch's last step
             speed = tokens / (time.perf_counter() - began)
             self.log.metric("speed/tokens_per_second", speed, step=self.progress.step, epoch=epoch)
 
     def _update(self, rows: Indices, epoch: int) -> dict[str, float]:
-        """One optimiser step on the global batch `rows`: its mean loss, its gradient norm before clipping, and what
-        the penalty and the observers saw.
+        """Take one optimiser step on the global batch `rows`.
+
+        Return its mean loss, its gradient norm before clipping, and the metrics of the penalty and the observers.
         """
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
@@ -233,7 +234,9 @@ class Loop:
             raise DivergedError(f"loss is {mean} at step {number}: try a lower learning rate")
         penalty = found.metrics
         if penalty.get("penalty_weight") and not np.isfinite(penalty["penalty"]):
-            raise DivergedError(f"penalty is {penalty['penalty']} at step {number}: it takes no such batch")
+            raise DivergedError(
+                f"penalty is {penalty['penalty']} at step {number}: the penalty is not defined for this batch"
+            )
         seen = self.observers.before_update(number)
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.names.keys(), bound, foreach=True))
@@ -247,7 +250,7 @@ class Loop:
         return {f"step/{name}": value for name, value in penalty.items()} | seen | own
 
     def _tally(self) -> Tally:
-        """What was counted in the epoch so far."""
+        """Return the tally of the current epoch so far."""
         return self.objective.tally(np.array(self.progress.tally) if self.progress.tally else None)
 
     def _close_epoch(self) -> None:
@@ -267,7 +270,7 @@ class Loop:
         self.display.epoch(epoch, progress.step, self.total, {"train": {"loss": train["loss"]}, "validation": shown})
 
     def _refer(self, epoch: int) -> None:
-        """Give the penalty its reference of this epoch."""
+        """Give the penalty this epoch's reference."""
         penalised = self.penalised
         if penalised is not None and penalised.reference is not None:
             rows = drawn_rows(self.objective.size("train"), penalised.reference, self.seed, epoch)

@@ -1,4 +1,4 @@
-"""AdamW's parameter groups and the learning rate as a pure function of the step."""
+"""Build AdamW's parameter groups and compute the learning rate as a pure function of the step."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -14,9 +14,9 @@ def parameter_groups(
     fusion_lr: float | None,
     weight_decay: float,
 ) -> list[dict[str, object]]:
-    """Groups of AdamW: the fusion's parameters at their own peak rate; decay on matrices only.
+    """Return AdamW's parameter groups: the fusion's parameters have their own peak rate; only matrices decay.
 
-    `fusion` holds the names of the fusion's parameters. Each group carries its peak rate as `peak`.
+    `fusion` holds the names of the fusion's parameters. Each group stores its peak rate as `peak`.
     """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in named:
@@ -30,9 +30,9 @@ def parameter_groups(
 
 
 def schedule_factor(kind: str, step: int, *, total: int, warmup: float) -> float:
-    """The learning rate of update `step` (from 0) as a share of its peak.
+    """Return the learning rate of update `step` (from 0) as a share of its peak.
 
-    Linear rise over the first `floor(warmup · total)` updates, then linear decay to 0 or half a cosine to 0.
+    Linear warmup over the first `floor(warmup · total)` updates, then linear or cosine decay to 0.
     """
     rising = math.floor(warmup * total)
     if step < rising:

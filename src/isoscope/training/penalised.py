@@ -1,4 +1,4 @@
-"""A penalty at work in a training run: its weight over the updates, the points it sees, the gradient it sends back."""
+"""Apply a penalty in a training run: its weight over the updates, the points it takes, the gradient it returns."""
 
 from typing import Any, NamedTuple
 
@@ -15,20 +15,20 @@ from isoscope.objectives.protocol import Place
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
 _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
-"""Metrics of a step that a plugin's figures would hide, or be hidden by."""
+"""Metrics of a step; a plugin's penalty must not log metrics with these names."""
 
 
-class Looked(NamedTuple):
-    """The gradient of weight × penalty by each point `[n, d]` (None where the weight is 0), and figures by name."""
+class PenaltyResult(NamedTuple):
+    """The gradient of weight × penalty by each point `[n, d]` (None if the weight is 0), and metrics by name."""
 
     gradient: Tensor | None
     figures: dict[str, float]
 
 
-class Penalised:
-    """A penalty with its weight, looked at over the points of an effective batch.
+class WeightedPenalty:
+    """A penalty with its weight, evaluated on the points of an effective batch.
 
-    What is random in it (which points, which bars, which labels) is a function of (seed, update).
+    Random choices (which points, which bars, which labels) are a function of (seed, update).
     """
 
     def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
@@ -42,12 +42,12 @@ class Penalised:
         self._takes_generator = isinstance(settings, PersistentEntropyPenalty)
 
     def weight_at(self, step: int, total: int) -> float:
-        """The weight of update `step` (from 0) of `total`."""
+        """Return the weight of update `step` (from 0) of `total`."""
         rising = self.warmup * total
         return self.weight * min(1.0, step / rising) if rising > 0 else self.weight
 
-    def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> Looked:
-        """The penalty of the effective batch's `points` `[n, d]`, without their graph, at update `step`."""
+    def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> PenaltyResult:
+        """Evaluate the penalty on the effective batch's `points` `[n, d]`, detached, at update `step`."""
         weight = self.weight_at(step, total)
         generator = torch.Generator().manual_seed(_drawn(self.seed, step))
         chosen = torch.arange(len(points))
@@ -60,7 +60,7 @@ class Penalised:
         given: dict[str, Any] = {"generator": generator} if self._takes_generator else {}
         terms = self.module(leaf, labels[chosen], **given)
         if self.plugin is not None:
-            every = len(labels[chosen].unique()) == self.classes  # of fewer it may have nothing to say
+            every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
             _check_terms(terms, self.plugin, classes=self.classes, first=step == 0, every=every)
         penalty = terms[0] if isinstance(terms, tuple) else terms
         figures = {"penalty": float(penalty.detach()), "penalty_weight": weight}
@@ -69,31 +69,31 @@ class Penalised:
         gradient = None
         if weight != 0:
             found = None
-            if penalty.requires_grad:  # a plugin may have nothing to say of a batch, such as of one class
+            if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
                 (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
             found = torch.zeros_like(leaf) if found is None else found
             gradient = torch.zeros_like(points).index_copy(0, chosen, found)
             figures["penalty_gradient_norm"] = float(gradient.norm())
-        return Looked(gradient, figures)
+        return PenaltyResult(gradient, figures)
 
     def refer_to(self, points: Tensor) -> None:
-        """Take the covariance of these training points `[n, d]` as the reference."""
+        """Set the reference to the covariance of these training points `[n, d]`."""
         self.module.reference = torch.cov(points.double().T)
 
     def state(self) -> dict[str, Tensor]:
-        """What a resumed run needs of it."""
+        """Return the state that a resumed run needs."""
         reference = getattr(self.module, "reference", None) if self.reference else None
         return {} if reference is None else {"reference": reference}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Put the state of `state` back."""
+        """Restore the state that `state` returned."""
         if "reference" in state:
             self.module.reference = state["reference"]
 
 
-def penalised(settings: Section, *, classes: int, seed: int) -> Penalised | None:
-    """The penalty that the section `penalty` asks for; None where it asks for none."""
-    return Penalised(settings, classes=classes, seed=seed) if isinstance(settings, Weighted) else None
+def penalised(settings: Section, *, classes: int, seed: int) -> WeightedPenalty | None:
+    """Return the penalty of the section `penalty`; None if the section asks for none."""
+    return WeightedPenalty(settings, classes=classes, seed=seed) if isinstance(settings, Weighted) else None
 
 
 def _module(settings: Weighted, classes: int) -> Any:
@@ -102,7 +102,9 @@ def _module(settings: Weighted, classes: int) -> Any:
     if kind not in used.PENALTIES:
         plugin = plugins.PENALTIES[kind]
         if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
-            raise InputError(f"{plugin.title}: returns {brief(found)}; expected what takes points and labels")
+            raise InputError(
+                f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels"
+            )
         return found
     module = used.load(used.PENALTIES, kind)
     match settings:
@@ -117,30 +119,32 @@ def _module(settings: Weighted, classes: int) -> Any:
 
 
 def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool) -> None:
-    """Raise `InputError` unless a plugin gave a scalar, or a named tuple of a scalar and figures.
+    """Check that a plugin returned a scalar, or a named tuple of a scalar and metrics; else raise `InputError`.
 
-    That of the `first` batch must be finite, and depend on the points if the batch has `every` class.
+    The `first` batch's penalty must be finite. It must depend on the points if the batch has `every` class.
     """
     penalty, others = terms, {}
     if isinstance(terms, tuple):
         if not (names := getattr(terms, "_fields", ())):
-            raise InputError(f"{plugin.title}: gives a plain tuple; expected a scalar tensor or a named tuple")
+            raise InputError(f"{plugin.title}: returns a plain tuple; expected a scalar tensor or a named tuple")
         penalty, *values = terms
         others = dict(zip(names[1:], values, strict=True))
     if not isinstance(penalty, Tensor) or penalty.numel() != 1 or not penalty.is_floating_point():
-        raise InputError(f"{plugin.title}: gives {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum")
+        raise InputError(
+            f"{plugin.title}: returns {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum"
+        )
     for name, value in others.items():
         if name in _TAKEN:
-            raise InputError(f"{plugin.title}: its figure {name!r} has the name of another metric; rename it")
+            raise InputError(f"{plugin.title}: {name!r} is the name of another metric; rename the field")
         try:
             shape = tuple(torch.as_tensor(value).shape)
         except (TypeError, ValueError, RuntimeError):
             shape = None
         if shape not in ((), (classes,)):
-            raise InputError(f"{plugin.title}: {name} is {_shown(value)}; expected a number, or one of each class")
+            raise InputError(f"{plugin.title}: {name} is {_shown(value)}; expected a number, or one number per class")
     if first and not bool(penalty.isfinite()):
         raise InputError(
-            f"{plugin.title}: gives {float(penalty.detach())} of the first batch; expected a finite number"
+            f"{plugin.title}: returns {float(penalty.detach())} for the first batch; expected a finite number"
         )
     if first and every and not penalty.requires_grad:
         raise InputError(f"{plugin.title}: does not depend on the points; compute it from them, without detach or item")
@@ -157,7 +161,7 @@ def _drawn(seed: int, step: int) -> int:
 
 
 def _figures(terms: Any) -> dict[str, float]:
-    """The other fields of a penalty's named tuple: a number by its name, one per class as `name/class_0` …."""
+    """Return a penalty's other fields as metrics: a number by its name, a number per class as `name/class_0` …."""
     found: dict[str, float] = {}
     for name, value in list(terms._asdict().items())[1:]:
         numbers = torch.as_tensor(value).detach().double().cpu()

@@ -1,4 +1,4 @@
-"""How far a run has come: the counters a resumed run goes on from, and its points."""
+"""Track a run's progress: the counters that a resumed run restores, and its points."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from isoscope.sealing import announce, write_text
 
 @dataclass
 class Progress:
-    """Counters of one run. Epochs count from 1; `epoch` is the one under way, or the last one when it is complete."""
+    """Counters of one run. Epochs count from 1; `epoch` is the current epoch, or the last complete epoch."""
 
     step: int = 0
     """Updates done."""
@@ -23,7 +23,7 @@ class Progress:
     best_epoch: int = 0
     best_value: float | None = None
     stale: int = 0
-    """Epochs since the best one."""
+    """Epochs since the best epoch."""
     points: int = 0
     """Lines of metrics.jsonl that belong to this state."""
     points_sha256: str = ""
@@ -31,13 +31,13 @@ class Progress:
     held: dict[str, str] = field(default_factory=dict)
     """Checkpoints and snapshots that belong to this state, with the sha256 of their manifests."""
     tally: list[float] = field(default_factory=list)
-    """What the objective has counted in the epoch under way (`Tally.vector`); empty before its first update."""
+    """The objective's tally of the current epoch (`Tally.vector`); empty before its first update."""
     gradient_norm: float = 0.0
-    """Summed gradient norms of the epoch under way."""
+    """Summed gradient norms of the current epoch."""
     updates: int = 0
-    """Updates of the epoch under way."""
+    """Updates of the current epoch."""
     trace: dict[str, Any] = field(default_factory=dict)
-    """The golden trace, as far as it has come (see `training.trace`)."""
+    """The golden trace so far (see `training.trace`)."""
 
     def add(self, tally: list[float], norm: float) -> None:
         """Count one update: the tally of the epoch so far, and the update's gradient norm."""
@@ -47,7 +47,7 @@ class Progress:
         self.step += 1
 
     def close_epoch(self, value: float, direction: Direction) -> bool:
-        """Note an epoch's validation metric and empty the tally; returns whether it is the best epoch so far."""
+        """Record an epoch's validation metric and clear the tally; return whether it is the best epoch so far."""
         self.epochs_done += 1
         self.tally, self.gradient_norm, self.updates = [], 0.0, 0
         sign = 1 if direction == "maximise" else -1
@@ -63,10 +63,10 @@ class Progress:
 
 
 class Points:
-    """The file metrics.jsonl under construction; it holds no times, so that equal runs give equal bytes."""
+    """Write the file metrics.jsonl; it holds no times, so equal runs give equal bytes."""
 
     def __init__(self, path: Path, keep: int) -> None:
-        """Go on after the first `keep` lines; what a stopped run wrote beyond its last state is dropped and redone."""
+        """Continue after the first `keep` lines; drop what a stopped run wrote after its last state."""
         self.path, self.count = path, keep
         self._unwritten: list[str] = []
         text = _head(path, keep)
@@ -75,7 +75,7 @@ class Points:
 
     @property
     def sha256(self) -> str:
-        """sha256 of all points added so far."""
+        """Return the sha256 of all points added so far."""
         return self._sha256.hexdigest()
 
     def write(self, name: str, value: float, *, step: int, epoch: int | None) -> None:
@@ -86,7 +86,7 @@ class Points:
         self.count += 1
 
     def flush(self) -> None:
-        """Append what was added; a state counts these lines, so this comes before it is saved."""
+        """Append the points to the file. Call it before a state is saved, since the state counts these lines."""
         announce("points", self.path)
         with self.path.open("a", encoding="utf-8") as file:
             file.writelines(self._unwritten)
@@ -95,14 +95,14 @@ class Points:
         self._unwritten.clear()
 
     def read(self) -> list[dict[str, Any]]:
-        """Every point that was flushed, from the file. Raises `RunError` where the file is not as it was written."""
+        """Read every flushed point from the file. Raises `RunError` if the file is not as it was written."""
         if wrong := points_fault(self.path, self.count, self.sha256):
-            raise RunError(f"{wrong} ({self.path}); give the same command again: it goes on from an older state")
+            raise RunError(f"{wrong} ({self.path}); run the same command to resume from an older state")
         return [json.loads(line) for line in self.path.read_bytes().splitlines()]
 
 
 def points_fault(path: Path, count: int, sha256: str) -> str | None:
-    """What is wrong with the first `count` points of a file, in words; None if they are as they were written."""
+    """Return what is wrong with the first `count` points of a file; None if they are as they were written."""
     if not path.is_file():
         return f"{path.name} is missing"
     text = _head(path, count)
@@ -112,7 +112,7 @@ def points_fault(path: Path, count: int, sha256: str) -> str | None:
 
 
 def _head(path: Path, count: int) -> bytes:
-    """The first `count` lines of a file; none where there is no file."""
+    """Return the first `count` lines of a file; nothing if there is no file."""
     if not count or not path.is_file():
         return b""
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A run's state between processes' lives: what all of them need to go on, saved by the first, restored in each."""
+"""Save and restore a run's state: rank 0 saves what all processes need; every process restores it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from isoscope.training.checkpoint import (
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Observers
-from isoscope.training.penalised import Penalised
+from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import Points, Progress, points_fault
 from isoscope.training.ranks import Ranks
 
@@ -27,10 +27,10 @@ _PENALTY, _OBSERVERS = "penalty/", "observers/"
 
 
 class Resumption:
-    """Saves and restores weights, optimiser, penalty, observers, generators and counters under `states`.
+    """Save and restore weights, optimiser, penalty, observers, generators and counters under `states`.
 
-    A state relies on what stands in the work so far: the points in `metrics`, and what the `keeper` holds. It counts
-    only where all of that is as it was written.
+    A state relies on files in the run's work folder: the points in `metrics`, and the folders that the `keeper` holds.
+    The state is valid only if all of them are as they were written.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Resumption:
         model: Any,
         optimizer: torch.optim.Optimizer,
         names: Names,
-        penalised: Penalised | None,
+        penalised: WeightedPenalty | None,
         observers: Observers,
         ranks: Ranks,
         determinism: Mode,
@@ -54,7 +54,7 @@ class Resumption:
         self.ranks, self.determinism, self.seed = ranks, determinism, seed
 
     def save(self, progress: Progress, points: Points | None) -> None:
-        """Save the state; all processes call it, the first one, which has the `points`, writes."""
+        """Save the state. All processes call this; rank 0, which has the `points`, writes."""
         rng = {
             f"{rank}/{name}": value
             for rank, one in enumerate(self.ranks.gather(rng_state()))
@@ -64,7 +64,7 @@ class Resumption:
             return
         points.flush()
         progress.points, progress.points_sha256, progress.held = points.count, points.sha256, dict(self.keeper.held)
-        model = dict(self.model.state_dict())  # buffers too: a fusion of one's own may have some
+        model = dict(self.model.state_dict())  # with buffers, which a fusion plugin may have
         if self.penalised is not None:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
         model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
@@ -73,7 +73,7 @@ class Resumption:
         self.keeper.drop(needed(self.states))
 
     def restore(self) -> Progress | None:
-        """Restore the newest state that the first process finds good, in every process; None where there is none."""
+        """Restore the newest state that rank 0 finds intact, in every process; return None if there is none."""
         state = load_state(self.states, self._lacking) if self.ranks.main else None
         step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
         state = read_state(self.states, step) if step and state is None else state
@@ -90,7 +90,7 @@ class Resumption:
         mine = {name.removeprefix(prefix): value for name, value in state.rng.items() if name.startswith(prefix)}
         if mine:
             restore_rng(mine)
-        else:  # saved by fewer processes
+        else:  # the state was saved by fewer processes
             seed_dropout(self.determinism, self.seed, rank=self.ranks.rank, step=progress.step)
         return progress
 

@@ -1,4 +1,4 @@
-"""The golden trace of a run: what a change of the code must leave alone, bit by bit, if it changes no number."""
+"""Record a run's golden trace: a change of the code that changes no number keeps it bit by bit."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +15,12 @@ Weights = Callable[[], Iterable[tuple[str, torch.Tensor]]]
 
 
 def begin(figures: Mapping[str, float]) -> Trace:
-    """A trace that knows the validation figures before the first update; floats as hexadecimals, which lose no bit."""
+    """Start a trace from the validation metrics before the first update; floats as hexadecimals, which are exact."""
     return {"validation": {name: value.hex() for name, value in figures.items()}, "steps": [], "weights": None}
 
 
 def add(trace: Trace, loss: float, gradient_norm: float, weights: Weights) -> None:
-    """Take in one update: its loss, its gradient norm and, after the last one, sha256 over all weights."""
+    """Add one update: its loss, its gradient norm and, after the last update, the sha256 over all weights."""
     if len(trace["steps"]) < STEPS:
         trace["steps"].append([loss.hex(), gradient_norm.hex()])
         if len(trace["steps"]) == STEPS:
@@ -28,7 +28,7 @@ def add(trace: Trace, loss: float, gradient_norm: float, weights: Weights) -> No
 
 
 def difference(before: Trace, now: Trace) -> str | None:
-    """The first thing in which two traces differ, in words; None where every bit is the same."""
+    """Return the first difference between two traces as a message; None if every bit is equal."""
     for name in before["validation"].keys() | now["validation"].keys():
         a, b = (trace["validation"].get(name) for trace in (before, now))
         if a != b:

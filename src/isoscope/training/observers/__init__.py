@@ -1,4 +1,4 @@
-"""Observers look at a run and change nothing in it: metrics of gradients, weights and points while it trains."""
+"""Observe a run without changing it: metrics of gradients, weights and points during training."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from isoscope.objectives import Objective, Place, Scored
 
 
 class Context(NamedTuple):
-    """What an observer may look at. `updates` is the number of updates of the whole run."""
+    """What an observer can read. `updates` is the number of updates of the whole run."""
 
     model: Any
     optimizer: Any
@@ -17,23 +17,24 @@ class Context(NamedTuple):
     seed: int
     updates: int
     log_every: int
-    """Updates between two points that are logged."""
+    """Log a point every `log_every` updates."""
 
 
 class Observer:
-    """Looks at a run; a subclass overrides what it needs. Metrics are returned by their full names (`fusion/moved`).
+    """Base class of observers; a subclass overrides the methods it needs.
 
-    With several processes every observer runs in each of them and sees the same; the first one's metrics are kept.
+    Metrics are returned by their full names (`fusion/moved`). With several processes, every observer runs in each
+    process and sees the same data; the metrics of rank 0 are kept.
     """
 
     name: str
-    """Its part of the checkpoint, and what errors call it."""
+    """The observer's name: its prefix in the checkpoint and in error messages."""
 
     def begin(self, context: Context) -> None:
-        """Called once, with the weights from before the first update, also where a run is resumed."""
+        """Called once, with the weights from before the first update; also when a run is resumed."""
 
     def places(self, step: int | None) -> Collection[Place]:
-        """Where points are wanted from at update `step` (from 1), or of every evaluation (None)."""
+        """Return the places whose points are needed at update `step` (from 1), or at every evaluation (None)."""
         return ()
 
     def before_update(self, step: int) -> Mapping[str, float]:
@@ -41,25 +42,26 @@ class Observer:
         return {}
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> Mapping[str, float]:
-        """Called after update `step`; `points` `[n, d]` are the whole batch's, from the update's own forward pass."""
+        """Called after update `step`; `points` `[n, d]` of the whole batch come from the update's own forward pass."""
         return {}
 
     def evaluated(self, scored: Scored, epoch: int | None) -> Mapping[str, float]:
-        """Called after an evaluation: of `validation` after `epoch` (0: before training, None: within an epoch), or of
-        `test` at the end.
+        """Called after each evaluation: of `validation`, or of `test` at the end.
+
+        `epoch` is the epoch just finished, 0 before training, None within an epoch.
         """
         return {}
 
     def state(self) -> dict[str, Tensor]:
-        """What a resumed run needs of it."""
+        """Return the state that a resumed run needs."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` gave."""
+        """Restore the state that `state` returned."""
 
 
 class Observers:
-    """The observers of a run, in order, as one."""
+    """All observers of a run, called in order."""
 
     def __init__(self, observers: Collection[Observer]) -> None:
         self._observers = list(observers)

@@ -1,4 +1,4 @@
-"""How far training moved the fusion: the metric `fusion/moved` after each epoch."""
+"""Log how far training moved the fusion: the metric `fusion/moved` after each epoch."""
 
 from isoscope.models import build
 from isoscope.objectives import Scored
@@ -6,7 +6,7 @@ from isoscope.training.observers import Context, Observer
 
 
 class FusionMoved(Observer):
-    """`‖θ − θ₀‖ / ‖θ₀‖` over the fusion's parameters (see `models.build.fusion_distance`), where it has any."""
+    """`‖θ − θ₀‖ / ‖θ₀‖` over the fusion's parameters (see `models.build.fusion_distance`), if the fusion has any."""
 
     name = "fusion_moved"
 
@@ -22,5 +22,5 @@ class FusionMoved(Observer):
 
 
 def observer(settings: None = None) -> FusionMoved:
-    """The observer of every run."""
+    """Return the observer; every run has it."""
     return FusionMoved()

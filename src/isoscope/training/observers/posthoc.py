@@ -1,4 +1,4 @@
-"""Post-hoc whitening and all-but-the-top: what such maps do to the trained model's points of the test split."""
+"""Apply post-hoc whitening and all-but-the-top to the trained model's points of the test split."""
 
 from collections.abc import Callable, Collection
 
@@ -15,11 +15,11 @@ from isoscope.training.observers import Context, Observer
 
 NEIGHBOURS = 10
 PER_DIRECTION = 4
-"""Points that a whitened direction needs at least."""
+"""Minimum number of points per whitened direction."""
 
 
 class Posthoc(Observer):
-    """Metrics `posthoc/…` of the test split, of an objective with classes."""
+    """Log the metrics `posthoc/…` of the test split, for an objective with classes."""
 
     name = "posthoc"
 
@@ -41,19 +41,23 @@ class Posthoc(Observer):
 
 
 def observer(settings: Settings) -> Posthoc:
-    """The observer that the section `training.watch` asks for."""
+    """Return the observer for the section `training.watch`."""
     return Posthoc(Place(settings.layer, settings.vectors))
 
 
 def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
-    """Figures `map/…` of a cloud `[n, d]` untouched and under maps fitted on one half of it and laid on the other.
+    """Return metrics `map/…` of a cloud `[n, d]`: untouched, and mapped by maps fitted on its other half.
 
-    Maps: `all_but_the_top` without d/100 directions, `whitened` in as many as vary and have 4 points each. Figures:
-    shares `a_1` … as of any cloud, and accuracy, F1 and Matthews of two probes that learn the classes on the one half
-    and are asked on the other: `ridge_…`, a linear one, which such maps hardly change, and `neighbour_…`, the
-    vote of the 10 points of largest cosine, which is what isotropy is said to help. Means of both ways round, with `n`
-    points of a half, whitened `directions`, and `chance`, the largest class's share. Halves are drawn within classes.
-    Nothing of a cloud that is no number, or in which a class has one point.
+    Maps: `all_but_the_top` removes d/100 directions. `whitened` keeps the directions with variance, at most one per 4
+    points.
+
+    Metrics: the shares `a_1` … of the mapped half, and accuracy, F1 and Matthews correlation of two probes. The probes
+    are fitted on the first half and evaluated on the second: `ridge_…`, a linear probe, which such maps hardly change,
+    and `neighbour_…`, the vote of the 10 points of largest cosine, which isotropy should help. Each metric is the mean
+    over both directions. `n` is the number of points of a half, `directions` the number of dimensions after the map,
+    `chance` the share of the largest class. Halves are stratified by class.
+
+    A cloud with NaN or infinity, or with a class of one point, gives no metrics.
     """
     cloud = np.asarray(points, dtype=np.float64)
     counts = np.bincount(labels)
@@ -73,8 +77,8 @@ def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
 
 def _figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
     figures: dict[str, float] = {}
-    for name, (taught, asked) in _mapped(reference, points).items():
-        found = batch_figures(asked) | {"directions": float(asked.shape[1])} | _probed(taught, known, asked, labels)
+    for name, (train, test) in _mapped(reference, points).items():
+        found = batch_figures(test) | {"directions": float(test.shape[1])} | _probed(train, known, test, labels)
         figures |= {f"{name}/{figure}": value for figure, value in found.items()}
     return figures
 
@@ -92,23 +96,23 @@ def _mapped(reference: Floats, points: Floats) -> dict[str, tuple[Floats, Floats
 
 
 def _both(
-    laid: Callable[[Floats, Floats, int], Floats], reference: Floats, points: Floats, components: int
+    mapping: Callable[[Floats, Floats, int], Floats], reference: Floats, points: Floats, components: int
 ) -> tuple[Floats, Floats]:
-    return laid(reference, reference, components), laid(points, reference, components)
+    return mapping(reference, reference, components), mapping(points, reference, components)
 
 
-def _probed(taught: Floats, known: Ints, asked: Floats, labels: Ints) -> dict[str, float]:
-    # A second, which runs that are stopped before their end need not wait
+def _probed(train: Floats, known: Ints, test: Floats, labels: Ints) -> dict[str, float]:
+    # Slow import (about 1 s); a run that stops before its end does not need it.
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.neighbors import KNeighborsClassifier
 
-    scale = float(np.sqrt((taught**2).mean())) or 1.0
+    scale = float(np.sqrt((train**2).mean())) or 1.0
     found: dict[str, float] = {}
     for name, probe in (
         ("ridge", RidgeClassifierCV(alphas=np.logspace(-1, 5, 7))),
-        ("neighbour", KNeighborsClassifier(min(NEIGHBOURS, len(taught)), metric="cosine")),
+        ("neighbour", KNeighborsClassifier(min(NEIGHBOURS, len(train)), metric="cosine")),
     ):
-        said = probe.fit(taught / scale, known).predict(asked / scale)
+        predicted = probe.fit(train / scale, known).predict(test / scale)
         classes = int(max(known.max(), labels.max())) + 1
-        found |= {f"{name}_{metric}": value for metric, value in scores(labels, said, classes).items()}
+        found |= {f"{name}_{metric}": value for metric, value in scores(labels, predicted, classes).items()}
     return found

@@ -1,4 +1,4 @@
-"""An observer in transformers' Trainer: `trainer.add_callback(ObserverCallback(observer, trainer))`."""
+"""Use an observer in transformers' Trainer: `trainer.add_callback(ObserverCallback(observer, trainer))`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from isoscope.training.observers import Context, Observer
 
 
 class _Metrics:
-    """What the Trainer measured, as a tally."""
+    """The Trainer's metrics, as a tally."""
 
     def __init__(self, metrics: Mapping[str, float]) -> None:
         self._metrics = dict(metrics)
@@ -27,7 +27,7 @@ class _Metrics:
 
 
 class _Data:
-    """The Trainer's evaluation data, as much of an objective as observers ask for; rows in the loader's order."""
+    """The Trainer's evaluation data as the part of an objective that observers use; rows in the loader's order."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
@@ -56,11 +56,11 @@ class _Data:
 
 
 class ObserverCallback(TrainerCallback):
-    """Shows a Trainer's training to an isoscope observer and logs its metrics by `trainer.log`.
+    """Run an isoscope observer in a Trainer and log its metrics with `trainer.log`.
 
-    The evaluation data are the split `validation`; an epoch is the Trainer's, rounded. The observer's state is kept in
-    each checkpoint, so a resumed run goes on with it. Gradients are shown as the optimiser gets them: the Trainer clips
-    them before any callback (`max_grad_norm=0` leaves them as they are). Raises `InputError` for several processes.
+    The evaluation data are the split `validation`; the epoch is the Trainer's epoch, rounded. Each checkpoint holds the
+    observer's state, so a resumed run restores it. The observer sees the gradients that the optimiser sees: the Trainer
+    clips them before any callback (`max_grad_norm=0` turns clipping off). Raises `InputError` with several processes.
     """
 
     def __init__(self, observer: Observer, trainer: Any) -> None:
@@ -71,7 +71,7 @@ class ObserverCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if args.world_size > 1:
-            raise InputError(f"ObserverCallback: {args.world_size} processes; it observes one")
+            raise InputError(f"ObserverCallback: {args.world_size} processes; only one is supported")
         trainer = self.trainer
         data: Any = _Data(trainer) if trainer.eval_dataset is not None else None
         every = max(1, int(args.logging_steps))

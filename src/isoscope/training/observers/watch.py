@@ -1,4 +1,4 @@
-"""Anisotropy while a model is trained: of the batch at every logged update, of a fixed sample at every evaluation."""
+"""Log anisotropy during training: of the batch at every logged update, of a fixed sample at every evaluation."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,7 +13,7 @@ from isoscope.training.observers import Context, Observer
 
 
 class Watch(Observer):
-    """Metrics `step/a_1` … of the batch, `validation/a_1` … of `sample` validation rows, the same in every run."""
+    """Log `step/a_1` … of the batch, and `validation/a_1` … of `sample` validation rows, the same in every run."""
 
     name = "watch"
 
@@ -43,5 +43,5 @@ class Watch(Observer):
 
 
 def observer(settings: Settings) -> Watch:
-    """The observer that the section `training.watch` asks for."""
+    """Return the observer for the section `training.watch`."""
     return Watch(Place(settings.layer, settings.vectors), sample=settings.sample, clusters=settings.clusters)

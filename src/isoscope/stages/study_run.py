@@ -1,0 +1,82 @@
+"""A run over all cells of a study, as stages analyse, explore and chart make: checked, tracked, its figures drawn."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope import paths
+from isoscope.config.project import Study
+from isoscope.errors import InputError
+from isoscope.figures.style import notice, to_svg
+from isoscope.guard import StopSignal
+from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.run import Identity, Run, tracked
+from isoscope.sealing import write_text
+from isoscope.studies.view import View, added_digests, pictures, with_added
+
+
+def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project) -> None:
+    """Raise `InputError` that names the outputs of runs of the study `name` that lack one of their files."""
+    missing = [output for output, files in outputs.items() if not all(file.is_file() for file in files)]
+    if missing:
+        lacking = ", ".join(output.relative_to(project.folder).as_posix() for output in missing)
+        raise InputError(
+            f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
+        )
+
+
+def md5s_of(files: Iterable[Path], project: paths.Project) -> dict[str, str]:
+    """DVC's md5 of each file or folder, by its path in the project."""
+    return {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in files}
+
+
+@contextmanager
+def study_run(
+    stage: str,
+    study: Study,
+    name: str,
+    project: paths.Project,
+    *,
+    params: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    named: Mapping[str, str],
+    threads: int | None = None,
+) -> Iterator[tuple[Run, StopSignal]]:
+    """Begin a tracked run of a stage over the whole study `name`. `named`: paths and digests that its record shows."""
+    identity = Identity(
+        stage=stage,
+        study=name,
+        arm=None,
+        seed=None,
+        task=study.task,
+        axes={},
+        params=dict(params),
+        inputs=dict(inputs),
+        input_paths=dict(named),
+        plugins=added_digests(),
+    )
+    run = Run(project, identity)
+    with StopSignal() as stop, tracked(run, stop):
+        run.begin(device="cpu", threads=threads, precision="fp64")
+        yield run, stop
+
+
+def draw_views(
+    folder: Path, views: Sequence[View], tables: Mapping[str, pd.DataFrame], source: Mapping[str, str] | None = None
+) -> None:
+    """Draw the views, and those of plugins, that the tables have rows for; of none, a figure that says so."""
+    for picture in pictures(with_added(views), tables):
+        write_text(folder / f"{picture.name}.svg", to_svg(picture.figure(), source), "table")
+    if not any(folder.iterdir()):
+        write_text(folder / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
+
+
+def finish(run: Run, target: Path, shown: Iterable[Path]) -> Path:
+    """Record the files to show beside the run, and its output `target`, which is returned."""
+    for path in shown:
+        run.record.artifact(path)
+    run.finished_as(target, dvc_md5(target))
+    return target
