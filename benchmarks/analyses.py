@@ -1,7 +1,7 @@
-"""What each analysis costs: of one arm, 13 layers × 10 snapshots × 872 sentences, width 768, beside the random twin.
+"""Measure the time of each analysis: one arm, 13 layers × 10 snapshots × 872 sentences, width 768, and the random twin.
 
-One pass of an untrained BERT-base with a Conv2D fusion over generated sentences; each further snapshot is that one and
-a little more noise. Settings of params.yaml, two processes of one thread. Prints Markdown.
+The first snapshot is a pass of an untrained BERT-base with a Conv2D fusion over generated sentences. Each further
+snapshot adds a little noise. Settings of params.yaml, two processes of one thread. Prints Markdown.
 """
 
 import argparse
@@ -39,11 +39,11 @@ from isoscope.workers import workers
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]
-NOISE = 0.03  # sd of what a snapshot differs by from the one before it, of the standard deviation of its array
+NOISE = 0.03  # sd of the noise added to each next snapshot, over the sd of its array
 
 
 class Size(NamedTuple):
-    """How large the run is that is looked at."""
+    """The size of the analysed run."""
 
     sentences: int = 872
     snapshots: int = 10
@@ -55,7 +55,7 @@ SMOKE = Size(sentences=80, snapshots=2, layers=1, width=24)
 
 
 def make(folder: Path, size: Size) -> Trajectory:
-    """Hidden states of a run as `isoscope extract` writes them."""
+    """Write hidden states of a run as `isoscope extract` does."""
     n = size.sentences
     corpus = embedded.generate("sentiment", size=4 * n, difficulty=1, seed=0)
     sentences = corpus.splits["train"].slice(0, n)
@@ -103,7 +103,7 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
 
 
 def analyses(run: Trajectory, looked: Looked) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
-    """Name, function and what to map it over: the parts of `isoscope measure`, each measure by itself."""
+    """Yield name, function and its inputs for each part of `isoscope measure`, with every measure separately."""
     where = list(places(run, looked.measures.vectors))
     for name in BUILT_IN:
         one = looked._replace(measures=looked.measures.model_copy(update={"names": (name,)}))
@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=Size().sentences)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: a tiny run, one process")
+    parser.add_argument("--smoke", action="store_true", help="test the script: a tiny run, one process")
     arguments = parser.parse_args()
     size = Size(sentences=arguments.sentences)
     if arguments.smoke:

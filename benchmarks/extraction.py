@@ -1,7 +1,7 @@
-"""What extraction costs beside a plain padded loop.
+"""Compare the time of extraction with a plain padded loop.
 
-One model (MiniLM where ISOSCOPE_HUB has it, else random weights of its size) over 872 generated sentences; a
-plain loop pads to 128 tokens and keeps [CLS] and the mean of every layer, as scripts do. Turn about, least of each.
+One model (MiniLM if ISOSCOPE_HUB has it, else random weights of its size) over 872 generated sentences. The plain loop
+pads to 128 tokens and keeps [CLS] and the mean of every layer, as scripts do. Interleaved; minimum of each.
 Prints Markdown.
 """
 
@@ -30,7 +30,7 @@ TINY = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "in
 
 
 def least(work: Callable[[], Any], times: int) -> float:
-    """Seconds of the fastest of so many calls."""
+    """Return the seconds of the fastest of `times` calls."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -58,7 +58,7 @@ def model_and_sentences(n: int, *, smoke: bool) -> tuple[Any, ProbeSet, int]:
 
 
 def minilm() -> Path | None:
-    """Its folder below ISOSCOPE_HUB; None where it is not there."""
+    """Return the folder of MiniLM in ISOSCOPE_HUB; None if it is missing."""
     try:
         return Path(resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2"))
     except (InputError, OSError):
@@ -67,7 +67,7 @@ def minilm() -> Path | None:
 
 @torch.no_grad()
 def plain(model: Any, probe: ProbeSet, pad_id: int, batch: int) -> None:
-    """[CLS] and mean of every layer, as a script would take them: in order, padded to `PADDED`."""
+    """Compute [CLS] and mean of every layer as a plain script does: in order, padded to `PADDED`."""
     kept = []
     for start in range(0, len(probe.encoded.ids), batch):
         part = probe.encoded.ids[start : start + batch]
@@ -83,7 +83,7 @@ def plain(model: Any, probe: ProbeSet, pad_id: int, batch: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: few sentences, a tiny model")
+    parser.add_argument("--smoke", action="store_true", help="test the script: few sentences, a tiny model")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.times = 1

@@ -1,8 +1,8 @@
-"""What the persistent-entropy penalty costs, forward and back, beside the public way and beside gudhi.
+"""Compare the time of the persistent-entropy penalty, forward and backward, with the public implementation and gudhi.
 
-The peers bring an AGPL package, so they live in an environment of their own, which this script makes and which sees
-torch and isoscope of the one that runs it. Each way is timed in a loop of its own, as timeit does, and once each behind
-another way, with caches cold. Prints Markdown.
+The other implementations need an AGPL package. This script creates a separate environment for them, which shares torch
+and isoscope with the current environment. Each implementation is timed in a loop, as timeit does, and also directly
+after another implementation, with cold caches. Prints Markdown.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _THERE = "ISOSCOPE_PEERS"
 
 
 def enter(folder: Path) -> None:
-    """Go on in the peers' environment, made if it is not there."""
+    """Continue in the peers' environment; create it if it is missing."""
     python = folder / "bin/python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -35,7 +35,7 @@ def enter(folder: Path) -> None:
 
 
 def public_selection(lengths: Any) -> int:
-    """How many bars the C-ratio rule keeps, bar by bar on tensors, as public code has it."""
+    """Count the bars that the C-ratio rule keeps, bar by bar on tensors, as the public code does."""
     import math
 
     import torch
@@ -62,7 +62,7 @@ def public_selection(lengths: Any) -> int:
 
 
 def public_way() -> Callable[[Any], Any]:
-    """torch-topological's Vietoris–Rips complex, then the selection bar by bar."""
+    """Build a penalty from torch-topological's Vietoris–Rips complex and the selection bar by bar."""
     import torch
     from torch_topological.nn import VietorisRipsComplex
 
@@ -81,7 +81,7 @@ def public_way() -> Callable[[Any], Any]:
 
 
 def original(file: Path) -> Callable[[Any], Any]:
-    """The public code itself: `topoentropy/loss_utils.py` of its repository."""
+    """Load the public code: `topoentropy/loss_utils.py` of its repository."""
     spec = spec_from_file_location("original", file)
     assert spec is not None
     assert spec.loader is not None
@@ -91,7 +91,7 @@ def original(file: Path) -> Callable[[Any], Any]:
 
 
 def gudhi_way() -> Callable[[Any], Any]:
-    """gudhi's Rips complex, its generators, and the same selection as ours."""
+    """Build a penalty from gudhi's Rips complex, its generators, and our selection."""
     import gudhi
     import torch
 
@@ -110,7 +110,7 @@ def gudhi_way() -> Callable[[Any], Any]:
 
 
 def step(update: int, layers: int) -> Callable[[], None]:
-    """One training step of BERT-base on `update` sentences of 64 tokens, as the Trainer does it."""
+    """Build one training step of BERT-base on `update` sentences of 64 tokens, like the Trainer's."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -127,7 +127,7 @@ def step(update: int, layers: int) -> Callable[[], None]:
 
 
 def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool, sizes: Sequence[int]) -> None:
-    """A table for so many threads; without `peers` of ours alone."""
+    """Return a table for this number of threads; without `peers`, of our implementation only."""
     import numpy as np
     import torch
     from timing import interleave, table
@@ -144,15 +144,15 @@ def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool
     }
     if peers:
         public, by_gudhi = public_way(), gudhi_way()
-        ways["public way"] = lambda points, labels: public(points)
+        ways["re-implementation"] = lambda points, labels: public(points)
         ways["gudhi"] = lambda points, labels: by_gudhi(points)
     if public_file is not None:
         itself = original(public_file)
-        ways["the public code itself"] = lambda points, labels: itself(points)
+        ways["public code"] = lambda points, labels: itself(points)
     rows = []
     for n in sizes:
         points = torch.from_numpy(np.random.default_rng(0).standard_normal((n, WIDTH)).astype(np.float32))
-        points = points.clone()  # where torch puts them, as a model's are: numpy's start in the midst of a cache line
+        points = points.clone()  # in memory aligned by torch, like a model's; numpy's arrays start inside a cache line
         points.requires_grad_()
         labels = torch.zeros(n, dtype=torch.int64)
         values = {name: float(way(points, labels).detach()) for name, way in ways.items()}
@@ -185,7 +185,7 @@ def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool
 
 
 def of_a_step(threads: int, *, layers: int = 12) -> None:
-    """The penalty of a batch of 64 as a share of a step of BERT-base, or of its first layers."""
+    """Print the penalty's share of the time of a BERT-base step, or of its first layers, with a batch of 64."""
     import torch
     from timing import interleave
 
@@ -206,9 +206,9 @@ if __name__ == "__main__":
     parser.add_argument("--peers", type=Path, default=ROOT / "build/peers", help="the peers' environment")
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument(
-        "--original", type=Path, metavar="FILE", help="loss_utils.py of the public repository, timed too"
+        "--original", type=Path, metavar="FILE", help="loss_utils.py of the public repository, to time it too"
     )
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: ours alone, no peers, few points")
+    parser.add_argument("--smoke", action="store_true", help="test the script: only our implementation, few points")
     chosen = parser.parse_args()
     if chosen.smoke:
         measure(1, 1, None, peers=False, sizes=(8,))

@@ -1,8 +1,8 @@
-"""Logistic probes: our fits of many labels and penalties at once, beside scikit-learn's one fit after another.
+"""Compare logistic probes with scikit-learn: our solver fits many labels and penalties at once.
 
-Gaussian points with a planted linear signal; the labels of 12 tasks, each fitted with six penalties: what
-`geometry.probes.linear_probes` asks for in one fold. Says how far the worst fit ends above its minimum; ours must end
-within 1e-5 nats a point. One thread. Prints Markdown.
+Gaussian points with a planted linear signal; the labels of 12 tasks, each fitted with six penalties, like one fold of
+`geometry.probes.linear_probes`. It prints how far the worst fit ends above its minimum; ours must end within 1e-5 nats
+per point. One thread. Prints Markdown.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from timing import interleave, table
 from isoscope.geometry.probes import PENALTIES
 from isoscope.geometry.regressions import chances, logistic_regressions
 
-TOLERANCE = 1e-5  # nats a point
+TOLERANCE = 1e-5  # nats per point
 SOLVERS = ("newton-cholesky", "lbfgs")
 
 
 def excess(design: np.ndarray, target: np.ndarray, weights: np.ndarray, chance: np.ndarray, c: float) -> float:
-    """Objective a point: mean −ln p(label) + ‖weights‖² / (2 C n)."""
+    """Return the objective per point: mean −ln p(label) + ‖weights‖² / (2 C n)."""
     told = np.take_along_axis(chance, target[None], 0)
     return float(-np.log(told).mean() + (weights**2).sum() / (2 * c * len(design)))
 

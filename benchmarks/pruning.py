@@ -1,7 +1,7 @@
-"""What a search finds for a fixed number of epochs: with pruning, without, and at random. Prints Markdown.
+"""Compare the best value of a search after a fixed number of epochs: with pruning, without, and random search.
 
-Every choice of a small space is trained once, in full, on the embedded task; the searches then go over those curves,
-ten seeds each, by the very samplers and pruners of `isoscope search`, and pay for each epoch that they look at.
+Every choice of a small space is trained once, in full, on the embedded task. The searches then replay these curves, ten
+seeds each, with the samplers and pruners of `isoscope search`, and pay for each epoch that they read. Prints Markdown.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Grid(NamedTuple):
-    """What is trained and how often it is searched; `sets` are further numbers, as of `-S`."""
+    """The searched space and the number of searches; `sets` are further settings, as with `-S`."""
 
     space: Mapping[str, Mapping[str, Sequence[Any]]]
     epochs: int
@@ -62,7 +62,7 @@ Curves = Mapping[tuple[Any, ...], list[float]]
 
 
 def configured(folder: Path, grid: Grid, way: str, seed: int) -> tuple[Configuration, Search]:
-    """The project's search with this space, sampler and pruner."""
+    """Return the project's search with this space, sampler and pruner."""
     by, ended = WAYS[way]
     section = {
         "space": grid.space,
@@ -79,7 +79,7 @@ def configured(folder: Path, grid: Grid, way: str, seed: int) -> tuple[Configura
 
 
 def trained(folder: Path, grid: Grid, workers: int) -> Curves:
-    """Every choice of the space, trained."""
+    """Train every choice of the space and return the learning curves."""
     configuration, search = configured(folder, grid, "TPE, nothing pruned", 0)
     runs = plan(configuration, search, paths.Project(folder, folder))
     keys = list(itertools.product(*(one["choices"] for one in grid.space.values())))
@@ -98,7 +98,7 @@ def trained(folder: Path, grid: Grid, workers: int) -> Curves:
 
 
 def best(search: Search, curves: Curves, whole_trial: int, epochs: int) -> tuple[float, int]:
-    """The best value of a whole trial after so many epochs, and how many trials were begun."""
+    """Return the best value of a complete trial after `epochs` epochs, and the number of started trials."""
     study = optuna.create_study(direction="maximize", pruner=pruner(search, whole_trial))
     left = epochs
     while left:
@@ -119,12 +119,12 @@ def best(search: Search, curves: Curves, whole_trial: int, epochs: int) -> tuple
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, nargs="+", default=[60, 120], help="what each search may look at")
+    parser.add_argument("--epochs", type=int, nargs="+", default=[60, 120], help="epochs that each search may use")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--project", type=Path, help="where to train; a temporary clone, if not given")
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: two tiny models, two seeds")
+    parser.add_argument("--project", type=Path, help="where to train (default: a temporary clone)")
+    parser.add_argument("--smoke", action="store_true", help="test the script: two tiny models, two seeds")
     chosen = parser.parse_args()
     grid = SMOKE if chosen.smoke else FULL
     if chosen.smoke:

@@ -1,6 +1,6 @@
-"""What a search costs beside its trials: workers, storages, large studies. Prints Markdown.
+"""Measure the overhead of a search: workers, storages, large studies. Prints Markdown.
 
-Trials here sleep or count, so that nothing but the search itself is measured.
+Trials only sleep or count, so that only the search itself is measured.
 """
 
 import argparse
@@ -40,7 +40,7 @@ SPACE = {
 
 
 def a_search(trials: int, kind: str = "random") -> Search:
-    """A search of so many trials."""
+    """Return a search of `trials` trials."""
     sampler = {"kind": kind, "seed": 0, **({"startup": 10} if kind == "tpe" else {})}
     tree = {
         "name": "bench",
@@ -61,7 +61,7 @@ def a_search(trials: int, kind: str = "random") -> Search:
 
 
 class Job:
-    """A run that sleeps, or counts on one core, for so long."""
+    """A run that sleeps, or counts on one core, for `seconds`."""
 
     digest, steps = "none", 1
 
@@ -69,11 +69,11 @@ class Job:
         self.chosen, self.seconds, self.busy = chosen, seconds, busy
 
     def done(self) -> bool:
-        """Never before."""
+        """Return False: no run is reused."""
         return False
 
     def run(self) -> None:
-        """Sleep, or count."""
+        """Sleep or count."""
         if not self.busy:
             time.sleep(self.seconds)
         total = 0
@@ -81,16 +81,16 @@ class Job:
             total += number
 
     def reports(self) -> list[tuple[int, float]]:
-        """Nothing on the way."""
+        """Return no intermediate values."""
         return []
 
     def metrics(self) -> dict[str, float]:
-        """One value."""
+        """Return one value."""
         return {"value": float(self.chosen["penalty.weight"])}
 
 
 def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, busy: bool = False) -> float:
-    """Seconds that a search takes whose libraries are imported."""
+    """Return the seconds of a search, with libraries already imported."""
     search = a_search(trials)
     began = time.perf_counter()
     name = create(search, {"of": trials}, where, steps=1)
@@ -110,7 +110,7 @@ def _unnoted(outcome: Outcome) -> None:
 
 
 def bare(url: str, trials: int, processes: int, *, forked: bool) -> float:
-    """The same with Optuna and processes alone: one per worker, and (`forked`) one for each trial, as ours has."""
+    """Return the seconds with Optuna and processes only: one per worker and, if `forked`, one per trial, like ours."""
     began = time.perf_counter()
     optuna.create_study(study_name="bare", storage=url)
     context = multiprocessing.get_context("fork")
@@ -141,7 +141,7 @@ def _optimise(url: str, trials: int, forked: bool) -> None:
 
 
 def fresh(url: str | None) -> tuple[Place, str]:
-    """An empty storage, and its address."""
+    """Return an empty storage and its address."""
     folder = Path(tempfile.mkdtemp())
     if url is not None:
         import psycopg
@@ -154,7 +154,7 @@ def fresh(url: str | None) -> tuple[Place, str]:
 
 
 def throughput(name: str, url: str | None, trials: int, rounds: int) -> list[tuple[str, ...]]:
-    """Trivial trials per second, two processes each way, in turn."""
+    """Return trivial trials per second, two processes per implementation, interleaved."""
     rates: dict[str, float] = {}
     ways: dict[str, Callable[[Place, str], float]] = {
         "ours": lambda where, address: searched(where, trials, 2),
@@ -170,7 +170,7 @@ def throughput(name: str, url: str | None, trials: int, rounds: int) -> list[tup
 
 
 def bridge(trials: int) -> list[tuple[str, ...]]:
-    """What a trial's record costs, from which MLflow has its run: the worker's part; the mirror is beside it."""
+    """Time the worker's part of a trial's record for MLflow; the mirror is another process."""
     folder = Path(tempfile.mkdtemp())
     project, search = Project(folder, folder), a_search(trials)
     seconds = []
@@ -184,7 +184,7 @@ def bridge(trials: int) -> list[tuple[str, ...]]:
 
 
 def large(trials: int) -> list[tuple[str, ...]]:
-    """Of a study of so many trials: one proposal by TPE, and its status from scratch."""
+    """Time one proposal by TPE and one status, for a study with `trials` trials."""
     where, _ = fresh(None)
     search = a_search(trials + 10, "tpe")
     name = create(search, {"of": trials}, where, steps=1)
@@ -214,12 +214,12 @@ def large(trials: int) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgresql", metavar="URL", help="a database to use, and to empty")
+    parser.add_argument("--postgresql", metavar="URL", help="a database to use; it is emptied")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--large", type=int, default=10_000)
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: few trials, each once")
+    parser.add_argument("--smoke", action="store_true", help="test the script: few trials, each once")
     chosen = parser.parse_args()
     rounds, seconds = 3, 2.0
     if chosen.smoke:

@@ -1,4 +1,4 @@
-"""How long a command takes before it works: `isoscope --help`, the imports of each stage, `repro` with nothing to do.
+"""Time the start of commands: `isoscope --help`, the imports of each stage, `repro` of an up-to-date pipeline.
 
 python benchmarks/startup.py [commands|imports|repro …] [--rounds 7] [--smoke]   prints Markdown; run it with
 the virtual environment's python.
@@ -26,19 +26,19 @@ def python(code: str) -> None:
 
 
 def up_to_date() -> bool:
-    """Whether `dvc repro` has nothing to do."""
+    """Return whether `dvc repro` has nothing to do."""
     done = subprocess.run([BIN / "dvc", "status", "--quiet"], cwd=ROOT, env=ENVIRONMENT, check=False)
     return done.returncode == 0
 
 
 def milliseconds(timing: Timing, base: Timing | None = None) -> tuple[str, ...]:
-    """Least and median, and the least beyond that of `base`."""
+    """Format minimum and median, and the minimum minus that of `base`."""
     beyond = () if base is None else (f"{1000 * (timing.least - base.least):.0f}",)
     return (f"{1000 * timing.least:.0f}", f"{1000 * timing.middle:.0f}", *beyond)
 
 
 def commands(rounds: int, *, smoke: bool) -> str:
-    """`isoscope --help` beside an interpreter that does nothing and another tool of this environment."""
+    """Time `isoscope --help`, an interpreter that does nothing, and another tool of this environment."""
     timings = interleave(
         {
             "python -c pass": lambda: python("pass"),
@@ -54,12 +54,12 @@ def commands(rounds: int, *, smoke: bool) -> str:
 
 
 def imports(rounds: int, *, smoke: bool) -> str:
-    """What each stage imports, collecting no garbage as the command line does, beside transformers' Trainer."""
+    """Time the imports of each stage and of transformers' Trainer, without garbage collection, as the CLI does."""
     stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))[: 1 if smoke else None]
     modules = {"(nothing)": "pass"}
     modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
     modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
-    code = "import gc, os; {}; os._exit(0)"  # without the interpreter's own clearing up
+    code = "import gc, os; {}; os._exit(0)"  # skip the interpreter's clean-up
     cases = {name: lambda line=line: python(code.format(line)) for name, line in modules.items()}
     timings = interleave(cases, rounds, warm_up=0 if smoke else 1)
     rows = [(f"`{name}`", *milliseconds(timing, timings["(nothing)"])) for name, timing in timings.items()]
@@ -67,7 +67,7 @@ def imports(rounds: int, *, smoke: bool) -> str:
 
 
 def repro(rounds: int, *, smoke: bool) -> str:
-    """`repro` of a pipeline that is up to date: DVC's own, and isoscope's around it."""
+    """Time `dvc repro` and `isoscope repro` with a pipeline that is up to date."""
     if not up_to_date():
         return "### Nothing to do\n\nNot measured: the pipeline is not up to date, `make run` first.\n"
     timings = interleave(
@@ -92,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measures", nargs="*", help=f"which of {', '.join(MEASURES)} (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help="how often each command runs (default: 7)")
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: one round, one stage")
+    parser.add_argument("--smoke", action="store_true", help="test the script: one round, one stage")
     options = parser.parse_args()
     if options.smoke:
         options.rounds = 1

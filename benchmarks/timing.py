@@ -1,4 +1,4 @@
-"""Interleaved timing: every round runs each case once, so that a busy machine slows all of them alike."""
+"""Interleaved timing: every round runs each case once, so that load on the machine slows all cases equally."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """Seconds: the least (what the work costs), and the middle (what one meets)."""
+    """Seconds: the minimum (the cost of the work) and the median (the typical time)."""
 
     least: float
     middle: float
@@ -16,10 +16,10 @@ class Timing(NamedTuple):
 def interleave(
     cases: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1, in_a_row: int = 1
 ) -> dict[str, Timing]:
-    """Wall time of each case over `rounds` rounds, after `warm_up` rounds that are not counted.
+    """Return the wall time of each case over `rounds` rounds, after `warm_up` rounds that are not counted.
 
-    The order turns by one from round to round, so no case always runs behind the same other one. Of those `in_a_row`
-    the last counts: with 1 the caches hold what others left there, with several what the case itself did, as in a loop.
+    The order rotates by one each round, so that no case always runs after the same other case. A case runs `in_a_row`
+    times and the last time counts: with 1 the caches hold data of other cases; with more, its own data, as in a loop.
     """
     names = list(cases)
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -35,6 +35,6 @@ def interleave(
 
 
 def table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table under a heading: the first column left, the others right."""
+    """Format a Markdown table under a heading: first column left-aligned, the others right-aligned."""
     lines = [f"### {title}", "", f"| {' | '.join(heads)} |", f"|{'|'.join(['---'] + ['---:'] * (len(heads) - 1))}|"]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"

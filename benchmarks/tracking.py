@@ -1,8 +1,9 @@
-"""What tracking costs a training run: MLflow well, dead, slow, full, read-only and broken, beside none at all.
+"""Compare training speed with MLflow healthy, down, slow, full, read-only or failing, and without a mirror.
 
-Each run is `isoscope train` in a project of its own, in turn, round after round; the figure is its tokens per second
-as the record has it, median over epochs, as a ratio to the run that nobody mirrors. Also the cost of one logged metric
-on the training thread. Prints Markdown. Mounting small disks takes root; without it two rows are left out, and said so.
+Each run is `isoscope train` in a separate project; runs are interleaved over several rounds. The result is tokens per
+second from the record, median over epochs, as a ratio to the run without a mirror. Also measured: the time of one
+logged metric on the training thread. Prints Markdown. Two rows need root to mount small disks; without root they are
+left out with a message.
 """
 
 import argparse
@@ -27,7 +28,7 @@ ISOSCOPE = [sys.executable, "-P", "-m", "isoscope"]
 
 
 class Slow(http.server.BaseHTTPRequestHandler):
-    """Answers 500: at once, or after five seconds."""
+    """A server that answers 500, at once or after five seconds."""
 
     wait = 0.0
 
@@ -43,7 +44,7 @@ class Slow(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(wait: float) -> Iterator[str]:
-    """The address of such a server."""
+    """Yield the address of such a server."""
     handler = type("Handler", (Slow,), {"wait": wait})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -53,7 +54,7 @@ def serving(wait: float) -> Iterator[str]:
 
 @contextlib.contextmanager
 def dead() -> Iterator[str]:
-    """The address of a host that takes the connection and never says a word."""
+    """Yield the address of a host that accepts the connection and never answers."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -62,7 +63,7 @@ def dead() -> Iterator[str]:
 
 @contextlib.contextmanager
 def mounted(folder: Path, schema: Path, options: str) -> Iterator[str]:
-    """A database on a disk without room, or that cannot be written."""
+    """Yield a database on a disk that is full or read-only."""
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=True, capture_output=True)
     try:
@@ -79,7 +80,7 @@ def mounted(folder: Path, schema: Path, options: str) -> Iterator[str]:
 
 
 def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
-    """Tokens per second of one run, median over its epochs; `uri` None: nobody mirrors it."""
+    """Return tokens per second of one run, median over its epochs; `uri` None: no mirror."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "ISOSCOPE_OWN_TREE": "1"}
     environment |= {"ISOSCOPE_FOLLOWED": "1"} if uri is None else {"MLFLOW_TRACKING_URI": uri}
     command = [*ISOSCOPE, *RUN, str(seed), "-S", f"training.epochs={epochs}", "--json"]
@@ -91,7 +92,7 @@ def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
 
 
 def per_metric(count: int) -> float:
-    """Seconds that one logged metric costs, median of five times `count`."""
+    """Return the seconds of one logged metric, median of five times `count`."""
     sys.path.insert(0, str(ROOT / "src"))
     from isoscope.runs.record import Record
 
@@ -107,9 +108,9 @@ def per_metric(count: int) -> float:
 
 
 def others(place: Path, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Addresses of an MLflow that fails, by how, until `stack` is left."""
+    """Return addresses of failing MLflow servers by kind of failure; `stack` ends them."""
     states = {
-        "dead: takes the connection, says nothing": stack.enter_context(dead()),
+        "down: accepts the connection, never answers": stack.enter_context(dead()),
         "slow: 500 after 5 s": stack.enter_context(serving(5.0)),
         "answers 500": stack.enter_context(serving(0.0)),
     }
@@ -117,7 +118,7 @@ def others(place: Path, stack: contextlib.ExitStack) -> dict[str, str]:
         states["out of space"] = stack.enter_context(mounted(place / "full", place / "schema.db", ""))
         states["read-only"] = stack.enter_context(mounted(place / "fixed", place / "schema.db", "ro"))
     except subprocess.CalledProcessError:
-        print("Not measured, for mounting takes root: out of space, read-only.\n")
+        print("Not measured: out of space, read-only (mounting needs root).\n")
     return states
 
 
@@ -125,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: two states of MLflow, one epoch")
+    parser.add_argument("--smoke", action="store_true", help="test the script: two states of MLflow, one epoch")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.rounds = arguments.epochs = 1
@@ -140,22 +141,24 @@ def main() -> None:
             [*ISOSCOPE, "prepare", "sentiment"], cwd=project, env=environment, check=True, capture_output=True
         )
         if not arguments.smoke:
-            train(project, 1000, 1, f"sqlite:///{place}/schema.db")  # makes the schema, warms the disk cache
+            train(project, 1000, 1, f"sqlite:///{place}/schema.db")  # creates the schema, warms the disk cache
         states: dict[str, str | None] = {
-            "nobody mirrors": None,
-            "well (SQLite)": f"sqlite:///{place}/schema.db",
+            "no mirror": None,
+            "healthy (SQLite)": f"sqlite:///{place}/schema.db",
         }
         if not arguments.smoke:
             states |= others(Path(place), stack)
         speeds: dict[str, list[float]] = {state: [] for state in states}
         for turn in range(arguments.rounds):
             order = list(enumerate(states.items()))
-            order = order[turn % len(order) :] + order[: turn % len(order)]  # a machine's drift falls on each alike
+            order = (
+                order[turn % len(order) :] + order[: turn % len(order)]
+            )  # so that drift of the machine affects all states equally
             for number, (state, uri) in order:
                 speeds[state].append(train(project, 100 * turn + number, arguments.epochs, uri))
                 print(f"round {turn + 1}, {state}: {speeds[state][-1]:.0f} tokens/s", file=sys.stderr)
-    base = speeds["nobody mirrors"]
-    print("| MLflow | tokens/s beside a run nobody mirrors, best of each | each round |\n|---|---:|---|")
+    base = speeds["no mirror"]
+    print("| MLflow | tokens/s against a run without a mirror, best of each | each round |\n|---|---:|---|")
     for state, found in speeds.items():
         each = ", ".join(f"{one / other - 1:+.1%}" for one, other in zip(found, base, strict=True))
         print(f"| {state} | {max(found) / max(base) - 1:+.1%} | {each} |")

@@ -1,11 +1,11 @@
-"""Training speed: our loop beside transformers' Trainer, and what a fusion costs beside the plain sum.
+"""Compare training speed with transformers' Trainer, and the time of each fusion with the plain sum.
 
 python benchmarks/training.py [--rounds 3] [--steps 24] [--smoke]   prints Markdown; run it with the virtual
 environment's python.
 
-Measured is the embedded profile (the task `sentiment`, the model of params.yaml) and, where ISOSCOPE_HUB names a folder
-with `sst2_sentence/` and `sentence-transformers/all-MiniLM-L6-v2/`, that model on that data. All in one process, turn
-by turn, on equal weights and equal sentences; tokens are those of the sentences, without padding.
+It measures the embedded profile (task `sentiment`, model of params.yaml). If ISOSCOPE_HUB names a folder with
+`sst2_sentence/` and `sentence-transformers/all-MiniLM-L6-v2/`, it also measures that model on that data. All runs
+share one process, interleaved, with equal weights and sentences. Tokens are counted without padding.
 """
 
 import argparse
@@ -52,7 +52,7 @@ LABELS = ["negative", "positive"]
 
 
 class Setting(NamedTuple):
-    """What is trained on what: encoded sentences, their tokenizer, and a model for a fusion's name."""
+    """Encoded sentences, their tokenizer, and a function that builds a model for a fusion's name."""
 
     title: str
     train: Encoded
@@ -63,7 +63,7 @@ class Setting(NamedTuple):
 
 
 class Meter:
-    """The loop's log and display: keeps the speed it reports."""
+    """The loop's log and display; keeps the reported speed."""
 
     speed = 0.0
 
@@ -89,7 +89,7 @@ class Clock(TrainerCallback):
 
 
 def settings(configuration: Configuration, folder: Path, sentences: int, hubs: Sequence[str]) -> list[Setting]:
-    """The embedded profile, and MiniLM where one of the folders `hubs` has it."""
+    """Return the embedded profile, and MiniLM if one of the folders `hubs` has it."""
     model, fusions = configuration.cell("fusion", "additive").cell.model, {}
     for arm in configuration.study("fusion").axes["fusion"]:
         fusions[arm] = configuration.cell("fusion", arm).cell.model.fusion.model_dump(mode="json")
@@ -141,7 +141,7 @@ def _first(rows: pa.Table, count: int) -> pa.Table:
 
 
 def ours(setting: Setting, training: Training, arm: str) -> float:
-    """Tokens per second of one epoch of our loop, as a user's run reports them."""
+    """Return tokens per second of one epoch of our loop, as reported in a run."""
     with tempfile.TemporaryDirectory() as work:
         meter = Meter()
         torch.use_deterministic_algorithms(True)  # as the stage does
@@ -179,7 +179,7 @@ def ours(setting: Setting, training: Training, arm: str) -> float:
 
 
 def plain_bert(setting: Setting) -> BertForSequenceClassification:
-    """transformers' own BERT with the weights of our additive one; refuses to go on unless the two agree."""
+    """Return transformers' BERT with the weights of our additive model; raise if their logits differ."""
     model = setting.model("additive").eval()
     config = {name: value for name, value in model.config.to_dict().items() if name not in ("model_type", "fusion")}
     peer = BertForSequenceClassification(BertConfig(**config)).eval()
@@ -192,7 +192,7 @@ def plain_bert(setting: Setting) -> BertForSequenceClassification:
 
 
 def trainer(setting: Setting, training: Training, padding: str) -> float:
-    """Tokens per second of one epoch of transformers' Trainer: `padding` "longest" (of a batch) or "max_length"."""
+    """Return tokens per second of one epoch of the Trainer; `padding`: "longest" (of a batch) or "max_length"."""
     tokenizer = AutoTokenizer.from_pretrained(setting.tokenizer)
     train, clock = setting.train, Clock()
     rows = [
@@ -228,7 +228,7 @@ def trainer(setting: Setting, training: Training, padding: str) -> float:
 
 
 def speeds(setting: Setting, training: Training, rounds: int) -> str:
-    """Best and median tokens per second of each way to train, turn by turn."""
+    """Return best and median tokens per second of each loop, interleaved."""
     runs = {
         "isoscope, additive": lambda: ours(setting, training, "additive"),
         "Trainer, dynamic padding": lambda: trainer(setting, training, "longest"),
@@ -252,7 +252,7 @@ def speeds(setting: Setting, training: Training, rounds: int) -> str:
 
 
 def fusions(setting: Setting, training: Training, steps: int) -> str:
-    """Seconds of one update with each fusion on one batch of middling length, turn by turn."""
+    """Return the seconds of one update with each fusion, on one batch of medium length, interleaved."""
     lengths = setting.train.lengths
     batches = epoch_batches(lengths, batch_size=training.batch_size, seed=0, epoch=1, bucket=training.bucket)
     rows = sorted(batches, key=lambda rows: int(lengths[rows].sum()))[len(batches) // 2]
@@ -284,7 +284,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="epochs of each loop (default: 3)")
     parser.add_argument("--steps", type=int, default=24, help="updates of an epoch, and of each fusion (default: 24)")
-    parser.add_argument("--smoke", action="store_true", help="only whether it works: one short epoch, without MiniLM")
+    parser.add_argument("--smoke", action="store_true", help="test the script: one short epoch, without MiniLM")
     options = parser.parse_args()
     hubs = os.environ.get("ISOSCOPE_HUB", "").split(os.pathsep)
     if options.smoke:

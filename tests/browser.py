@@ -1,4 +1,4 @@
-"""A headless Chromium without a network, for the tests that look at a page."""
+"""A headless Chromium without network, for tests of a page."""
 
 import shutil
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""A disk of its own for a test: a tmpfs of a given size, which can be made larger or read-only."""
+"""A disk for a test: a tmpfs of a given size, which can be enlarged or made read-only."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What of a figure's text and legends sticks out of the figure, as it is drawn; numbers of axes apart."""
+"""Find text and legends that extend beyond a drawn figure; axis numbers are separate."""
 
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg

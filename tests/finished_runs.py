@@ -1,4 +1,4 @@
-"""Finished training runs as they lie on disk, with curves and predictions that agree with each other."""
+"""Finished training runs on disk, with consistent curves and predictions."""
 
 import json
 from pathlib import Path

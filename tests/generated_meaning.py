@@ -1,4 +1,4 @@
-"""The meaning of generated text, found from its words by parsers that know nothing of how the text was made."""
+"""Parse the meaning of generated text from its words, independently of the generator."""
 
 import hashlib
 import json

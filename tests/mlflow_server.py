@@ -1,4 +1,4 @@
-"""A real MLflow server on loopback, which can be killed and come back."""
+"""A real MLflow server on loopback, which can be killed and restarted."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Runs of a study of penalties as they lie on disk: what is logged at each update and evaluation."""
+"""Runs of a study of penalties on disk: everything that is logged at each update and evaluation."""
 
 from pathlib import Path
 

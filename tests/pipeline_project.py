@@ -1,4 +1,4 @@
-"""A git and DVC repository made of the checkout's files, whose study takes seconds, and commands in it."""
+"""A git and DVC repository from the checkout's files, with a study of seconds, and commands in it."""
 
 import compileall
 import json

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, which root may not run."""
+"""A PostgreSQL server for a test, run by a user other than root."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A tiny probe set, tiny models over it, and their hidden states in a folder, for the tests of what is seen inside."""
+"""A tiny probe set, tiny models and their hidden states in a folder, for tests of `inside`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

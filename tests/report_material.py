@@ -1,4 +1,4 @@
-"""What a report is built from: a study, its task and its records, made by the parts that make the real ones."""
+"""Input of a report: a study, its task and its records, made by the production code."""
 
 from collections.abc import Mapping
 from pathlib import Path

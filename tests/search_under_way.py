@@ -1,4 +1,4 @@
-"""Searches of short sleeps in processes of their own: begun, killed, and looked at once they have ended."""
+"""Searches of short sleeps in separate processes: started, killed, and inspected after their end."""
 
 import collections
 import os

@@ -1,4 +1,4 @@
-"""A search whose runs only sleep, each a step at a time with a checkpoint: `python search_work.py FOLDER …`."""
+"""A search whose runs only sleep, step by step with a checkpoint: `python search_work.py FOLDER …`."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Every script of benchmarks/ runs: as a smoke test, which times too little for its figures to mean anything."""
+"""Every script of benchmarks/ runs as a smoke test, whose times mean nothing."""
 
 import os
 import subprocess

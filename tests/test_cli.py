@@ -1,4 +1,4 @@
-"""The command line as a person meets it: help, errors in one line, exit codes."""
+"""The command line: help, one-line errors, exit codes."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A stop is noticed between steps, and a process ends with the one that started it."""
+"""A stop is noticed between steps, and a process ends with its parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The harness keeps its promises: checked on a suite of its own, run by a pytest of its own."""
+"""The test harness keeps its promises, tested on a small suite run by a separate pytest."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Git hands on the bytes of what is hashed by its bytes, whatever line ends a user's git is set to."""
+"""Git keeps the bytes of hashed files, whatever line ends a user's git is set to."""
 
 import subprocess
 from pathlib import Path

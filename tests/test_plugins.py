@@ -1,4 +1,4 @@
-"""A fusion and a data set of one's own: typed, hashed, and as small as promised."""
+"""A fusion and a data set from plugins: typed, hashed, and as small as promised."""
 
 from pathlib import Path
 from typing import Any

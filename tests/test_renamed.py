@@ -1,4 +1,4 @@
-"""Former names of modules: each gives the module of today, with a warning."""
+"""Former module names import today's module, with a warning."""
 
 import sys
 import warnings

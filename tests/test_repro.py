@@ -1,4 +1,4 @@
-"""Signals that reach `isoscope repro` alone go on to all that works for it."""
+"""Signals that reach only `isoscope repro` are passed on to all its processes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The results pages: tables are what the per-run data give, verdict words come from the verdict function alone."""
+"""The results pages: tables match the per-run data, and verdicts come only from the verdict function."""
 
 import importlib.util
 import re

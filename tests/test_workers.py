@@ -1,4 +1,4 @@
-"""Work over processes gives what one process gives, leaves none behind, and says when one was killed."""
+"""Parallel work gives the same results as one process, leaves no process, and reports a killed process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Records as a run writes them, and all that MLflow shows of a run, to compare."""
+"""Records as a run writes them, and everything that MLflow shows of a run, for comparison."""
 
 import json
 import subprocess

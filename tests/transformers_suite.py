@@ -1,4 +1,4 @@
-"""transformers' own common model tests, out of its source package, over any family of classes.
+"""transformers' own common model tests, from its source package, for any family of classes.
 
 The package on PyPI is read where `make hf` puts it; nothing of it is copied into the project. It lacks
 the tests of `generate` and of exporters: stand-ins without a test take their places.

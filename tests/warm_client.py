@@ -1,4 +1,4 @@
-"""The executables of warm.py: hand the command over, wait, end alike.
+"""The executables of warm.py: hand the command over, wait, end the same way.
 
 Runs without site-packages, so that it starts in milliseconds.
 """

@@ -1,4 +1,4 @@
-"""`isoscope check` names every fault, not the first one."""
+"""`isoscope check` lists every error, not only the first."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The configuration refuses what is wrong at any depth, in one line that names file, path and cure."""
+"""The configuration refuses errors at any depth, in one line that names file, path and remedy."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Profiles are laid into params.yaml with its comments, and taken back without losing anything."""
+"""Profiles are merged into params.yaml, keep its comments, and can be undone without loss."""
 
 import re
 import shutil

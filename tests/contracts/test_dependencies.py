@@ -1,4 +1,4 @@
-"""What the sources import, pyproject.toml declares, DECISIONS.md explains and requirements.lock pins are one list."""
+"""Imports, pyproject.toml, DECISIONS.md and requirements.lock name the same dependencies."""
 
 import ast
 import re

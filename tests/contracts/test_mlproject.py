@@ -1,4 +1,4 @@
-"""MLproject holds no number of its own, and the one string it forwards can carry several settings."""
+"""MLproject has no numbers, and its one string parameter can pass several settings."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Nothing here uses a private name of Optuna, which a later version may rename or drop."""
+"""No code uses a private name of Optuna, which a later version may rename or drop."""
 
 import ast
 import re

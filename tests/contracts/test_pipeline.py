@@ -1,4 +1,4 @@
-"""dvc.yaml, the stages' code and the files they name say the same thing."""
+"""dvc.yaml agrees with the code of the stages and with the files that they read."""
 
 import importlib
 import inspect

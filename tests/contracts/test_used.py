@@ -1,4 +1,4 @@
-"""A run's code version covers what the run uses, and nothing else of a registry."""
+"""A run's code version covers exactly the modules that the run uses."""
 
 import subprocess
 import sys

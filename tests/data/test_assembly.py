@@ -1,4 +1,4 @@
-"""Labels are numbered by train, and what is held out is a lawful part of train."""
+"""Train defines the label numbers, and held-out splits are valid parts of train."""
 
 from collections import Counter
 

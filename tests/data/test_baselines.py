@@ -1,4 +1,4 @@
-"""A bag of words finds what single words say, and nothing that only their order says."""
+"""A bag of words learns what single words tell, and nothing that only their order tells."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Batches are pure functions of (seed, epoch, example) that lose nothing and waste little."""
+"""Batches are pure functions of (seed, epoch, example), lose no example and have little padding."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Checkpoints of others: every byte that can be loaded is in the digest, and all else is refused in one line."""
+"""Other people's checkpoints: the digest covers every loadable byte; all else is refused in one line."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A corpus that no classifier can be trained and judged on is refused in one line."""
+"""A corpus that cannot train and evaluate a classifier is refused in one line."""
 
 import pyarrow as pa
 import pytest

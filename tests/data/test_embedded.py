@@ -1,4 +1,4 @@
-"""Generated text means what an evaluator of the words alone says it means, and only word order tells it."""
+"""Generated text means what an evaluator of its words computes, and only word order determines the label."""
 
 import os
 import random

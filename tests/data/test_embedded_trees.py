@@ -1,4 +1,4 @@
-"""Trees of generated sentences are trees, in the sentence's own words, and say of them what an annotator would."""
+"""Trees of generated sentences are valid, use the sentence's words and match an annotator's trees."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Hub names: a folder first, then the hub; what stands in a cache is not taken for another revision."""
+"""Hub names: folders first, then the hub; a cached revision never replaces another revision."""
 
 import hashlib
 import http.server

@@ -1,4 +1,4 @@
-"""Files of every format give one corpus; bad ones are refused by file, row and column."""
+"""Files of every format give the same corpus; errors name file, row and column."""
 
 import json
 from pathlib import Path

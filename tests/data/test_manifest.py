@@ -1,4 +1,4 @@
-"""A manifest counts what is there, and equal corpora give equal bytes."""
+"""A manifest counts the data correctly, and equal corpora give equal bytes."""
 
 import hashlib
 import json

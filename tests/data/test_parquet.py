@@ -1,4 +1,4 @@
-"""Tables on the disk: what went in comes out, equal tables are equal bytes, a table stands whole or not at all."""
+"""Parquet tables round-trip, equal tables have equal bytes, and a table is written whole or not at all."""
 
 import os
 import sys

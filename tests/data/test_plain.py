@@ -1,4 +1,4 @@
-"""Sentences of a user's own: the same from every format, classes in order, and what cannot be read is named."""
+"""Sentences from a user's file: the same from every format, classes in order, errors named."""
 
 import hashlib
 import json

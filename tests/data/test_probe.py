@@ -1,4 +1,4 @@
-"""The probe set: sentences nobody trained on, the same for all, with words where the tokenizer says they are."""
+"""The probe set: held-out sentences, the same for all runs, with words at the tokenizer's positions."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Short names of checkpoints: distinct, short, the parts that differ, and the same in whatever order they are given."""
+"""Short names of checkpoints are distinct, short, made of the parts that differ, and independent of order."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Word pieces: the same texts give the same bytes, and transformers reads the same ids from them."""
+"""WordPiece tokenizers: equal texts give equal bytes, and transformers reads the same ids."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A treebank's words: tags and depths where they belong, and trees that are none refused."""
+"""Words of a treebank have the right tags and depths; invalid trees are refused."""
 
 from pathlib import Path
 

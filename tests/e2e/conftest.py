@@ -1,4 +1,4 @@
-"""One pipeline run for all: a finished project that tests copy, whichever process makes it first."""
+"""One pipeline run for all tests: a finished project that tests copy; the first process creates it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a person sees in a browser after `isoscope repro`: runs side by side in MLflow, and the report."""
+"""Pages in a browser after `isoscope repro`: runs side by side in MLflow, and the report."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Cells of a study on a Ray cluster: done once each, with the bits of local processes, whatever dies."""
+"""Cells of a study on a Ray cluster: each done once, equal to local processes, whatever dies."""
 
 import json
 import re

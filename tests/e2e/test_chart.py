@@ -1,4 +1,4 @@
-"""Arms over training, from runs with a penalty to the page; and published figures held against them."""
+"""Arms over training, from runs with a penalty to the page, and the comparison with published values."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The eleven ways a run can end, and the status that MLflow then shows."""
+"""The eleven ways in which a run can end, and its status in MLflow."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`isoscope gc` frees what DVC holds and what nobody goes on with, and nothing that anybody may still ask for."""
+"""`isoscope gc` removes files that DVC holds and abandoned work, and nothing that a command still needs."""
 
 import json
 import os

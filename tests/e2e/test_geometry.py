@@ -1,4 +1,4 @@
-"""`isoscope geometry`: any checkpoint and any sentences to a page, outside a project, and nothing twice."""
+"""`isoscope geometry`: a page for any checkpoint and any sentences, outside a project, without repeated work."""
 
 import json
 import os

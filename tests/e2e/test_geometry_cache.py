@@ -1,4 +1,4 @@
-"""What `isoscope geometry` keeps: found where nothing changed, made again where anything did, and nothing left over."""
+"""The cache of `isoscope geometry`: reused if nothing changed, recomputed otherwise, without leftovers."""
 
 import json
 from itertools import product

@@ -1,4 +1,4 @@
-"""The stages that look inside the models: once, resumable, cached, mirrored, and on one page with an explorer."""
+"""The hidden-state stages run once, resume, are cached, are mirrored, and give one page with an explorer."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`mlflow run` reaches the command line with the words it was given."""
+"""`mlflow run` passes its parameters to the command line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`isoscope.geometry` in a notebook: the model and the tokenizer are the caller's, and stay as they were."""
+"""`isoscope.geometry` in a notebook leaves the caller's model and tokenizer unchanged."""
 
 import inspect
 import shutil

@@ -1,4 +1,4 @@
-"""With no network at all, in a network namespace of its own, everything works on local files."""
+"""Without any network, in a network namespace, everything works on local files."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A study of an objective, an observer and a view from one plugin file, by an entry in params.yaml and an overlay."""
+"""A study with objective, observer and view from one plugin needs an entry in params.yaml and an overlay."""
 
 import re
 import shutil

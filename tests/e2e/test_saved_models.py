@@ -1,4 +1,4 @@
-"""What a run leaves behind is an ordinary Hugging Face folder, also with a fusion of one's own from one file."""
+"""A run leaves a plain Hugging Face folder, also with a fusion from a plugin."""
 
 import json
 import re

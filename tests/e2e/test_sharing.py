@@ -1,4 +1,4 @@
-"""Results given to somebody else: push, clone, pull; nothing is to do there, and an empty MLflow can be filled."""
+"""Shared results: after push, clone and pull nothing runs again, and an empty MLflow can be filled."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pieces of work side by side: all done once, whoever is killed or fails, and stopped together."""
+"""Parallel work: every item is done once even if processes die or fail, and all stop together."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What another node of a cluster makes of a project: the same configuration, or an error that names the node."""
+"""Another node of a cluster reads the same configuration, or an error names the node."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The project that faults strike: two classes, one tiny layer, seconds to train."""
+"""The project for fault injection: two classes, one tiny layer, seconds to train."""
 
 import kit
 import pytest

@@ -1,4 +1,4 @@
-"""What looks inside the models, struck: nothing counts that is half made, and nothing is done twice."""
+"""Fault injection in the hidden-state stages: no unfinished file counts, and no work is repeated."""
 
 from collections import Counter
 from pathlib import Path

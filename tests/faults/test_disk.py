@@ -1,4 +1,4 @@
-"""A real disk runs full under a training run: nothing counts without its bytes, and later the run goes on."""
+"""A real disk runs full during training: no unfinished file counts, and later the run resumes."""
 
 import shutil
 from pathlib import Path

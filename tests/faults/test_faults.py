@@ -1,4 +1,4 @@
-"""At each durable write of a command: killed, asked to stop, the disk full or broken; and the same command again."""
+"""Faults at each durable write of a command: kill, stop, full or broken disk; then the same command again."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Pictures on one scale: the numbers as given, one range for all panels, arrows where numbers lie beyond it."""
+"""Maps on one scale: the given numbers, one range for all panels, arrows for numbers out of range."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Names and ranges of figures: what is measured lies in the range that its colours are given."""
+"""Names and ranges of metrics: measured values lie within the range of their colours."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pictures of a search: what is drawn is what the trials say; nothing to show is no picture, and nothing fails."""
+"""Search figures show the trials' values; without data there is no figure and no error."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What figures over training share: columns, chosen epochs, moments and means over seeds, by hand-made tables."""
+"""Shared parts of figures over training: columns, selected epochs, moments and means over seeds."""
 
 import numpy as np
 import pandas as pd

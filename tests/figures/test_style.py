@@ -1,4 +1,4 @@
-"""Colours that can be told apart, on paper and on a dark page; files that are the same each time."""
+"""Colours are distinguishable on paper and on a dark page; files are reproducible."""
 
 import io
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Attention maps that can be summed by hand."""
+"""Attention maps with sums that can be computed by hand."""
 
 import numpy as np
 import pytest

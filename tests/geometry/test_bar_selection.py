@@ -1,4 +1,4 @@
-"""Selections of bars: the published table, a plain reading of the published rules, and arrays of either library."""
+"""Selections of bars: the published table, a direct reading of the published rules, NumPy and torch arrays."""
 
 import math
 

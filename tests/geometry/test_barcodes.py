@@ -1,4 +1,4 @@
-"""Barcodes with gradients: closed forms, peers, degenerate clouds, and the slope of their entropy."""
+"""Barcodes with gradients: closed forms, other libraries, degenerate clouds, the slope of their entropy."""
 
 import math
 

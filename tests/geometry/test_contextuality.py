@@ -1,4 +1,4 @@
-"""Cosine measures against sums over all pairs, closed forms, and the published figures for independent words."""
+"""Cosine measures against sums over all pairs, closed forms, and the published values for independent words."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Decodability: what was added is read back, what was bound by random circular convolution is not."""
+"""Decodability: added vectors are decoded; vectors bound by random circular convolution are not."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Intrinsic dimension against uniform cubes of known dimension, a peer library, and distances by hand."""
+"""Intrinsic dimension against uniform cubes of known dimension, another library, and distances by hand."""
 
 import numpy as np
 import pytest

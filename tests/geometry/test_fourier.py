@@ -1,4 +1,4 @@
-"""Spectra along the hidden index: Parseval, the laws of exponential power, and the control that must destroy them."""
+"""Spectra along the hidden index: Parseval, exponential power laws, and the permuted control."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What no measure may depend on: each against the motions it claims to be blind to, and those it sees."""
+"""Each measure is invariant under the transformations that it should ignore, and sees the others."""
 
 from collections.abc import Callable
 from typing import Any

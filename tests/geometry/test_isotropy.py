@@ -1,4 +1,4 @@
-"""Isotropy against closed forms, the edge of the Marchenko–Pastur law, and the published formulas and figures."""
+"""Isotropy against closed forms, the edge of the Marchenko–Pastur law, and published formulas and values."""
 
 import numpy as np
 import pytest

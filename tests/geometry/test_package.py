@@ -1,4 +1,4 @@
-"""The package gives each measure by name, from the module that it stands in, and nothing else."""
+"""The package exports each measure by name from its module, and nothing else."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Post-processing against its definition: what is left has no top directions, or equal variances."""
+"""Post-processing against its definition: top directions are removed, or variances are equal."""
 
 import numpy as np
 import pytest

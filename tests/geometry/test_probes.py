@@ -1,4 +1,4 @@
-"""Probes find what is planted and nothing else, solve what scikit-learn solves, and never look at a held-out group."""
+"""Probes find planted signals and nothing else, agree with scikit-learn, and never read a held-out group."""
 
 from typing import Any
 

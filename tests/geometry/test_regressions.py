@@ -1,4 +1,4 @@
-"""Fits are scikit-learn's, at their minimum from any start, and do not touch each other."""
+"""Fits equal scikit-learn's, reach their minimum from any start, and are independent of each other."""
 
 from typing import Any
 

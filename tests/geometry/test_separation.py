@@ -1,4 +1,4 @@
-"""Classes, clusters and arches that are known, and the same measures on clouds that have none."""
+"""Known classes, clusters and arches, and the same measures on clouds without them."""
 
 import numpy as np
 import pytest

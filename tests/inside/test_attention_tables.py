@@ -1,4 +1,4 @@
-"""Planted heads are told apart by what they look at, and held against the chosen epoch's and each other."""
+"""Planted heads are distinguished by what they attend to, and compared with the selected epoch and each other."""
 
 from itertools import permutations
 from pathlib import Path

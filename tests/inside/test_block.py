@@ -1,4 +1,4 @@
-"""What the embedding block's tables say of planted words, positions, spectra, kernels, gradients and dimensions."""
+"""Tables of the embedding block show planted words, positions, spectra, kernels, gradients and dimensions."""
 
 from pathlib import Path
 from typing import Any

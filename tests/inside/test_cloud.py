@@ -1,4 +1,4 @@
-"""A cell's spectra, subsamples and twin, and when its points are one."""
+"""A cell's spectra, subsamples and twin, and the test for coinciding points."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One map of all arms: planted words find together, equal arms coincide; neighbours are what was planted."""
+"""A joint map of all arms: planted words cluster, equal arms coincide, neighbours are as planted."""
 
 from pathlib import Path
 from typing import Any

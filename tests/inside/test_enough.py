@@ -1,4 +1,4 @@
-"""What was extracted is as much as is divided, or the number that is too small is named."""
+"""Enough data are extracted for all folds, or the error names the setting that is too small."""
 
 from pathlib import Path
 from typing import Any

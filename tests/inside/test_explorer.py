@@ -1,4 +1,4 @@
-"""The explorer's data: every sentence where its plane has it, to three digits, as plain values."""
+"""The explorer's data: each sentence at its position in the plane, to three digits, as plain values."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Gradients of the block against sums by hand, known variances, and a model that is left as it was."""
+"""Gradients of the block against sums by hand and known variances; the model is left unchanged."""
 
 from pathlib import Path
 from typing import Any

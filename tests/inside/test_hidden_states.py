@@ -1,4 +1,4 @@
-"""Hidden states are the model's own, padding has no say in them, and what cannot be measured is refused."""
+"""Hidden states equal the model's own, padding has no effect, and invalid input is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A probe's score by how much it is trained on: more sentences help where there is more to learn."""
+"""A probe's learning curve: more sentences help if there is more to learn."""
 
 from pathlib import Path
 

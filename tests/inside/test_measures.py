@@ -1,4 +1,4 @@
-"""The figures of each measure: closed forms, planted classes and words, peers, noise at its floor, and no others."""
+"""Values of each measure: closed forms, planted classes and words, other libraries, noise at its floor."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Phases of training: planted courses get their names, chance and learning curves no more than thresholds say."""
+"""Phases of training: planted curves get their names; chance and learning curves match the thresholds only."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Probes of a made-up run find what was put into each cell, mark what cannot be read, and keep to one set of folds."""
+"""Probes of an artificial run find planted signals, mark undecodable cells, and share one set of folds."""
 
 from pathlib import Path
 from typing import Any

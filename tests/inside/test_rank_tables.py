@@ -1,4 +1,4 @@
-"""A decision planted in one direction is found in it; the whole model is the model's own; rotations change nothing."""
+"""A decision planted in one direction is found there; all components equal the model; rotations have no effect."""
 
 from pathlib import Path
 from typing import Any

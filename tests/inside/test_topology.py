@@ -1,4 +1,4 @@
-"""A planted loop is found at its moment and no other; size and pose are no shape; clouds of one point have none."""
+"""Only a planted loop is found, at its moment; size and pose do not count; single points have no loops."""
 
 from pathlib import Path
 from typing import Any

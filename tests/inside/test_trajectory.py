@@ -1,4 +1,4 @@
-"""A snapshot's file of hidden states counts as made only if every byte is as it was written."""
+"""A file of hidden states counts as finished only if every byte is unchanged."""
 
 import random
 from pathlib import Path

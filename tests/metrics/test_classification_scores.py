@@ -1,4 +1,4 @@
-"""The scores as anybody's `evaluate` code loads them, offline."""
+"""The scores load through the library `evaluate`, offline."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real stores for the mirror: SQLite and PostgreSQL; an MLflow server is everybody's."""
+"""Real stores for the mirror: SQLite and PostgreSQL; all tests share one MLflow server."""
 
 import shutil
 from collections.abc import Iterator

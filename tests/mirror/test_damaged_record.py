@@ -1,4 +1,4 @@
-"""A damaged record: what its checksums find, what the run's own points give back, and what is said."""
+"""A damaged record: checksums find the damage, the run's points restore it, and a message says so."""
 
 import json
 import random

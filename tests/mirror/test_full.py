@@ -1,4 +1,4 @@
-"""MLflow's database on a disk that is full or read-only: nothing is raised, and nothing is missing afterwards."""
+"""MLflow's database on a full or read-only disk: no exception, and nothing is missing afterwards."""
 
 import shutil
 from collections.abc import Iterator

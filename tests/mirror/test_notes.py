@@ -1,4 +1,4 @@
-"""Damaged notes of a mirror are named, and cost no run its state in MLflow."""
+"""Damaged notes of a mirror are named, and runs keep their state in MLflow."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A database's schema is there whole or not at all."""
+"""A database's schema is complete or absent."""
 
 import subprocess
 import sys

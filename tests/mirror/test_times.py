@@ -1,4 +1,4 @@
-"""Times in a record never go back, whatever is done to the clock."""
+"""Times in a record never decrease, even if the clock is set back."""
 
 import time
 from pathlib import Path

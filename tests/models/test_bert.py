@@ -1,4 +1,4 @@
-"""The models as Hugging Face models: bits of BertModel, padding, causality, heads, folders."""
+"""The models as Hugging Face models: bitwise equal to BertModel, padding, causality, heads, folders."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""Models from scratch and from a plain BERT folder: seeds, new keys, refusals, freezing, how far a fusion moved."""
+"""Models from scratch and from a plain BERT folder: seeds, new keys, errors, freezing, distance from the start."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""torch.compile takes the models whole, trained or not, and gives the same bits."""
+"""torch.compile compiles the models as one graph, in training and inference, with the same bits."""
 
 from collections.abc import Iterator
 

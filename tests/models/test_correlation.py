@@ -1,4 +1,4 @@
-"""The written-out convolution against the library's, in double precision."""
+"""The explicit convolution against the library's, in double precision."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What reads text in any checkpoint: encoders, decoders, the encoder of a pair; what reads none is refused."""
+"""The text encoder of any checkpoint: encoders, decoders, encoder-decoders; other models are refused."""
 
 from pathlib import Path
 from typing import Any

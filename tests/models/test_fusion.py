@@ -1,4 +1,4 @@
-"""Each fusion alone: against its formula, against a peer, and by its laws."""
+"""Each fusion against its formula, another library and its laws."""
 
 import math
 from typing import Any

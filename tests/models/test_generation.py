@@ -1,4 +1,4 @@
-"""Texts go on as the model itself says, however they are asked for; no step sees a text without its beginning."""
+"""Generated text follows the model's own probabilities for every way of generation; each step sees the whole text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every head of both families: bits of the library's own class, folders, pipelines by name."""
+"""Every head of both families: bitwise equal to the library's class, folders, pipelines by name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fusions on a real pre-trained BERT: a start that keeps what it learned, and one that does not."""
+"""Fusions on a real pre-trained BERT: a start that keeps what it learned, and a start that destroys it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a token may know of others: nothing of padding, and in a causal model nothing of later tokens."""
+"""Which tokens a token depends on: never on padding, and in a causal model never on later tokens."""
 
 import pytest
 import torch

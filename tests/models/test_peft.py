@@ -1,4 +1,4 @@
-"""LoRA by peft, as docs/huggingface.md has it: what is learned, saved and merged is the model's own."""
+"""LoRA by peft, as in docs/huggingface.md: learning, saving and merging."""
 
 import re
 from pathlib import Path

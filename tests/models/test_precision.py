@@ -1,4 +1,4 @@
-"""Emulated arithmetic is named before hours are lost to it."""
+"""A warning names emulated arithmetic before training starts."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""RoBERTa with a choice of fusion: bits of RobertaModel, its positions, its classifier, folders, freezing."""
+"""RoBERTa with a choice of fusion: bitwise equal to RobertaModel, positions, classifier, folders, freezing."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever transformers' own common model tests find right in BERT and RoBERTa, they find right in ours."""
+"""Every common model test of transformers that passes for BERT and RoBERTa passes for our classes."""
 
 from pathlib import Path
 from types import ModuleType

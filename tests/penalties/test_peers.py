@@ -1,4 +1,4 @@
-"""The peers' penalties against their formulas written out, closed forms, and numerical gradients."""
+"""Other published penalties against their explicit formulas, closed forms and numerical gradients."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The documentation's lines for transformers' Trainer, run as they stand."""
+"""The documentation's code for transformers' Trainer, run as written."""
 
 import re
 from pathlib import Path

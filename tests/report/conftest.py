@@ -1,4 +1,4 @@
-"""One study for all tests of the page, and what looking inside its models leaves."""
+"""One study for all tests of the page, and the results of its hidden-state stages."""
 
 import json
 from collections.abc import Callable

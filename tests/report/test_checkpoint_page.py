@@ -1,4 +1,4 @@
-"""The page of `isoscope geometry`: the tables' numbers, what to know before believing them, no figure drawn twice."""
+"""The page of `isoscope geometry`: the tables' numbers, the warnings, no figure drawn twice."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`dvc plots` of a study's tables, drawn by the vendored scripts in a browser that has no network."""
+"""`dvc plots` of a study's tables, drawn by the vendored scripts in a browser without network."""
 
 import csv
 import hashlib

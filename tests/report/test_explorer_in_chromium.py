@@ -1,4 +1,4 @@
-"""The explorer in a browser: dots where the data has them, and a legend that says which colour is which class."""
+"""The explorer in a browser: points at their positions, and a legend that names each class's colour."""
 
 from collections.abc import Callable
 from pathlib import Path

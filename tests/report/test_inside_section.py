@@ -1,4 +1,4 @@
-"""What is seen inside the models, on the page: every picture with its caption, and data that HTML cannot misread."""
+"""Hidden-state results on the page: every figure with its caption, and data that HTML cannot misread."""
 
 import json
 import re

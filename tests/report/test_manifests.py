@@ -1,4 +1,4 @@
-"""A manifest on the page: nothing lost, nothing invented."""
+"""A manifest on the page: complete, and nothing added."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Numbers read back as what they were."""
+"""Displayed numbers read back as their values."""
 
 import pytest
 

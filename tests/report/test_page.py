@@ -1,4 +1,4 @@
-"""The page as text: complete, self-contained, escaped, and the same for the same input."""
+"""The page as text: complete, self-contained, escaped, and reproducible."""
 
 import re
 from html.parser import HTMLParser

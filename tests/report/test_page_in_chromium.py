@@ -1,4 +1,4 @@
-"""The page looked at: drawn, legible, and no wider than the screen."""
+"""The page in a browser: drawn, legible, and no wider than the screen."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run's row: what its record says, what it cannot say, and the search that finds it in MLflow."""
+"""A run's row: the content of its record, missing data, and the query that finds it in MLflow."""
 
 from pathlib import Path
 from urllib.parse import parse_qs, unquote

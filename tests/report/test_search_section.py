@@ -1,4 +1,4 @@
-"""The search on the page: its best trials, how to find their runs, what is not known yet; and no section without."""
+"""The search on the page: its best trials, how to find their runs, what is still missing; no search, no section."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""An inlined figure keeps its drawing, and shares neither ids nor style with the page."""
+"""An inlined figure keeps its drawing and shares no ids or style with the page."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""DVC's rwlock is freed of the dead, and of nobody else."""
+"""Stale DVC locks of dead processes are removed, and no others."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A command's end waits for the follower that still works, and warns only of what MLflow really lacks."""
+"""A command waits at its end for a follower that is still working, and warns only about data that MLflow lacks."""
 
 import subprocess
 import sys

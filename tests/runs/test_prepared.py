@@ -1,4 +1,4 @@
-"""Data are read only by a command whose configuration says what they were prepared from."""
+"""A command reads prepared data only if its configuration matches theirs."""
 
 import json
 import re

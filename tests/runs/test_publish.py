@@ -1,4 +1,4 @@
-"""An output is the old one or the new one, whole, and never written through."""
+"""An output is the old or the new folder, whole, and never written through."""
 
 from pathlib import Path
 

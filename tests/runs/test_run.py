@@ -1,4 +1,4 @@
-"""A run's folder, from work to output, and what its record says of how it ended."""
+"""A run's folder, from work to output, and the ending in its record."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A sealed folder names what is in it, and nothing that a killed writer left there."""
+"""A sealed folder lists its files, and excludes files of a killed writer."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL and an MLflow server of the searches' own."""
+"""A PostgreSQL and an MLflow server for the search tests."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A search on a Ray cluster: as among local workers, nothing is lost and nothing is counted twice."""
+"""A search on a Ray cluster: as with local workers, nothing is lost and nothing is counted twice."""
 
 import collections
 import os

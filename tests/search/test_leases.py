@@ -1,4 +1,4 @@
-"""Who works on which trial: what a lock that is another's, or that was taken for nothing, means."""
+"""Leases on trials: locks of other workers, and locks that were taken without use."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a search found: fronts by brute force, a knee by hand, importances of functions whose variance is known."""
+"""Results of a search: fronts by brute force, a knee by hand, importances of functions with known variance."""
 
 import itertools
 import math

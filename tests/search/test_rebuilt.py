@@ -1,4 +1,4 @@
-"""A study made again from the table of its trials, as in a fresh clone, and one that the table is ahead of."""
+"""A study rebuilt from the table of its trials, as in a fresh clone, and a study that is behind its table."""
 
 from pathlib import Path
 from typing import Any

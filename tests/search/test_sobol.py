@@ -1,4 +1,4 @@
-"""Quasi-random proposals cover every name evenly, and depend on the seed and the number alone."""
+"""Quasi-random proposals cover every name evenly, and depend only on seed and number."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is proposed, what is pruned, and what becomes of trials that go wrong."""
+"""Proposals, pruning, and trials that fail."""
 
 import collections
 import json

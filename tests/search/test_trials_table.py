@@ -1,4 +1,4 @@
-"""Trials as a table: what it says, and that everything comes back from it."""
+"""The table of trials: its content, and the round trip."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A small project whose data are prepared, for attacks on it."""
+"""A small project with prepared data, for attacks on it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What looks like a secret is not stored; what does not is left as it is."""
+"""Text that looks like a secret is not stored; other text stays unchanged."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arms compared by what they look like inside: against scipy, and only where there is something to compare."""
+"""Comparison of arms by their measures, against scipy, and only if there is something to compare."""
 
 import numpy as np
 import pandas as pd

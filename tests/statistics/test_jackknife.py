@@ -1,4 +1,4 @@
-"""Each item's share of a score, against leaving it out by hand and against fresh samples."""
+"""Each item's contribution to a score, against leaving it out by hand and against fresh samples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each verdict from the smallest evidence that earns it, and not from less."""
+"""Each verdict at the least evidence that it needs, and not below."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The comparison of arms, from folders on disk, against what was planted in them."""
+"""The comparison of arms, from folders on disk, against planted differences."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Confusion matrices: shares of the actual class, counts beside them, one scale for all."""
+"""Confusion matrices: shares of the actual class, counts, one scale for all."""
 
 from collections.abc import Sequence
 from pathlib import Path

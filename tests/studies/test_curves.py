@@ -1,4 +1,4 @@
-"""Curves read back from disk, and bands over the seeds that got there."""
+"""Curves read from disk, and bands over the seeds that reach an epoch."""
 
 import json
 from collections.abc import Callable

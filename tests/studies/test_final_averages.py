@@ -1,4 +1,4 @@
-"""Averages of the end of training: over its last share alone, by run, compared between arms."""
+"""Final averages: over the last share of training only, by run, compared between arms."""
 
 from pathlib import Path
 

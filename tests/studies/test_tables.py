@@ -1,4 +1,4 @@
-"""Tables come back from disk as they went."""
+"""Tables round-trip through the disk."""
 
 from pathlib import Path
 

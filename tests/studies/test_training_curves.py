@@ -1,4 +1,4 @@
-"""Figure 1 shows the numbers it was given, says n, and is the same picture each time."""
+"""Figure 1 shows the given numbers, states n, and is reproducible."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Views: a figure for each value of a column, in order, and only where there are rows."""
+"""Views: a figure for each value of a column, in order, and only if there are rows."""
 
 from typing import get_args
 

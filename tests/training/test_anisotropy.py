@@ -1,4 +1,4 @@
-"""Figures of anisotropy against planted explanations: a class direction, clusters, equal bars."""
+"""Anisotropy metrics against planted explanations: a class direction, clusters, equal bars."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A damaged state is found out, named, and the newest good one taken: every kind of damage to every file of it."""
+"""A damaged state is found and named, and the newest intact state is used: all kinds of damage to all files."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Damage to files that a state relies on is found on resume: training falls back to an older state, or starts anew."""
+"""Damage to files that a state refers to is found on resume: an older state is used, or training starts again."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Every source of randomness has its own generator, and `strict` means it."""
+"""Every source of randomness has its own generator, and `strict` holds."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The loop against its laws: resumed is uninterrupted, accumulated is whole, and a batch can be learned by heart."""
+"""Laws of the loop: resumed equals uninterrupted, accumulated equals whole, and a batch can be memorised."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The learning rate over the steps, and which parameter gets which."""
+"""The learning rate over the steps, and the learning rate of each parameter."""
 
 import math
 

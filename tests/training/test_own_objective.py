@@ -1,4 +1,4 @@
-"""An objective per token and an observer with a state, from a plugin file: the loop takes both by their protocol."""
+"""An objective per token and an observer with state from a plugin: the loop uses both by their protocol."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Training with a penalty: its laws against training without one, and the whole effective batch in one piece."""
+"""Training with a penalty: its laws against training without, and the whole effective batch at once."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Maps after the fact: what they promise of spectra, and what probes see of classes behind large directions."""
+"""Post-hoc maps: their effect on spectra, and what probes learn of classes behind large directions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What params.yaml ships learns its task: no arm of a study and no default of the search ends at chance."""
+"""The studies in params.yaml learn their tasks: no arm and no search default ends at chance."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Observers in a real Trainer: the documentation's lines, against what the observer sees when it is asked directly."""
+"""Observers in a real Trainer: the documentation's code, against the observer called directly."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Geometry by layer: the table's values and intervals, twin and noise beside them, no number where there is none."""
+"""Geometry by layer: the table's values and intervals, twin and noise; no number without a value."""
 
 from typing import Any
 

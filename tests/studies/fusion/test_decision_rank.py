@@ -1,4 +1,4 @@
-"""Spectra and decisions from few components: a line for each layer or k, scales pinned, what is degenerate marked."""
+"""Spectra and decisions from few components: a line per layer or k, fixed scales, degenerate cells marked."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Hidden dimensions: mean and sd of each, one y-range, outliers named, runs never mixed."""
+"""Hidden dimensions: mean and sd of each, one y-range, outliers named, runs kept separate."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The embedding space: every token at its place, arms by colour and marker, positions by shade."""
+"""The embedding space: every token at its position, arms by colour and marker, positions by shade."""
 
 import numpy as np
 import pandas as pd

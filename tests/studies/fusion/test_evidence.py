@@ -1,4 +1,4 @@
-"""What a map is to be believed: four panels, means over seeds, and chance where it was worked out."""
+"""Evidence for a map: four panels, means over seeds, and chance if it was computed."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Feature dynamics: every sentence where its coordinates are, frames of a row on one scale, one point never drawn."""
+"""Feature dynamics: every sentence at its coordinates, one scale per row, coinciding points not drawn."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Noise of gradients: geometric means over seeds on two logarithmic axes, a panel for each part that has any."""
+"""Gradient noise: geometric means over seeds on two logarithmic axes, a panel for each part with gradients."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Agreement of heads: every pair of arms has its line, controls stand beside, and the scale is 0 to 1."""
+"""Agreement of heads: a line per pair of arms, with controls, on a scale from 0 to 1."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Attention: means over heads and seeds by layer, heads in order of their value, ranges pinned."""
+"""Attention: means over heads and seeds by layer, heads sorted by value, fixed ranges."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Maps of layers by snapshots: the table's means, one pinned range, nothing coloured where there is no geometry."""
+"""Maps of layers by snapshots: the table's means, one fixed range, no colour without geometry."""
 
 from collections.abc import Callable
 

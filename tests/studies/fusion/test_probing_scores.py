@@ -1,4 +1,4 @@
-"""The picture of probes shows the numbers it was given, baselines and chance beside them, and what has no score."""
+"""The figure of probes shows the given scores, baselines and chance, and marks missing scores."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Spectra and kernels: means over seeds, the permuted control, theory's levels, magnitudes from zero."""
+"""Spectra and kernels: means over seeds, the permuted control, theoretical levels, magnitudes from zero."""
 
 import numpy as np
 import pandas as pd

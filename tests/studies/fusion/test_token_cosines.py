@@ -1,4 +1,4 @@
-"""Cosines of tokens: the matrices and means that were handed in, on a scale from −1 to 1."""
+"""Cosines of tokens: the given matrices and means, on a scale from −1 to 1."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Curves of the geometry table: means and sd over seeds, the noise's level, and no line where there is no geometry."""
+"""Curves of the geometry table: means and sd over seeds, the noise level, and no line without geometry."""
 
 from collections.abc import Callable
 

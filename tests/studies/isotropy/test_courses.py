@@ -1,4 +1,4 @@
-"""Arms over training: lines are means, bands sd, and long curves are averaged, not thinned out."""
+"""Arms over training: lines are means, bands are sd, and long curves are averaged, not subsampled."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Penalties at equal effect: figures read off a path through weights, where it first comes to a level."""
+"""Matched-effect comparison of penalties: metrics interpolated along a path of weights, at its first crossing."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Published figures beside ours: each verdict by a case that deserves it."""
+"""Comparison with published values: each verdict by an example."""
 
 import json
 from pathlib import Path
