@@ -1,10 +1,12 @@
 """Parse a generated sentence to words, universal POS tags and heads, with one word of look-ahead.
 
-Trees follow Universal Dependencies (English, version 2). The head of a clause is its verb ("seemed" too) or, after the
-copula "was", its adjective; below it stand subject, object, adverbs and negation. Of "x but y", "x rather than y" and
-"a, but b" the first is the head. Below the clause that they go with stand "a, although b", "although a, b", "while a,
-b" and what is said to be so ("felt that a"); words that join, and the comma, stand below the clause that they bring in.
-"Than the book" stands below what it is said of. The full stop stands below the root.
+Trees follow Universal Dependencies (English, version 2):
+- The head of a clause is its verb (also "seemed") or, after the copula "was", its adjective. Its dependents are
+  subject, object, adverbs and negation.
+- The first part is the head of "x but y", "x rather than y" and "a, but b".
+- Subordinate clauses ("a, although b", "although a, b", "while a, b", "felt that a") depend on their main clause.
+  Conjunctions and commas depend on the clause that they introduce.
+- "than the book" depends on the word that it modifies. The full stop depends on the root.
 """
 
 from typing import NamedTuple
