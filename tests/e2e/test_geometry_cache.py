@@ -164,7 +164,7 @@ def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_aske
     assert set(table["vectors"]) == {"last"}
     said = "decoder: no [CLS]: it is a decoder: its first token attends to no other token"
     assert said in (tmp_path / "index.html").read_text("utf-8")
-    with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* ask for last or mean"):
+    with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* use last or mean"):
         made(place, tmp_path, name="encoder decoder", vectors=("first",))
 
 
@@ -218,7 +218,7 @@ def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path,
     }  # fmt: skip
     said = (tmp_path / "index.html").read_text("utf-8")
     assert "recurrent: no attention: attention: MambaModel returns no maps" in said
-    assert "recurrent: no table of positions" in said
+    assert "recurrent: no position table" in said
     assert "decoder: no " not in said
     for name in ("attention", "cosines", "spectrum"):
         assert set(pd.read_parquet(tmp_path / f"{name}.parquet")["checkpoint"]) == {"decoder"}

@@ -174,7 +174,7 @@ def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys:
     assert "[CLS]:" not in Path("page/index.html").read_text("utf-8")
     check(made(capsys, "t5", *QUICK, "--vectors", "first", "--vectors", "last"), folder / "t5", ["first", "last"])
     said = Path("page/index.html").read_text("utf-8")
-    assert "t5: no [CLS]: its tokenizer has none, so that `first` is a sentence&#39;s first word." in said
+    assert "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word." in said
 
 
 def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

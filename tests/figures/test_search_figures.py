@@ -180,7 +180,7 @@ def test_importances_stand_with_their_interval_or_a_line_that_says_what_is_lacki
             words = [text.get_text() for text in axes.texts]
             if rows.empty:
                 lacking = least - counts[group]
-                assert words == [f"{counts[group]} of {least} complete trials: {lacking} are lacking"]
+                assert words == [f"{counts[group]} of {least} complete trials: {lacking} are missing"]
                 assert len(axes.containers) == 0
                 continue
             names = [text.get_text() for text in axes.get_yticklabels()]

@@ -1,1 +1,1 @@
-"""One function per figure: table in, matplotlib Figure out."""
+"""Functions that draw figures: a table in, a matplotlib Figure out."""

@@ -1,4 +1,4 @@
-"""Square pictures side by side on one pinned colour scale, with one colour bar."""
+"""Draw square pictures side by side with a common colour scale and colour bar."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from isoscope.figures.style import WIDTH, style, wrapped
 Floats = npt.NDArray[np.float64]
 PER_ROW = 4
 SLACK = 1e-4
-"""So far beyond a range is rounding: a cosine of a vector with itself may come out as 1.0000001."""
+"""Tolerance beyond a range: by rounding, the cosine of a vector with itself may be 1.0000001."""
 
 
 def pictures(
     panels: Sequence[tuple[str, Floats]], *, label: str, low: float, high: float, colours: str, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a picture for each (title, matrix), and its panels for what else stands on them.
+    """Draw a picture for each (title, matrix). Return the figure, and its panels for further drawing.
 
-    `options` go to `imshow`. What is no number stays empty. The colour bar ends in arrows where values lie beyond.
+    `options` go to `imshow`. NaN stays empty. The colour bar ends in an arrow if values exceed the range.
     """
     columns = min(PER_ROW, len(panels))
     rows = -(-len(panels) // columns)
@@ -53,7 +53,7 @@ def pictures(
 
 
 def beyond(values: npt.ArrayLike, low: float | None, high: float | None) -> str:
-    """Ends of a colour bar that numbers among `values` lie beyond, as matplotlib calls them."""
+    """Return the ends of the colour bar that `values` exceed, as matplotlib names them (`extend`)."""
     found = np.asarray(values, dtype=float)
     found = found[np.isfinite(found)]
     under = low is not None and bool((found < low - SLACK).any())

@@ -1,4 +1,4 @@
-"""What each figure of the geometry table is called on paper, and the range of its colours."""
+"""Labels and colour ranges of the metrics of the geometry table."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Scale(NamedTuple):
-    """A label, and the natural range, None where there is none; `diverging` about 0."""
+    """A metric's label and natural range (None: no natural range); `diverging`: colours diverge from 0."""
 
     label: str
     low: float | None = None
@@ -53,7 +53,7 @@ SCALES: dict[str, Scale] = {
     "h0_entropy": Scale("Persistent entropy (nats)"),
     "h0_entropy_share": _share("Persistent entropy, share of its maximum"),
     "silhouette": _cosine("Silhouette of the classes"),
-    "fisher_ratio": Scale("Variance between over within classes"),
+    "fisher_ratio": Scale("Fisher ratio: variance between / within classes"),
     "centroid_distance": Scale("Distance of class means, in spreads"),
     "linear_separability": _share("Held-out accuracy of a linear classifier"),
     "clusters": Scale("Number of clusters"),
@@ -63,19 +63,20 @@ SCALES: dict[str, Scale] = {
     "clusters_ami_second_token": _share("Agreement of clusters with the second token"),
     "clusters_ami_length": _share("Agreement of clusters with the length"),
     "arch_score": _share("Arch: R² of the second component on a parabola"),
-    "arch_score_null": _share("Arch: R² with signs at random"),
+    "arch_score_null": _share("Arch: R² with random signs"),
     "arch_score_p": _share("Arch: p value"),
 }
-"""Ranges are those a figure can take, whatever was measured; a figure that is not here spans what was measured.
+"""Metric → scale. A range is what the metric can take, not what was measured. A metric without an entry uses the
+measured range.
 
-What is corrected for chance or for n, and an R² held out, can fall a little below 0: colour bars then end in an arrow.
+Metrics corrected for chance or for n, and a held-out R², can be slightly below 0: colour bars then end in an arrow.
 """
 
 
 def scale_of(figure: str, values: Iterable[float]) -> Scale:
-    """The scale of `figure`: its natural range, or the range of `values` common to all panels.
+    """Return the scale of the metric `figure`: its natural range, or else the range of `values` over all panels.
 
-    Where there is no number at all, the range stays None.
+    Without a finite value, the range is None.
     """
     scale = SCALES.get(figure, Scale(figure.replace("_", " ")))
     if scale.low is not None:

@@ -1,38 +1,38 @@
-"""What is said of each picture of a search, by the start of its name; of several objectives each has its number."""
+"""Titles and captions of a search's figures, by the start of the figure's name."""
 
 CAPTIONS = {
     "history": (
         "Optimisation history",
-        "Every complete trial by its number, and the best so far of those that break no constraint.",
+        "A dot is a complete trial; the line is the best value so far among trials that break no constraint.",
     ),
     "front": (
         "Pareto front",
-        "All complete trials by two objectives; those that break a constraint pale. No trial beats one on the front in"
-        " all objectives. The ring: farthest from the line between the front's ends, a suggestion and no finding.",
+        "A dot is a complete trial; pale: it breaks a constraint. No trial beats a trial of the front in all"
+        " objectives. Ring: the suggested trial, farthest from the line between the front's ends; this is not yet a"
+        " finding.",
     ),
     "importances": (
         "Parameter importances",
-        "The share of variance that each parameter alone explains over the space searched (fANOVA), by architecture,"
-        " with 95 % of what resampled trials give. Only with enough complete trials of an architecture: fewer say"
-        " nothing.",
+        "Bar: the share of variance over the search space that a parameter alone explains (fANOVA), by architecture."
+        " Line: the middle 95 % over resampled trials. An architecture needs enough complete trials.",
     ),
     "slice": (
         "Slices",
-        "The objective by each parameter, over the trials that have it. Other parameters vary along: no effect is"
-        " isolated here.",
+        "The objective by each parameter, over the trials that have it. Other parameters vary at the same time, so"
+        " this isolates no effect.",
     ),
     "intermediate": (
         "Intermediate values",
-        "What each trial reported on the way; dashed, up to a cross: pruned.",
+        "A line is the values that a trial reported, step by step; dashed up to a cross: pruned.",
     ),
     "pruning": (
         "Saved by pruning",
-        "Trials that took each step, of all that were complete or pruned; hatched: steps that were not taken.",
+        "Number of complete and pruned trials that ran each step; hatched: steps saved by pruning.",
     ),
 }
-"""Name → title and caption, in the order in which they are shown."""
+"""Name → title and caption, in the order on the page."""
 
 
 def caption(name: str) -> tuple[str, str]:
-    """Title and caption of a picture: `slice` and `slice-2` alike. Raises `KeyError` for a name that is none."""
+    """Return a figure's title and caption; equal for `slice` and `slice-2`. Raises `KeyError` for an unknown name."""
     return CAPTIONS[name.partition("-")[0]]

@@ -1,4 +1,4 @@
-"""A search over its trials: what they found, what they reported on the way, what stopping them early saved."""
+"""Draw a search over its trials: optimisation history, intermediate values, steps saved by pruning."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ from isoscope.figures.style import (
 
 
 def history(view: Searched) -> Figure | None:
-    """A panel per objective: each complete trial's value by its number, and the best so far of those allowed."""
+    """Draw a panel per objective: each complete trial's value by its number, and the best feasible value so far."""
     trials = view.complete
     if not trials:
         return None
@@ -49,9 +49,9 @@ def history(view: Searched) -> Figure | None:
 
 
 def intermediate(view: Searched) -> Figure | None:
-    """What each trial reported step by step, in its architecture's colour; pruned ones dashed, a cross at their end.
+    """Draw what each trial reported by step, in its architecture's colour; pruned: dashed, with a cross at the end.
 
-    Gaps are steps at which the value was not finite.
+    A gap is a step whose value was not finite.
     """
     reports = [(trial, _finite(trial)) for trial in view.trials if view.known(trial) and _finite(trial)]
     if not reports:
@@ -83,7 +83,7 @@ def intermediate(view: Searched) -> Figure | None:
 
 
 def pruning(view: Searched) -> Figure | None:
-    """Trials that took each step, of all that were complete or pruned: what is hatched above is what pruning saved."""
+    """Draw the number of complete and pruned trials that ran each step; the hatched area is what pruning saved."""
     ended = [trial for trial in view.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     taken = [len(trial.intermediate_values) if trial.state == TrialState.PRUNED else view.steps for trial in ended]
     if not any(trial.state == TrialState.PRUNED for trial in ended) or not view.steps:
@@ -101,7 +101,7 @@ def pruning(view: Searched) -> Figure | None:
         axes.stairs([len(ended)] * view.steps, edges, baseline=left, fill=True, gid="saved", **above)
         axes.set(xlim=(0.5, view.steps + 0.5), ylim=(0, len(ended)))
         axes.set_xlabel("Step: epochs, seed after seed", fontsize=8)
-        axes.set_ylabel(wrapped("Trials that took it", 2.4, size=8), fontsize=8)
+        axes.set_ylabel(wrapped("Trials that ran it", 2.4, size=8), fontsize=8)
         axes.tick_params(labelsize=7)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(8, integer=True))
@@ -110,5 +110,5 @@ def pruning(view: Searched) -> Figure | None:
 
 
 def _finite(trial: FrozenTrial) -> dict[int, float]:
-    """Step → value, of what is a number."""
+    """Return step → value, finite values only."""
     return {step: value for step, value in sorted(trial.intermediate_values.items()) if math.isfinite(value)}

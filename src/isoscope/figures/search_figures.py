@@ -1,4 +1,4 @@
-"""All pictures of a search, drawn in the project's own way.
+"""Draw all figures of a search in the project's style.
 
 optuna.visualization.matplotlib draws through pyplot's global state, in colours that a dark page hides, and leaves out
 trials that lack a conditional parameter.
@@ -26,11 +26,12 @@ def pictures(
     least: int,
     metadata: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str, str, str]]:
-    """(Name, title, caption, SVG) of every picture that has something to show, in order; equal studies, equal bytes.
+    """Return (name, title, caption, SVG) of every figure with data, in order. Equal studies give equal bytes.
 
-    `chosen`: number of the trial to mark, the best or the one suggested from a front; None for none. `importances`:
-    columns architecture, objective, parameter, importance, low, high, empty where fewer than `least` trials of each
-    architecture are complete. `metadata` as for `to_svg`.
+    - `chosen`: number of the trial to mark, best or suggested; None marks none.
+    - `importances`: columns architecture, objective, parameter, importance, low, high; an architecture with fewer than
+      `least` complete trials has no rows.
+    - `metadata`: as for `to_svg`.
     """
     view = searched(study, chosen=chosen)
     drawn = ((name, figure) for name, figure in _figures(view, importances, least) if figure is not None)
@@ -48,5 +49,5 @@ def _figures(view: Searched, importances: pd.DataFrame, least: int) -> Iterator[
 
 
 def _name(kind: str, objective: int) -> str:
-    """The picture of an objective: the first's has no number."""
+    """Return the figure's name for an objective; the first objective has no number."""
     return f"{kind}-{objective + 1}" if objective else kind

@@ -1,4 +1,4 @@
-"""What a search came to: the front of its objectives, and what each parameter alone explains."""
+"""Draw the outcome of a search: Pareto front and parameter importances."""
 
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,7 @@ from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, style, wrap
 
 
 def fronts(view: Searched) -> Figure | None:
-    """A panel per pair of objectives: complete trials, the front marked, and of two objectives joined by a line."""
+    """Draw a panel per pair of objectives: complete trials and the front; with two objectives it is a line."""
     trials = view.complete
     pairs = list(combinations(range(len(view.objectives)), 2))
     if not pairs or not trials:
@@ -36,9 +36,9 @@ def fronts(view: Searched) -> Figure | None:
 
 
 def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) -> Figure | None:
-    """A row per architecture, a column per objective: what each parameter alone explains, with its interval.
+    """Draw parameter importances with intervals: a row per architecture, a column per objective.
 
-    Where there are no rows of it, a line says how many of `least` complete trials are lacking. `importances`: columns
+    A panel without importances says how many complete trials are missing up to `least`. `importances`: columns
     architecture, objective, parameter, importance, low, high.
     """
     if not view.complete:
@@ -66,7 +66,7 @@ def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) ->
                     axes.grid(visible=True, axis="x")
                 else:
                     axes.set_yticks([])
-                    lacking = f"{count} of {least} complete trials: {least - count} are lacking"
+                    lacking = f"{count} of {least} complete trials: {least - count} are missing"
                     hatched(axes, lacking if count < least else "nothing varied")
         for axes in panels[-1]:
             axes.set_xlabel("Share of variance", fontsize=8)
@@ -74,6 +74,6 @@ def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) ->
 
 
 def _bars(importances: pd.DataFrame, group: str) -> list[str]:
-    """An architecture's parameters, the one that matters most over all objectives on top."""
+    """Return an architecture's parameters, the most important over all objectives on top."""
     rows = importances[importances["architecture"] == group]
     return list(rows.groupby("parameter")["importance"].mean().sort_values(kind="stable").index)

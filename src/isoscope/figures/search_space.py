@@ -1,4 +1,4 @@
-"""A search over its space: the objective by each parameter, over the trials that have it."""
+"""Draw a search over its space: the objective by each parameter, over the trials that have it."""
 
 from matplotlib.figure import Figure
 
@@ -7,7 +7,7 @@ from isoscope.figures.style import WIDTH, style
 
 
 def slices(view: Searched, objective: int) -> Figure | None:
-    """A panel per parameter with several values: the objective by its value, over only the trials that have it."""
+    """Draw a panel per parameter with several values: the objective by its value, over the trials that have it."""
     trials = view.complete
     names = varied(trials)
     if not names:

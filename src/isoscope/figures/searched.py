@@ -1,4 +1,4 @@
-"""A search as its figures see it: complete trials by architecture, places on axes, points and their legend."""
+"""Shared parts of a search's figures: trials by architecture, scales of parameters, points and their legend."""
 
 import json
 import math
@@ -18,14 +18,15 @@ from isoscope.figures.style import INK, SHAPES, WIDTH, legend_below, legend_inch
 PALE = 0.3
 """Opacity of trials that break a constraint."""
 COLUMNS = 3
-"""Panels in a row."""
+"""Panels per row."""
 Measure = Callable[[FrozenTrial], float]
 
 
 class Searched(NamedTuple):
-    """Objectives by name and whether more is better; all trials; complete ones with finite values by architecture.
+    """What figures need from a search: objectives, trials, front.
 
-    `chosen`: number of the trial to be marked, and the word for it. Without an axis the one architecture is "".
+    `objectives`: (name, whether more is better). `groups`: architecture → complete trials with finite values; without
+    an axis the only architecture is "". `chosen`: number of the trial to mark.
     """
 
     objectives: list[tuple[str, bool]]
@@ -38,25 +39,25 @@ class Searched(NamedTuple):
 
     @property
     def complete(self) -> list[FrozenTrial]:
-        """Those of all architectures, by number."""
+        """Complete trials of all architectures, by number."""
         return sorted((trial for trials in self.groups.values() for trial in trials), key=lambda trial: trial.number)
 
     @property
     def word(self) -> str:
-        """What the marked trial is: the best, or one suggested from a front."""
+        """What the marked trial is called: best, or suggested from a front."""
         return "best trial" if len(self.objectives) == 1 else "suggested trial"
 
     def look(self, trial: FrozenTrial) -> tuple[str, str]:
-        """Colour and marker of a trial's architecture."""
+        """Return colour and marker of a trial's architecture."""
         return look(list(self.groups).index(_architecture(trial, self.axis) or ""))
 
     def known(self, trial: FrozenTrial) -> bool:
-        """Whether a trial went so far as to have an architecture."""
+        """Whether a trial has drawn its architecture."""
         return _architecture(trial, self.axis) in self.groups
 
 
 class Scale(NamedTuple):
-    """Where a parameter's values stand: numbers as they are, choices at 0, 1, … with their texts as labels."""
+    """Positions of a parameter's values on an axis: numbers as they are, choices at 0, 1, … with labels."""
 
     place: Measure
     log: bool
@@ -64,7 +65,7 @@ class Scale(NamedTuple):
 
 
 def searched(study: Study, *, chosen: int | None) -> Searched:
-    """What the figures take from a study."""
+    """Collect what the figures need from a study."""
     several = len(study.directions) > 1
     names = study.metric_names or [f"objective_{k + 1}" if several else "objective" for k in range(10)]
     more = [one == StudyDirection.MAXIMIZE for one in study.directions]
@@ -87,18 +88,18 @@ def feasible(trial: FrozenTrial) -> bool:
 
 
 def text(choice: Any) -> str:
-    """A choice as a label."""
+    """Return a choice as a label."""
     return choice if isinstance(choice, str) else json.dumps(choice)
 
 
 def varied(trials: Sequence[FrozenTrial]) -> list[str]:
-    """Parameters with several values among these trials, in order of first sight; a condition may hide them in some."""
+    """Return parameters with several values among these trials, in order of appearance; a trial may lack some."""
     names = dict.fromkeys(name for trial in trials for name in trial.params)
     return [name for name in names if len({text(one.params[name]) for one in trials if name in one.params}) > 1]
 
 
 def scale(name: str, trials: Sequence[FrozenTrial]) -> Scale:
-    """The axis of a parameter over those of the trials that have it; one that was once a choice is one throughout."""
+    """Return the scale of a parameter over the trials that have it; categorical in any trial: categorical in all."""
     having = [trial for trial in trials if name in trial.params]
     if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in having):
         log = all(getattr(trial.distributions[name], "log", False) for trial in having)
@@ -111,7 +112,7 @@ def scale(name: str, trials: Sequence[FrozenTrial]) -> Scale:
 
 
 def set_scale(axes: Axes, which: str, found: Scale, label: str, inches: float) -> None:
-    """Put a parameter's scale, ticks and name on the axis x or y, once its points are drawn."""
+    """Set scale, ticks and label of the axis x or y for a parameter, after its points are drawn."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     if found.log:
         axes.set(**{f"{which}scale": "log"})
@@ -128,9 +129,9 @@ def set_scale(axes: Axes, which: str, found: Scale, label: str, inches: float) -
 
 
 def dots(axes: Axes, view: Searched, trials: Sequence[FrozenTrial], x: Measure, y: Measure) -> None:
-    """A point per trial in its architecture's look, pale where a constraint is broken, with a ring around the chosen.
+    """Draw a point per trial in its architecture's colour; pale if it breaks a constraint; a ring around the chosen.
 
-    Of architectures the last is drawn last, so that panels of one search agree.
+    Architectures are drawn in the same order in all panels of a search.
     """
     many = len(trials) > SHAPES
     for name in view.groups:
@@ -155,9 +156,9 @@ def dots(axes: Axes, view: Searched, trials: Sequence[FrozenTrial], x: Measure, 
 
 
 def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = False) -> list[Line2D]:
-    """What a legend says: architectures with their number of trials, what pale means, the ring; or lines, a thick one.
+    """Return legend entries: architectures with their number of trials, pale points, and the marked trial.
 
-    Pale points break a constraint; lines say nothing of that.
+    With `lines`, the marked trial is a thick line, and there is no entry for pale points.
     """
     found: list[Line2D] = []
     for name in view.groups:
@@ -178,7 +179,7 @@ def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = Fals
 
 
 def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple[Figure, list[Axes]]:
-    """A figure of as many panels in rows of `COLUMNS`, with a legend below; few panels are wide ones."""
+    """Return a figure with `panels` panels in rows of `COLUMNS` and a legend below; fewer panels are wider."""
     columns = min(panels, COLUMNS)
     rows = -(-panels // columns)
     size = (WIDTH, height * rows + 0.3 + (legend_inches(below, 3) if below else 0))
@@ -195,7 +196,7 @@ def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple
 
 
 def called(name: str) -> str:
-    """An objective as an axis names it."""
+    """Return an objective's axis label."""
     return name.replace("_", " ")
 
 
@@ -211,7 +212,7 @@ def _ring() -> dict[str, Any]:
 
 
 def _architecture(trial: FrozenTrial, axis: str | None) -> str | None:
-    """The value of the axis; "" where a search has none; None where the trial ended before it had one."""
+    """Return the trial's value of the axis; "" if the search has no axis; None if the trial has not drawn it."""
     if axis is None:
         return ""
     return text(trial.params[axis]) if axis in trial.params else None

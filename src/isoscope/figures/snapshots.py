@@ -1,4 +1,4 @@
-"""What figures over training share: arms in order, snapshots as columns, chosen epochs, means over seeds."""
+"""Shared parts of figures over training: order of arms, snapshots as columns, chosen epochs, means over seeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter
 
 TWIN = -1
-"""Column of the twin with other random weights, which has no step."""
+"""Column of the twin with random weights, which has no step."""
 MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
-"""Snapshots at which arms are shown side by side."""
+"""Snapshots at which arms are compared side by side."""
 
 
 def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """`table` with the step of each row as the whole number `column`, `TWIN` for the twin.
+    """Add each row's step to `table` as a whole number `column`; `TWIN` for the twin.
 
-    One of checkpoints, with a column `checkpoint` in the place of arm and seed, keeps that: there is no training in it.
-    Raises `ValueError` where nothing is in it, one of `columns` is missing, or two studies are.
+    A table of checkpoints has a column `checkpoint` instead of arm and seed; it becomes the arm, and the seed is 0.
+    Raises `ValueError` if the table is empty, lacks one of `columns`, or has two studies.
     """
     if table.empty:
         raise ValueError("nothing to draw: the table has no rows")
@@ -34,17 +34,17 @@ def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def arms_of(table: pd.DataFrame) -> list[str]:
-    """Arms in the order of their first row."""
+    """Return the arms in the order of their first row."""
     return list(dict.fromkeys(table["arm"]))
 
 
 def steps_of(table: pd.DataFrame) -> list[int]:
-    """Steps of all snapshots of training, the twin's column left out."""
+    """Return the steps of all snapshots, without the twin's column."""
     return sorted(int(step) for step in table["column"].unique() if step != TWIN)
 
 
 def seeds_of(table: pd.DataFrame) -> str:
-    """`n = 3 seeds`; nothing for checkpoints, which have none."""
+    """Return `n = 3 seeds`; empty for checkpoints, which have no seeds."""
     if "checkpoint" in table:
         return ""
     n = int(table["seed"].nunique())
@@ -52,20 +52,20 @@ def seeds_of(table: pd.DataFrame) -> str:
 
 
 def trained_seeds_of(table: pd.DataFrame) -> str:
-    """`n = 3 seeds`, or `n = 3 seeds, after update 948: 2` where runs stopped early."""
+    """Return `n = 3 seeds`, or `n = 3 seeds, after update 948: 2` if runs stopped early."""
     last = table[table["column"] != TWIN].groupby("seed")["column"].max()
     fewer = [f", after update {step}: {(last > step).sum()}" for step in sorted(set(last)) if step < last.max()]
     return seeds_of(table) + "".join(fewer)
 
 
 def over_seeds(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Mean, sd (NaN for one seed) and n of `value` over the seeds that have a number, a row for each group of `by`."""
+    """Return mean, sd (NaN for a single seed) and n of `value` over seeds with a number, a row per group of `by`."""
     found = table.groupby(list(by), sort=False)[value].agg(["mean", "std", "count"]).reset_index()
     return found.rename(columns={"std": "sd", "count": "n"})
 
 
 def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
-    """The chosen step of each run (arm, seed): its first snapshot marked `best`, or its last one where none is."""
+    """Return the chosen step of each run (arm, seed): its first snapshot marked `best`, else its last snapshot."""
     found = {}
     for run, rows in table[table["column"] != TWIN].groupby(["arm", "seed"], sort=False):
         best = rows.loc[rows["best"].astype(bool), "column"] if "best" in rows else rows["column"][:0]
@@ -74,16 +74,17 @@ def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
 
 
 def at_chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of each run's chosen snapshot."""
+    """Return the rows of each run's chosen snapshot."""
     steps = chosen(table)
     runs = zip(table["arm"], table["seed"], table["column"], strict=True)
     return table[[steps.get((arm, seed)) == column for arm, seed, column in runs]]
 
 
 def ends(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of each run's first and chosen snapshot, told apart by `moment`: `first` or `chosen`.
+    """Return the rows of each run's first and chosen snapshot, with a column `moment`: `first` or `chosen`.
 
-    A run whose first snapshot is the chosen one has its rows twice. Of a checkpoint, `first` is its random twin.
+    If the first snapshot is also the chosen snapshot, its rows appear twice. For a checkpoint, `first` is its random
+    twin.
     """
     if "checkpoint" in table:
         return table.assign(moment=np.where(table["column"] == TWIN, "first", "chosen"))
@@ -94,7 +95,7 @@ def ends(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def moments_of(table: pd.DataFrame) -> dict[str, str]:
-    """Names of the moments of `ends(table)`, with their steps where those are few."""
+    """Return names for the moments of `ends(table)`, with their steps if there are fewer than four."""
     if "checkpoint" in table:
         return {"first": "its twin with random weights", "chosen": "the checkpoint"}
     names = {"first": "first snapshot", "chosen": "chosen epoch"}
@@ -108,19 +109,19 @@ def moments_of(table: pd.DataFrame) -> dict[str, str]:
 def banded(
     axes: Axes, means: pd.DataFrame, along: str, *, marks: int, alpha: float, start: int = 0, **line: Any
 ) -> None:
-    """A line through `means` (as `over_seeds` gives them) along a column, with a band of ± 1 sd.
+    """Draw a line through `means` (from `over_seeds`) by the column `along`, with a band of ± 1 sd.
 
-    About `marks` markers are drawn, from point `start` on; `line` as `Axes.plot` takes it, with `color`.
+    About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`.
     """
     means = means.sort_values(along)
     at, mean, sd = (means[name].to_numpy(dtype=float) for name in (along, "mean", "sd"))
     axes.plot(at, mean, markersize=3, markevery=(start, max(1, len(at) // marks)), **line)
-    spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+    spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
     axes.fill_between(at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0)
 
 
 def step_axis(axes: Axes, steps: Sequence[int]) -> None:
-    """An x-axis of steps: from 1 on by powers of ten, 0 at the left end; short ticks at their multiples."""
+    """Set the x-axis to steps: logarithmic from 1, with 0 at the left end; minor ticks at multiples of powers of 10."""
     last = max(max(steps), 1)
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)
     axes.xaxis.set_major_locator(FixedLocator([0, *(10**power for power in range(int(np.log10(last)) + 1))]))
@@ -131,6 +132,6 @@ def step_axis(axes: Axes, steps: Sequence[int]) -> None:
 
 
 def _between(last: int) -> list[int]:
-    """Multiples of powers of ten up to `last`."""
+    """Return multiples of powers of ten up to `last`."""
     powers = [10**power for power in range(int(np.log10(last)) + 1)]
     return [times * power for power in powers for times in range(2, 10) if times * power <= last]

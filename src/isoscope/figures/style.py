@@ -1,4 +1,4 @@
-"""What all figures share: colours, sizes, and an SVG whose bytes depend on the data alone."""
+"""Shared style of all figures: colours, sizes, and SVG whose bytes depend only on the data."""
 
 import io
 import textwrap
@@ -20,28 +20,28 @@ from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
-"""Each 3 : 1 against a white and a dark page; the first four told apart with the common colour-blindnesses."""
+"""Contrast of each is 3 : 1 on a white and a dark page; the first four are distinct for common colour-blindnesses."""
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Beside the colour, so that no curve is known by colour alone."""
+"""Markers in addition to colours, so that no curve depends on colour alone."""
 INK = "#1b1f24"
-"""Text, axes and grid; a page may replace it by its own colour."""
+"""Colour of text, axes and grid; a page may replace it by its own."""
 HATCH = "#8a8f96"
-"""Of cells and panels that have no number; seen on a white and on a dark page."""
+"""Colour of cells and panels without a number; visible on a white and on a dark page."""
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
-"""Colour maps of shares and of signed numbers; both grow or part in lightness, so they survive colour-blindness."""
+"""Colour maps of shares and of signed numbers; lightness carries the value, so they work with colour-blindness."""
 BOXED: dict[str, Any] = {
     "color": "#101418",
     "bbox": {"facecolor": "#ffffff", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
 }
-"""Text that is read on anything, dark pages included: both colours are its own."""
+"""Style of text that is legible on any background: it sets both text and background colour."""
 SHAPES = 4000
-"""Points of a figure up to which each is a shape of its own in the SVG; above, a panel's points are one picture."""
+"""Up to this number of points, each is a shape of the SVG; above it, a panel's points are rasterised."""
 WIDTH = 7.2
-"""Inches: the text of a page, across both columns."""
+"""Inches: width of a page's text, across both columns."""
 MARGIN = 0.1
-"""Inches beside a legend, both sides together."""
+"""Inches of margin of a legend, left and right together."""
 PROSE, BOLD = 0.58, 1.12
-"""Mean width of a letter of a usual text over its size; how much wider a title's letters are."""
+"""Mean width of a letter in prose over the font size; how much wider letters of a title are."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -76,7 +76,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw with the project's settings, whatever a user's matplotlibrc says."""
+    """Draw with the project's settings; ignore the user's matplotlibrc."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -84,15 +84,15 @@ def style() -> Iterator[None]:
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the arm in this place: another pair for each until all pairs are used."""
+    """Return colour and marker of the arm number `index`; pairs repeat only after all are used."""
     again = index // len(ARM_COLOURS)
     return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
 
 
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
-    """`text` broken into at most `lines` lines that fit into `inches` at `size` points.
+    """Break `text` into at most `lines` lines that fit into `inches` at `size` points.
 
-    What is too long loses its middle to …: names that are alike mostly differ at their end.
+    In a text that is too long, … replaces the middle: similar names mostly differ at their end.
     """
     letters = max(6, int(inches * 72 / (_em(text) * size)))
     found = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
@@ -106,14 +106,14 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
 
 
 def _em(text: str) -> float:
-    """Mean width of a letter over the font's size: that of prose, or what is measured where letters are wider."""
+    """Return the mean width of a letter over the font size: that of prose, or the measured width if it is larger."""
     mean = sum(map(_advance, text)) / max(len(text), 1)
     return PROSE if mean <= 1.05 * PROSE else BOLD * mean
 
 
 @cache
 def _advance(letter: str) -> float:
-    """Width of a letter over the font's size; wide ones (Chinese, emoji) are as wide as high in a page's fonts."""
+    """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts."""
     if east_asian_width(letter) in "WF":
         return 1.0
     font = get_font(findfont("DejaVu Sans"))
@@ -122,9 +122,9 @@ def _advance(letter: str) -> float:
 
 
 def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
-    """`arm, facts` on one line, or `facts` below an arm's name that is too long, which is cut rather than they.
+    """Return `arm, facts` on a line, or `facts` below the name if they do not fit on a line.
 
-    Facts that are too long for a line go on below; without any the name stands alone.
+    A long name is cut; long facts are wrapped, never cut. Without facts, return the name.
     """
     if not facts:
         return wrapped(arm, inches, size=size)
@@ -135,7 +135,7 @@ def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
 
 
 def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5) -> float:
-    """Height of a legend below a figure: of its tallest column, which matplotlib fills one after the other."""
+    """Return the height of a legend below a figure: that of its tallest column; matplotlib fills column by column."""
     lines = [str(one.get_label()).count("\n") + 1 for one in handles]
     rows = -(-len(lines) // columns)
     tallest = max(sum(lines[at : at + rows]) for at in range(0, len(lines), rows))
@@ -143,9 +143,9 @@ def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5)
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, size: float = 7.5, **more: Any) -> Legend:
-    """A legend below the panels in as many columns as the figure's width takes, at most `columns`.
+    """Add a legend below the panels, with as many columns as fit into the figure's width, at most `columns`.
 
-    The figure grows by what fewer columns need. `more` goes to `Figure.legend`.
+    With fewer columns, the figure grows in height. `more`: options of `Figure.legend`.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()
     heights = []
@@ -162,7 +162,7 @@ def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, siz
 
 
 def hatched(axes: Axes, text: str) -> None:
-    """Cover a panel that has nothing to show, and say why in `text`."""
+    """Hatch a panel without data, and give the reason in `text`."""
     axes.add_patch(
         Rectangle(
             *((0, 0), 1, 1),
@@ -185,12 +185,12 @@ def hatched(axes: Axes, text: str) -> None:
 
 
 def hatch_key(label: str, hatch: str = "//////") -> Patch:
-    """A hatched square for a legend."""
+    """Return a hatched square for a legend."""
     return Patch(facecolor="none", edgecolor=HATCH, hatch=hatch, linewidth=0.6, label=label)
 
 
 def notice(text: str) -> Figure:
-    """A picture of words alone, where there is nothing to draw: `dvc plots` fails on an empty folder."""
+    """Return a figure with only a text, for a folder without figures: `dvc plots` fails on an empty folder."""
     with style():
         figure = Figure(figsize=(4.0, 1.0))
         figure.text(0.5, 0.5, text, ha="center", va="center")
@@ -198,10 +198,10 @@ def notice(text: str) -> Figure:
 
 
 def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
-    """The figure as SVG text; equal figures give equal text (no date, ids from the content).
+    """Return the figure as SVG text. Equal figures give equal text (no date, ids from the content).
 
-    `metadata`: Dublin Core terms to write into it, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for
-    another term.
+    `metadata`: Dublin Core terms to write, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for an unknown
+    term.
     """
     target = io.StringIO()
     with style(), _without_glyph_warnings():
@@ -212,7 +212,7 @@ def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
 
 
 def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
-    """The figure as PNG on white, 300 dots per inch; equal figures give equal bytes. `metadata`: texts by keyword."""
+    """Return the figure as PNG on white, 300 dpi. Equal figures give equal bytes. `metadata`: texts by keyword."""
     target = io.BytesIO()
     with style(), _without_glyph_warnings():
         _lay_out(figure)
@@ -221,9 +221,9 @@ def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> byte
 
 
 def _lay_out(figure: Figure) -> None:
-    """Place everything once and for all: a layout made anew at each drawing would depend on how often it was drawn.
+    """Fix the layout: a layout that is computed at each drawing depends on the number of drawings.
 
-    With any engine left, were it only "none", every file would cost one more drawing.
+    The engine is removed, because with any engine, even "none", every file needs another drawing.
     """
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
@@ -232,7 +232,7 @@ def _lay_out(figure: Figure) -> None:
 
 @contextmanager
 def _without_glyph_warnings() -> Iterator[None]:
-    """The page's fonts draw an SVG's text, so glyphs that matplotlib's own lacks are no loss."""
+    """Ignore warnings of glyphs that matplotlib's font lacks: the page's fonts draw an SVG's text."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s)Glyph \d+ .* missing from font", category=UserWarning)
         yield

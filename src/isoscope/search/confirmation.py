@@ -14,7 +14,7 @@ from isoscope.statistics.paired import holm, minimum_detectable_effect, paired_t
 from isoscope.statistics.verdicts import judge
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
-"""Metrics of which each test sentence has a share."""
+"""Metrics with a share for each test sentence."""
 VALIDATION, TEST, WHOLE_CLOUD = "validation/", "test/", "posthoc/untouched/"
 
 
@@ -34,7 +34,7 @@ def confirmation(
     power: float,
     margin: float,
 ) -> Iterator[dict[str, Any]]:
-    """A row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
+    """Yield a row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
 
     Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
     seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
@@ -76,13 +76,13 @@ def confirmation(
 
 
 def _on_test(figure: str, metrics: Mapping[str, float]) -> str:
-    """The metric of the test split for a metric of the validation split, or the metric itself."""
+    """Return the test-split metric for a validation metric; the metric itself if there is none."""
     name = figure.removeprefix(VALIDATION)
     return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), figure)
 
 
 def _items(run: Fresh, judged: str) -> NDArray[np.float64]:
-    """Each test sentence's share of a metric of `ITEMWISE`, `[n]`."""
+    """Return each test sentence's share of a metric of `ITEMWISE`, `[n]`."""
     name = judged.removeprefix(TEST)
     table = pq.read_table(run.predictions).to_pandas().sort_values("row")
     logits = table[[column for column in table if column.startswith("logit_")]].to_numpy(dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The runs of a trial as its worker sees them: values reported on the way, and the outcome of the trial."""
+"""The runs of a trial as its worker sees them: intermediate values, and the outcome of the trial."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ class Job(Protocol):
 
     digest: str
     steps: int
-    """Most values that it reports."""
+    """Maximum number of values that it reports."""
 
     def done(self) -> bool:
         """Whether it was finished before; its trial is then not pruned."""
@@ -81,7 +81,7 @@ class Reporter:
             if step not in self._known:
                 self._trial.report(value, step)
                 self._known.add(step)
-                self._undecided = True  # until the pruner has answered: the storage may fail in between
+                self._undecided = True  # until the pruner answers: the storage may fail in between
                 if prune and self._hopeless():
                     return True
         return False

@@ -13,11 +13,11 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 LEAST = 50
-"""Fewest complete trials of an architecture for importances of its parameters."""
+"""Minimum number of complete trials of an architecture for importances of its parameters."""
 RESAMPLES = 20
-"""Forests per interval."""
+"""Random forests per interval."""
 ALL = "all"
-"""Name of the one architecture of a search without an axis."""
+"""Name of the only architecture of a search without an axis."""
 INSIDE = (2.5, 97.5)
 """Percentiles of an interval."""
 COLUMNS = ["architecture", "objective", "parameter", "importance", "low", "high", "trials"]
@@ -36,7 +36,7 @@ class Saved(NamedTuple):
 
 
 def objectives(study: Study) -> list[str]:
-    """Names of the objectives in order; `objective`, or `objective_1` …, if the study has no names."""
+    """Return the names of the objectives in order; `objective`, or `objective_1` …, if the study has no names."""
     several = len(study.directions) > 1
     unnamed = [f"objective_{one}" for one in range(1, len(study.directions) + 1)] if several else ["objective"]
     return study.metric_names or unnamed
@@ -48,12 +48,12 @@ def feasible(trial: FrozenTrial) -> bool:
 
 
 def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTrial | None:
-    """The feasible complete trial with the best objective, the first of equal trials; None if there is none.
+    """Return the feasible complete trial with the best objective, the first of equal trials; None if there is none.
 
     `trials`: default all of the study. Raises `ValueError` for several objectives; see `front`.
     """
     if len(study.directions) > 1:
-        raise ValueError(f"{len(study.directions)} objectives have no best trial but a front")
+        raise ValueError(f"{len(study.directions)} objectives: there is no best trial; use the front")
     sign = _signs(study.directions)[0]
     return min(
         _standing(study, trials),
@@ -63,7 +63,7 @@ def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTri
 
 
 def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[FrozenTrial]:
-    """The Pareto front: feasible complete trials that no other such trial dominates, by number.
+    """Return the Pareto front: feasible complete trials that no other such trial dominates, by number.
 
     Equal trials are all kept. With one objective: all trials with the best value. `trials`: default all of the study.
     """
@@ -78,20 +78,20 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
 
 
 def _standing(study: Study, trials: Sequence[FrozenTrial] | None) -> list[FrozenTrial]:
-    """Feasible complete trials."""
+    """Return the feasible complete trials."""
     among = study.get_trials(deepcopy=False) if trials is None else trials
     return [trial for trial in among if trial.state == TrialState.COMPLETE and feasible(trial)]
 
 
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:
-    """The trial of a front that lies farthest from the line between its ends, on the side of the ideal; the first of
-    equals; None of an empty front.
+    """Return the trial of a front that is farthest from the line between its ends, on the side of the ideal point.
 
-    With losses scaled to [0, 1] over the front, u and v, the ends are (0, 1) and (1, 0), and the distance to the line
-    between them is (1 − u − v) / √2: the trial with the smallest sum of scaled losses. So for more than two objectives
-    too. Where a front bends the other way an end is given: all between are farther from the ideal than the line.
-    Values that are not finite are never suggested. Source: Das 1999, On characterizing the "knee" of the Pareto curve,
-    Structural Optimization 18, doi:10.1007/BF01195985.
+    Of equal trials the first; None for an empty front. With losses u and v scaled to [0, 1] over the front, the ends
+    are (0, 1) and (1, 0), and the distance to the line between them is (1 − u − v) / √2. So it is the trial with the
+    smallest sum of scaled losses; this also applies to more than two objectives. If the front bends the other way, the
+    result is an end, because all trials between are farther from the ideal point than the line. Trials with values that
+    are not finite are never suggested. Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural
+    Optimization 18, doi:10.1007/BF01195985.
     """
     finite = [trial for trial in front if np.isfinite(trial.values).all()]
     if not finite:
@@ -104,13 +104,16 @@ def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> 
 
 
 def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
-    """Importance of each parameter for each objective over the search space, by architecture: columns `COLUMNS`.
+    """Return the importance of each parameter for each objective, by architecture: columns `COLUMNS`.
 
-    `importance` is the share of a random forest's variance that is the parameter's main effect (fANOVA), so shares and
-    those of interactions add up to 1; `low` and `high` are the 2.5th and 97.5th percentile over `resamples` forests,
-    each of as many trials drawn with replacement. Of the complete trials of an architecture (a value of the axis; all
-    of them together where there is none), only where `least` are there, and only of parameters that all of them have
-    and that are not constant. The forest extrapolates: a sampler that explores little leaves much of it unseen.
+    - `importance`: share of a random forest's variance over the search space that is the parameter's main effect
+      (fANOVA). These shares and those of interactions sum to 1.
+    - `low`, `high`: 2.5th and 97.5th percentile over `resamples` forests, each from as many trials, drawn with
+      replacement.
+
+    An architecture is a value of the axis; without an axis, all trials belong to a single architecture. It needs at
+    least `least` complete trials. Only parameters that all its trials have and that are not constant are included. The
+    forest extrapolates: a sampler that explores little leaves much of the space unseen.
     Source: Hutter, Hoos and Leyton-Brown 2014, https://proceedings.mlr.press/v32/hutter14.html.
     """
     rows = []
@@ -132,7 +135,7 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
 
 
 def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
-    """Value of the axis → its complete trials, in the order of the choices; all trials without an axis."""
+    """Return value of the axis → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
     if axis is None:
         return {ALL: complete(study)}
@@ -147,10 +150,10 @@ def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
 
 
 def saved_by_pruning(study: Study) -> Saved:
-    """Steps that complete and pruned trials ran, against those of as many full trials.
+    """Compare the steps that complete and pruned trials ran with those of as many full trials.
 
-    A complete trial has run all its steps (the study's attribute `steps`; where it has none, the most that any trial
-    reported), a pruned one those it reported. Failed and running trials do not count.
+    A complete trial has run all its steps (the study's attribute `steps`; without it, the maximum that any trial
+    reported). A pruned trial has run the steps that it reported. Failed and running trials do not count.
     """
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     steps = study.user_attrs.get("steps") or max((len(trial.intermediate_values) for trial in trials), default=0)
@@ -161,17 +164,17 @@ def saved_by_pruning(study: Study) -> Saved:
 
 
 def complete(study: Study) -> list[FrozenTrial]:
-    """Complete trials by number."""
+    """Return the complete trials by number."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def _signs(directions: Sequence[StudyDirection]) -> Floats:
-    """Factors that turn values into losses: −1 for objectives to maximise."""
+    """Return the factors that turn values into losses: −1 for objectives to maximise."""
     return np.array([-1.0 if one == StudyDirection.MAXIMIZE else 1.0 for one in directions])
 
 
 def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, float]:
-    """Parameter → importance, by name; empty if the objective or all parameters are constant."""
+    """Return parameter → importance, by name; empty if the objective or all parameters are constant."""
     values = {name: {str(trial.params.get(name)) for trial in trials} for name in trials[0].params}
     varied = sorted(
         name
@@ -193,7 +196,7 @@ def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, f
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's log lines about a temporary study."""
+    """Suppress Optuna's log lines about a temporary study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

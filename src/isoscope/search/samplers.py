@@ -1,4 +1,4 @@
-"""Optuna's samplers and pruners by name, with every option set that a later Optuna might change."""
+"""Make Optuna's samplers and pruners by name; options whose defaults a later Optuna may change are set here."""
 
 import hashlib
 import warnings

@@ -1,4 +1,4 @@
-"""The trials of a search as a table, and back."""
+"""Convert the trials of a search into a table, and back."""
 
 import json
 from collections.abc import Sequence
