@@ -181,7 +181,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(words: list[str], expected: str
 def test_outside_a_project_it_says_where_to_go(tmp_path: Path) -> None:
     done = isoscope("check", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "change into an isoscope project" in done.stderr
+    assert "change to an isoscope project" in done.stderr
 
 
 def test_check_speaks_to_people_and_machines() -> None:

@@ -276,7 +276,7 @@ def test_factories_that_return_nothing_are_refused_by_name(tmp_path: Path) -> No
 @pytest.mark.parametrize("result", ["None", "3", "{'a': 'b'}", "{'a': None}", "[1]", "{'a': cell}"])
 def test_a_measure_that_gives_no_numbers_is_a_failure_by_name(tmp_path: Path, result: str) -> None:
     own(tmp_path, f'@plugins.measure("own")\ndef own(cell):\n    return {result}\n')
-    with pytest.raises(RunError, match=r"^plugin 'own' \(.*own\.py\): gives .*; expected {'figure': number}"):
+    with pytest.raises(RunError, match=r"^plugin 'own' \(.*own\.py\): returns .*; expected {'figure': number}"):
         measure("own")(object())  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ def test_a_former_name_gives_the_module_of_today_and_warns(name: str, monkeypatc
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = import_module(f"isoscope.{name}")
-    assert f"isoscope.{name} is now {today}; the old name goes with version 0.2" in [str(one.message) for one in warned]
+    assert f"isoscope.{name} is now {today}; version 0.2 removes the old name" in [str(one.message) for one in warned]
     assert found is expected
     assert found.__spec__ is spec
     assert found.__name__ == today

@@ -11,9 +11,9 @@ renamed.install()
 
 
 def __getattr__(name: str) -> Any:
-    """`isoscope.load` and `isoscope.geometry`, imported when first asked for: `import isoscope` costs nothing."""
+    """Import `isoscope.load` and `isoscope.geometry` on first access, so that `import isoscope` is fast."""
     if name == "load":
         return import_module("isoscope.notebook").load
-    if name == "geometry":  # a package that can be called, see there
+    if name == "geometry":  # a callable package, see its __init__
         return import_module("isoscope.geometry")
     raise AttributeError(f"module 'isoscope' has no attribute {name!r}")

@@ -1,10 +1,10 @@
-"""`python -m isoscope`: the command line."""
+"""Run the command line with `python -m isoscope`."""
 
 import os
 import sys
 
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - pathlib may be hidden too
-    del sys.path[0]  # the project's folder, where a random.py or torch.py would hide the library of that name
+    del sys.path[0]  # the working folder: a random.py or torch.py there would hide the library
 
 from isoscope.cli import main
 

@@ -1,4 +1,4 @@
-"""What a stage's numbers depend on in the code: the sources it can import, as one hash."""
+"""Code version of a stage: a hash of the sources that it can import."""
 
 import ast
 import hashlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 
-# These act on a run's numbers only through its resolved parameters and inputs, or not at all.
+# These modules affect a run's numbers only through its resolved parameters and inputs, or not at all.
 INERT = (
     "config",
     "paths",
@@ -29,7 +29,7 @@ INERT = (
 
 
 def stripped(source: str) -> str:
-    """`source` without comments, docstrings and layout, so that only a change of code changes it."""
+    """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -41,7 +41,7 @@ def stripped(source: str) -> str:
 
 
 def _imports(source: Path) -> set[str]:
-    """Dotted names that a file of the package imports from the package, inside functions too."""
+    """Return the dotted names that a file imports from the package, also inside functions."""
     names: set[str] = set()
     for node in _executed(ast.parse(source.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "isoscope":
@@ -53,7 +53,7 @@ def _imports(source: Path) -> set[str]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node that can run: without the imports that only type checkers read."""
+    """Yield every node that can run: all except imports for type checkers."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
@@ -61,20 +61,20 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """The files that importing the dotted `name` runs: each package's __init__ on the way, then the module."""
+    """Return the files that importing the dotted `name` runs: the __init__ of each package, then the module."""
     parts = name.split(".")[1:]
     packages = [PACKAGE.joinpath(*parts[:depth], "__init__.py") for depth in range(len(parts) + 1)]
     return [file for file in (*packages, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
 
 
 def inert(file: Path) -> bool:
-    """Whether a source file is on the list of those that cannot change a number by themselves."""
+    """Return whether a source file belongs to `INERT`."""
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py") in INERT
 
 
 @cache
 def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
-    """Every source file that a stage and the modules `used` can import, directly or not, without the inert ones."""
+    """Return every source file that a stage and the modules `used` import, also indirectly, except inert files."""
     seen: set[Path] = set()
     todo = [PACKAGE / "stages" / f"{stage}.py", *(file for name in used for file in _files(name))]
     while todo:
@@ -88,7 +88,7 @@ def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
 
 @cache
 def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
-    """sha256 over the stripped sources, with their names, that a stage and the modules it uses can import."""
+    """Return the sha256 of the stripped sources, with their names, that a stage and its `used` modules import."""
     digest = hashlib.sha256()
     for file in sorted(closure(stage, used)):
         text = stripped(file.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Ending well: a signal is noticed between two steps, and no process outlives the one that started it."""
+"""Graceful shutdown: stop at a safe point after a signal, and end with the parent process."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ _GRACE = 3.0  # seconds between asking to stop and killing
 
 
 class StoppedError(Exception):
-    """The run was asked to stop by a signal and has saved its state."""
+    """A signal asked the run to stop, and the run has saved its state."""
 
     def __init__(self, signum: int, message: str) -> None:
         super().__init__(message)
@@ -27,10 +27,10 @@ class StoppedError(Exception):
 
 
 class StopSignal:
-    """Turns the first SIGINT, SIGTERM or SIGHUP into a flag; a second one ends the process as usual.
+    """Turns the first SIGINT, SIGTERM or SIGHUP into a flag; a second signal ends the process as usual.
 
-    A hang-up that the process was told to ignore (`nohup`) stays ignored. Used as a context manager in the main thread;
-    `received` is the signal's number, or None.
+    An ignored SIGHUP (`nohup`) stays ignored. A context manager for the main thread; `received`: the signal's number,
+    or None.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class StopSignal:
 
     @property
     def finish(self) -> bool:
-        """Whether to start nothing new."""
+        """Return whether to start nothing new."""
         return self.received is not None
 
     @property
     def stop(self) -> bool:
-        """Whether to stop now."""
+        """Return whether to stop now."""
         return self.received is not None
 
     def __enter__(self) -> Self:
@@ -69,10 +69,10 @@ class StopSignal:
 
 
 def run_own_tree() -> None:
-    """In a checkout of isoscope: go on with its own sources, if they are not the installed ones.
+    """In a checkout of isoscope, restart with its own sources if they are not the installed sources.
 
-    DVC runs experiments in copies of the tree, and an installation points at one tree only: the code that is hashed,
-    and whose commit is noted, must be the code that runs.
+    DVC runs experiments in copies of the tree, but an installation points to a single tree. The code that is hashed and
+    whose commit is recorded must be the code that runs.
     """
     package = Path.cwd() / "src" / "isoscope"
     if _OWN_TREE in os.environ or not (package / "__main__.py").is_file():
@@ -85,14 +85,14 @@ def run_own_tree() -> None:
 
 
 def _parent_of(pid: int) -> tuple[int, str]:
-    """Parent's pid and the process's own name, from /proc."""
+    """Return the parent's pid and the process's name, from /proc."""
     text = Path(f"/proc/{pid}/stat").read_text()
     name, _, rest = text.partition("(")[2].rpartition(")")
     return int(rest.split()[1]), name
 
 
 def starter() -> int | None:
-    """The process that started this one, past the shells between, or None where there is no /proc."""
+    """Return the pid of the nearest ancestor that is not a shell; None without /proc."""
     try:
         pid = os.getppid()
         while pid > 1:
@@ -106,16 +106,16 @@ def starter() -> int | None:
 
 
 def die_with(pid: int | None) -> None:
-    """When process `pid` ends, ask this process to stop, and kill it if it has not in three seconds.
+    """When process `pid` ends, send SIGTERM to this process, and SIGKILL three seconds later.
 
-    A stage run by DVC would otherwise go on after DVC was killed, and write beside its successor. Linux only (pidfd);
-    elsewhere nothing is watched.
+    Otherwise a stage would continue after its DVC was killed, and write at the same time as its successor. Linux only
+    (pidfd); elsewhere it does nothing.
     """
     if pid is None or not hasattr(os, "pidfd_open"):
         return
     try:
         descriptor = os.pidfd_open(pid)
-    except OSError:  # gone already
+    except OSError:  # it has already ended
         _end()
         return
 
@@ -127,14 +127,14 @@ def die_with(pid: int | None) -> None:
 
 
 def end_with_parent(number: int) -> None:
-    """Have this process sent a signal when the one that started it ends, however that ends. Linux only."""
+    """Send this process a signal when its parent ends, also if the parent is killed. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _end() -> None:
     with contextlib.suppress(OSError):
-        print(f"isoscope: the process that started this one is gone: stopping (pid {os.getpid()})", file=sys.stderr)
+        print(f"isoscope: the parent process has ended: stopping (pid {os.getpid()})", file=sys.stderr)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Which of several processes of one run this is, as `torchrun` and `accelerate launch` tell their children."""
+"""Rank and world size of this process, from the environment of `torchrun` or `accelerate launch`."""
 
 import os
 
@@ -6,26 +6,26 @@ from isoscope.errors import InputError
 
 
 def rank() -> int:
-    """0 for the first process, which alone writes and speaks; also where there is only one."""
+    """Return the rank; 0 for a single process. Only rank 0 writes and prints."""
     return _number("RANK", 0) if size() > 1 else 0
 
 
 def size() -> int:
-    """How many processes share the run.
+    """Return the world size.
 
-    Raises `InputError` where several were asked for and one was started, as `accelerate launch` does on a CPU.
+    Raises `InputError` if `accelerate launch` starts a single process although several were requested, as on a CPU.
     """
     asked_in_vain = "ACCELERATE_MIXED_PRECISION" in os.environ and "MASTER_PORT" in os.environ
     if asked_in_vain and "RANK" not in os.environ:
         raise InputError(
-            "accelerate launch was asked for several processes and has started one; on a CPU too it needs --multi_gpu: "
+            "accelerate launch started one process although several were requested; add --multi_gpu, also on a CPU: "
             "accelerate launch --multi_gpu --num_processes 2 -m isoscope train …"
         )
     return _number("WORLD_SIZE", 1)
 
 
 def alone() -> dict[str, str]:
-    """The environment of a helper that is none of the run's processes."""
+    """Return the environment for a helper process that is not a rank of the run."""
     return {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
 
 

@@ -1,4 +1,4 @@
-"""Links that lead out of the project: refused before anything is read through them or written behind them."""
+"""Refuse links that lead out of the project, before a command reads or writes through them."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS, Project
 
-# Where isoscope reads what it obeys, and where it writes.
+# Folders of configuration and plugins, and folders that isoscope writes.
 _FILES = (PARAMS, Path("dvc.yaml"), Path("dvc.lock"), Path("mlflow.db"))
 _TREES = (VARIANTS, PROFILES, PLUGINS, Path("texts"), Path("data"), Path("models"), Path("reports"))
 _STATE = (Path(".isoscope"), Path("mlartifacts"))
@@ -19,8 +19,8 @@ _STATE = (Path(".isoscope"), Path("mlartifacts"))
 def check_links(project: Project) -> None:
     """Raise `InputError` at the first link that resolves outside the project, its state and DVC's cache.
 
-    A link within them is DVC's or the user's own; one that leads elsewhere could make a command read or replace
-    what is none of the project's.
+    A link inside them belongs to DVC or the user. A link to another place could make a command read or replace files
+    outside the project.
     """
     homes = {home.resolve() for home in (project.folder, project.state)}
     cache: Path | None = None
@@ -28,15 +28,13 @@ def check_links(project: Project) -> None:
         try:
             target = link.resolve()
         except (OSError, RuntimeError) as error:  # a link to itself
-            raise InputError(f"{link}: a link that leads nowhere ({str(error).splitlines()[0]}); remove it") from None
+            raise InputError(f"{link}: a broken link ({str(error).splitlines()[0]}); remove it") from None
         if any(target.is_relative_to(home) for home in homes):
             continue
         cache = cache or dvc_cache(project)
         if not target.is_relative_to(cache):
             name = link.relative_to(project.folder) if link.is_relative_to(project.folder) else link
-            raise InputError(
-                f"{name}: a link to {target}, outside the project and DVC's cache; put a copy in its place"
-            )
+            raise InputError(f"{name}: a link to {target}, outside the project and DVC's cache; replace it with a copy")
 
 
 def _links(project: Project) -> Iterator[Path]:
@@ -50,7 +48,7 @@ def _links(project: Project) -> Iterator[Path]:
 
 
 def _below(folder: str) -> Iterator[Path]:
-    """Every link in a tree; none is followed."""
+    """Yield every link in a tree, without following links."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -63,11 +61,11 @@ def _below(folder: str) -> Iterator[Path]:
 
 
 def dvc_cache(project: Project) -> Path:
-    """DVC's cache, as DVC itself finds it; raises `InputError` where it does not."""
-    beside = Path(sys.executable).parent  # where an environment that is not activated has it
+    """Return DVC's cache folder, as `dvc cache dir` prints it. Raises `InputError` if that fails."""
+    beside = Path(sys.executable).parent  # finds dvc if the environment is not activated
     command = [shutil.which("dvc", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}") or "dvc", "cache", "dir"]
     try:
         shown = subprocess.run(command, cwd=project.state, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InputError(f"dvc cache dir: {error}; DVC must say where its cache is") from None
+        raise InputError(f"dvc cache dir: {error}; cannot find DVC's cache") from None
     return Path(shown.stdout.strip()).resolve()

@@ -1,4 +1,4 @@
-"""isoscope from a notebook: a study's tables and figures, and the geometry of any model's representations.
+"""Notebook interface: tables and figures of a study, and the geometry of any model's representations.
 
 import isoscope
 isoscope.load("fusion").table("geometry")
@@ -15,7 +15,7 @@ from isoscope import paths
 from isoscope.errors import InputError
 from isoscope.inside.choices import DEFAULTS, Settings
 
-if TYPE_CHECKING:  # the command line takes its defaults from here and need not wait
+if TYPE_CHECKING:  # the command line imports defaults from here; keep that fast
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:  # the command line takes its defaults from here and need not 
 
 
 class StudyView(NamedTuple):
-    """One view of a study: a figure with its table and its caption, or one for each of `values`."""
+    """A view of a study: a figure with table and caption, or several figures, one per value of `values`."""
 
     pictures: "list[Picture]"
 
     @property
     def values(self) -> list[Any]:
-        """What `figure`, `table` and `caption` can be asked for; None where the view has one figure."""
+        """Valid arguments of `figure`, `table` and `caption`; None stands for a view with a single figure."""
         return [one.value for one in self.pictures]
 
     def figure(self, value: Any = None) -> "Figure":
-        """The figure of a value (without one, the first), drawn. Raises `InputError` for another value."""
+        """Draw the figure of a value [default: the first]. Raises `InputError` for an unknown value."""
         return self._of(value).figure()
 
     def table(self, value: Any = None) -> "pd.DataFrame":
-        """The rows that the same figure shows."""
+        """Return the rows shown in the figure of a value."""
         return self._of(value).table[0]
 
     def caption(self, value: Any = None) -> str:
-        """What the report says below the same figure."""
+        """Return the report's caption of the figure of a value."""
         return self._of(value).caption
 
     @property
     def remakes(self) -> str | None:
-        """The published figure that this one makes again, with the paper's name."""
+        """The published figure that this view reproduces, with the paper's name; None if there is none."""
         return self.pictures[0].view.remakes
 
     def _of(self, value: Any) -> "Picture":
@@ -60,18 +60,18 @@ class StudyView(NamedTuple):
 
 
 class StudyTables(NamedTuple):
-    """The tables and views of one study, in the folder where its stages left them."""
+    """The tables and views of a study, read from its folder."""
 
     name: str
     folder: Path
 
     @property
     def tables(self) -> list[str]:
-        """Names for `table`."""
+        """Names of the tables, for `table`."""
         return sorted({name for _, tables in self._sections() for name in tables})
 
     def table(self, name: str) -> "pd.DataFrame":
-        """One table of all runs, with their arm and seed. Raises `InputError` where there is none of that name."""
+        """Return a table of all runs, with arm and seed. Raises `InputError` for an unknown name."""
         from isoscope.config.explain import nearest
 
         for _, tables in self._sections():
@@ -81,13 +81,13 @@ class StudyTables(NamedTuple):
 
     @property
     def views(self) -> list[str]:
-        """Names for `view`: the figures of the report."""
+        """Names of the report's figures, for `view`."""
         return [one.name for one in self._pictures("")]
 
     def view(self, name: str) -> StudyView:
-        """A figure by its name (`probing-label`), or all of a view (`probing`).
+        """Return a figure by its name (`probing-label`), or all figures of a view (`probing`).
 
-        Raises `InputError` where there is none of that name.
+        Raises `InputError` for an unknown name.
         """
         from isoscope.config.explain import nearest
 
@@ -97,7 +97,7 @@ class StudyTables(NamedTuple):
         raise InputError(f"study {self.name!r}: no view {name!r}{nearest(name, self.views)}")
 
     def _pictures(self, name: str) -> "list[Picture]":
-        """Every figure, or those of views whose names `name` begins with."""
+        """Return the figures of views whose name is a prefix of `name`; all figures if `name` is empty."""
         from isoscope.studies.view import pictures, with_added
 
         return [
@@ -107,7 +107,7 @@ class StudyTables(NamedTuple):
         ]
 
     def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
-        """The views of each part of the report, with their tables."""
+        """Return the views of each part of the report, with their tables."""
         from isoscope.studies import scored
         from isoscope.studies.kind import KINDS
         from isoscope.studies.stored_tables import StoredTables
@@ -119,9 +119,10 @@ class StudyTables(NamedTuple):
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
-    """The tables and views of a study of the project around the working folder (or around `project`).
+    """Return the tables and views of a study in the project around the working folder (or around `project`).
 
-    Raises `InputError` where there is no project, no such study, or the study has no tables: with what makes them.
+    Raises `InputError` without project, for an unknown study, and for a study without tables; it names the command that
+    makes them.
     """
     from isoscope.config.load import Configuration
 
@@ -129,17 +130,17 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
     folder = root / paths.analysed(study)
     Configuration(root)  # loads the plugins, which may add views
     if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
-        raise InputError(f"study {study!r}: {folder} is not there; {_missing(root, study)}")
+        raise InputError(f"study {study!r}: {folder} does not exist; {_missing(root, study)}")
     return StudyTables(study, folder)
 
 
 def _missing(root: Path, study: str) -> str:
-    """What it takes for a study to have tables of its inside. Raises `InputError` where there is no such study."""
+    """Return how to make the tables of a study. Raises `InputError` for an unknown study."""
     from isoscope.config.load import Configuration
 
     settings = Configuration(root).study(study)
     if not settings.seeds:
-        return f"it is not run: give it seeds in {paths.PARAMS} (studies.{study}.seeds), then run: isoscope repro"
+        return f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then run: isoscope repro"
     return "run: isoscope repro"
 
 
@@ -160,13 +161,13 @@ def geometry(
     seed: int = DEFAULTS.seed,
     batch_size: int = DEFAULTS.batch_size,
 ) -> "pd.DataFrame":
-    """Every measure at every layer of a model, over `texts`; a row per layer, kind of representation and figure.
+    """Compute every measure at every layer of a model over `texts`; a row per layer, kind of representation and metric.
 
-    `model`: a Hugging Face encoder or decoder without a head, on any device, or the folder of a checkpoint; it and its
-    `tokenizer` (a fast one, needed unless `model` is a folder) are left as they were. `vectors`: `usual_vectors`, if
-    none is named. `twin`: also of the same architecture with weights drawn anew, as snapshot `random`. Texts are cut to
-    `max_length` tokens, or to what the model takes. Columns as in `analysis.geometry`; `baseline` is isotropic noise
-    at the same n and d. Raises `InputError` for what is no such model or text.
+    `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
+    fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
+    [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
+    truncated to `max_length` tokens, or to the model's maximum. Columns: see `inside.measure_table`; `baseline` is
+    isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     import copy
     import tempfile

@@ -1,4 +1,4 @@
-"""What a finished training run left behind, read back."""
+"""Read the output of a finished training run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ CONFIG, METRICS, PREDICTIONS = Path("config.yaml"), Path("metrics.jsonl"), Path(
 
 
 class Trained(NamedTuple):
-    """Which run it was, and by what its numbers are determined."""
+    """Identity of a training run: names, and everything that determines its numbers."""
 
     study: str
     arm: str
@@ -23,28 +23,28 @@ class Trained(NamedTuple):
     task: str
     digest: str
     code: str
-    """sha256 of the sources that can change its numbers."""
+    """Code version: sha256 of the sources that can change its numbers."""
     inputs: dict[str, str]
-    """Path of each input → md5, as DVC names it."""
+    """Path of each input → DVC's md5."""
     plugins: dict[str, str]
-    """File of the user's own → sha256."""
+    """Plugin file → sha256."""
 
 
 class Output(NamedTuple):
-    """One finished run and the folder with its files."""
+    """A finished run and the folder with its files."""
 
     folder: Path
     run: Trained
     labels: tuple[str, ...]
     """Name of class 0, 1, …"""
     objective: str
-    """What it was trained for: the kind of its section `objective`."""
+    """Kind of its section `objective`."""
 
 
 def read_output(folder: Path) -> Output:
-    """Who the run in `folder` is, from its config.yaml.
+    """Return the run in `folder`, read from its config.yaml.
 
-    Raises `InputError` where the folder is no finished run.
+    Raises `InputError` if the folder is not a finished run.
     """
     try:
         config = read_yaml(folder, CONFIG)
@@ -58,7 +58,9 @@ def read_output(folder: Path) -> Output:
             inputs={str(path): str(md5) for path, md5 in config["inputs"].items()},
             plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
         )
-        objective = config["params"].get("objective", {"kind": "classification"})["kind"]  # older runs have no section
+        objective = config["params"].get("objective", {"kind": "classification"})[
+            "kind"
+        ]  # older runs have no section `objective`
         return Output(folder, run, tuple(str(name) for name in config["labels"]), str(objective))
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
@@ -69,12 +71,12 @@ def read_output(folder: Path) -> Output:
 
 
 def read_points(output: Output) -> Iterator[dict[str, Any]]:
-    """Every point of a run's metrics.jsonl: name, value, step, epoch (absent or null where it has none)."""
+    """Yield every point of a run's metrics.jsonl: name, value, step, epoch (may be absent or null)."""
     yield from points_of(output.folder / METRICS)
 
 
 def read_predictions(output: Output) -> pd.DataFrame:
-    """A run's predictions on the test split, in the order of its rows: columns row, label, predicted."""
+    """Return a run's predictions on the test split, in the order of its rows: columns row, label, predicted."""
     path = output.folder / PREDICTIONS
     if not path.is_file():
         raise InputError(f"{path}: no such file; is this the output of a finished training run?")

@@ -1,4 +1,4 @@
-"""Every file that crosses a stage's border, named once."""
+"""Paths of all files that stages share."""
 
 import os
 import re
@@ -23,10 +23,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 
 class Project(NamedTuple):
-    """Where a command works: the tree it reads and the state that outlives a tree.
+    """Folders of a project: the tree that commands read, and the state.
 
-    `folder` holds params.yaml and dvc.yaml. `state` holds `.isoscope/` and the tracking database; in a temporary
-    copy of the tree, as DVC makes one for an experiment, it stays with the original ($DVC_ROOT).
+    `folder` holds params.yaml and dvc.yaml. `state` holds `.isoscope/` and the tracking database; in a temporary copy
+    of the tree (a DVC experiment) it is the original folder ($DVC_ROOT).
     """
 
     folder: Path
@@ -34,85 +34,85 @@ class Project(NamedTuple):
 
     @property
     def runs(self) -> Path:
-        """Work under way and finished work, one folder per digest."""
+        """Folder of running and finished runs, one subfolder per digest."""
         return self.state / ".isoscope" / "runs"
 
     @property
     def records(self) -> Path:
-        """The record of every run, one JSON-lines file per digest."""
+        """Folder of run records, one JSON-lines file per digest."""
         return self.state / ".isoscope" / "records"
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The project around `start` (the working folder): the nearest folder upwards that holds params.yaml and dvc.yaml.
+    """Return the project around `start` [default: working folder]: the nearest parent with params.yaml and dvc.yaml.
 
-    Raises `InputError` where there is none.
+    Raises `InputError` if there is none.
     """
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if (folder / PARAMS).is_file() and (folder / "dvc.yaml").is_file():
             root = os.environ.get("DVC_ROOT")
             return Project(folder, Path(root).resolve() if root else folder)
-    raise InputError(f"{start}: no params.yaml and dvc.yaml here or in a folder above; change into an isoscope project")
+    raise InputError(f"{start}: no params.yaml and dvc.yaml here or in a parent folder; change to an isoscope project")
 
 
 def checked_name(kind: str, name: str) -> str:
-    """`name`, if it can safely be part of a path (letters, digits, `_`, `.`; an arm joins such names by `-`)."""
+    """Return `name` if it is safe in a path (letters, digits, `_`, `.`; an arm joins such names with `-`)."""
     if not all(_NAME.fullmatch(part) for part in name.split("-")):
         raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
     return name
 
 
 def overlay(axis: str, value: str) -> Path:
-    """The overlay that makes a choice: `variants/<axis>/<value>.yaml`."""
+    """Return the overlay of an axis value: `variants/<axis>/<value>.yaml`."""
     return VARIANTS / checked_name("axis", axis) / f"{checked_name(axis, value)}.yaml"
 
 
 def processed(task: str) -> Path:
-    """A prepared task: parquet per split, manifest, tokenizer."""
+    """Folder of a prepared task: a parquet file per split, manifest, tokenizer."""
     return Path("data/processed") / checked_name("task", task)
 
 
 def trained(study: str, arm: str, seed: int) -> Path:
-    """A finished training run: checkpoints, snapshots, metrics, predictions."""
+    """Folder of a finished training run: checkpoints, snapshots, metrics, predictions."""
     return Path("models") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
 def extracted(study: str, arm: str, seed: int) -> Path:
-    """Hidden states of a training run's snapshots over the probe set."""
+    """Folder of the hidden states of a run's snapshots over the probe set."""
     return Path("data/hidden_states") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
 def measured(study: str, arm: str, seed: int) -> Path:
-    """Tables of what was measured in a run's hidden states."""
+    """Folder of the measures of a run's hidden states."""
     return Path("data/measures") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
 def inside(study: str) -> Path:
-    """Tables of what the arms of a study look like inside."""
+    """Folder of tables that compare the representations of a study's arms."""
     return analysed(study) / INSIDE
 
 
 def figures(study: str) -> Path:
-    """Pictures of the same."""
+    """Folder of the figures of `inside`."""
     return analysed(study) / FIGURES
 
 
 def charted(study: str) -> Path:
-    """Tables of a study's arms over training."""
+    """Folder of the tables of a study's arms over training."""
     return analysed(study) / CHART
 
 
 def charts(study: str) -> Path:
-    """Pictures of the same."""
+    """Folder of the figures of `charted`."""
     return analysed(study) / CHARTS
 
 
 def results(study: str) -> Path:
-    """Figures of what the runs of a study scored."""
+    """Folder of the figures of a study's scores."""
     return analysed(study) / RESULTS
 
 
 def analysed(study: str) -> Path:
-    """Tables, metrics and figures of one study."""
+    """Folder of tables, metrics and figures of a study."""
     return PARTS / checked_name("study", study)

@@ -1,4 +1,4 @@
-"""Your own fusions, objectives, penalties, observers, views, data sets and measures: one file, typed by its signature.
+"""Register your own fusions, objectives, penalties, observers, views, data sets and measures.
 
     from pydantic import PositiveFloat
     from isoscope.plugins import fusion
@@ -6,9 +6,9 @@
     @fusion("product")
     def product(hidden_size: int, scale: PositiveFloat): ...   # returns a torch.nn.Module
 
-The factory's parameters (but `hidden_size`, which the encoder gives) are the options that stand beside
-`model.fusion.kind: product` in the configuration, checked against their annotations. A file that imports torch inside
-its functions keeps configuration checks fast.
+The factory's parameters (except `hidden_size`, which comes from the encoder) are options beside
+`model.fusion.kind: product` in the configuration, validated against their annotations. Import torch inside functions to
+keep configuration checks fast.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from isoscope.errors import PLUGIN_MODULE, InputError, plugin_line, said
 
 
 class Plugin(NamedTuple):
-    """A registered factory, the type of its options and the file it came from."""
+    """A registered factory, the type of its options, and its file."""
 
     name: str
     factory: Callable[..., Any]
@@ -37,7 +37,7 @@ class Plugin(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How it is called in errors."""
+        """Name of the plugin in errors."""
         return f"plugin {self.name!r} ({self.file})"
 
 
@@ -65,7 +65,9 @@ def _register(
             ):
                 raise InputError(f"plugin {name!r}: parameter {parameter.name!r} needs a type, as in 'scale: float'")
             if parameter.name in base.model_fields:
-                raise InputError(f"plugin {name!r}: {parameter.name!r} is an option that every penalty has; rename it")
+                raise InputError(
+                    f"plugin {name!r}: {parameter.name!r} is a built-in option of every penalty; rename it"
+                )
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (parameter.annotation, default)
         options = create_model(f"{name.title()}Options", __base__=base, __doc__=factory.__doc__, **fields)
@@ -99,10 +101,10 @@ def dataset(name: str) -> Callable[..., Callable[..., Any]]:
 
 
 def measure(name: str) -> Callable[..., Callable[..., Any]]:
-    """Register a function `(cell) -> {figure: number}` as the measure `name`.
+    """Register a function `(cell) -> {metric: number}` as the measure `name`.
 
-    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `analysis.cells.Cell` for what
-    else it knows.
+    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `inside.cloud.Cell` for its
+    other fields.
     """
     return _register(MEASURES, name, frozenset({"cell"}))
 
@@ -110,8 +112,8 @@ def measure(name: str) -> Callable[..., Callable[..., Any]]:
 def penalty(name: str) -> Callable[..., Callable[..., Any]]:
     """Register a factory `(**options) -> callable` as the penalty `name`; `weight`, `warmup` and `points` are added.
 
-    The callable takes points (n, d) and their labels (n), and returns a scalar tensor, or a named tuple whose first
-    field is one and whose other fields, scalars or one number per class, become metrics of the run.
+    The callable takes points (n, d) and their labels (n). It returns a scalar tensor, or a named tuple: its first field
+    is a scalar tensor, and its other fields (scalars, or one number per class) become metrics of the run.
     """
     return _register(PENALTIES, name, frozenset(), Weighted)
 
@@ -119,15 +121,15 @@ def penalty(name: str) -> Callable[..., Callable[..., Any]]:
 def objective(name: str) -> Callable[..., Callable[..., Any]]:
     """Register a factory `(task, **options) -> Objective` as the objective `name`.
 
-    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for what the result has to offer.
+    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result.
     """
     return _register(OBJECTIVES, name, frozenset({"task"}))
 
 
 def observer(name: str) -> Callable[..., Callable[..., Any]]:
-    """Register a factory `(**options) -> Observer` as the observer `name`, used where `observers` asks for it.
+    """Register a factory `(**options) -> Observer` as the observer `name`, for the section `observers`.
 
-    See `isoscope.training.observers.Observer` for what it can look at.
+    See `isoscope.training.observers.Observer` for the interface.
     """
     return _register(OBSERVERS, name, frozenset())
 
@@ -135,15 +137,15 @@ def observer(name: str) -> Callable[..., Callable[..., Any]]:
 def view(name: str) -> Callable[..., Callable[..., Any]]:
     """Register a factory `() -> isoscope.studies.view.View` as the view `name`: a figure of every study's report.
 
-    It is drawn where a study has the tables that the view needs, and a notebook finds it by its name.
+    It is drawn if a study has the tables that the view needs. Notebooks find it by its name.
     """
     return _register(VIEWS, name, frozenset())
 
 
 def load(path: Path) -> None:
-    """Run a plugin file, so that what it adds is known.
+    """Run a plugin file, which registers its plugins.
 
-    Raises `InputError` where the file is missing, fails or ends the program.
+    Raises `InputError` if the file is missing, fails or ends the program.
     """
     path = path.resolve()
     if not path.is_file():
@@ -154,7 +156,10 @@ def load(path: Path) -> None:
     if spec is None or spec.loader is None:
         raise InputError(f"plugin {path}: expected a Python file ending in .py")
     module = importlib.util.module_from_spec(spec)
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cache beside it would be a changed dependency
+    written, sys.dont_write_bytecode = (
+        sys.dont_write_bytecode,
+        True,
+    )  # a __pycache__ beside it would change a DVC dependency
     try:
         spec.loader.exec_module(module)
     except InputError:
@@ -166,5 +171,5 @@ def load(path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """sha256 of a plugin's code, comments and docstrings stripped."""
+    """Return the sha256 of a plugin's code without comments and docstrings."""
     return hashlib.sha256(stripped(path.read_text("utf-8")).encode()).hexdigest()

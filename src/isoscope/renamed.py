@@ -1,4 +1,4 @@
-"""Modules by the names they had before: imported with a warning for one version."""
+"""Import modules by their former names, with a warning, for one version."""
 
 import sys
 import warnings
@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGES = {"corpora": "data", "analysis": "inside", "tracking": "runs"}
-"""A package that was renamed. Its modules kept their names, except those of `MODULES`."""
+"""Renamed packages: former → new name. Their modules kept their names, except those in `MODULES`."""
 MODULES = {
     "analysis.baselines": "studies.classified",
     "analysis.cells": "inside.cloud",
@@ -48,7 +48,7 @@ MODULES = {
 
 
 def present(name: str) -> str | None:
-    """The dotted name below `isoscope` that a former one has now; None where it was never renamed."""
+    """Return the new dotted name below `isoscope` of a former name; None if it was not renamed."""
     package, _, module = name.partition(".")
     if name in MODULES:
         return MODULES[name]
@@ -57,11 +57,11 @@ def present(name: str) -> str | None:
     return f"{PACKAGES[package]}.{module}" if module else PACKAGES[package]
 
 
-class Renamed:
-    """Finds a module by its former name, and gives the module of today.
+class FormerNameFinder:
+    """Finds a module by its former name and returns the renamed module.
 
-    Without the base classes of `importlib.abc`: that module imports `random`, which a file of the folder that
-    `python -m isoscope` is called in may hide as long as that folder leads the path (see `__main__.py`).
+    It has no base class from `importlib.abc`: that module imports `random`, which a random.py in the working folder
+    would hide while that folder is first on the path (see `__main__.py`).
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -72,15 +72,15 @@ class Renamed:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         today = f"isoscope.{present(spec.name.removeprefix('isoscope.'))}"
-        warnings.warn(f"{spec.name} is now {today}; the old name goes with version 0.2", FutureWarning, stacklevel=2)
+        warnings.warn(f"{spec.name} is now {today}; version 0.2 removes the old name", FutureWarning, stacklevel=2)
         self.spec = (module := import_module(today)).__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own specification back; its code ran when it was imported."""
+        """Restore the module's own specification; its code has already run."""
         module.__spec__ = self.spec
 
 
 def install() -> None:
-    """Let former names be imported."""
-    sys.meta_path.insert(0, Renamed())  # before the finder of files, which would load a second copy
+    """Enable imports by former names."""
+    sys.meta_path.insert(0, FormerNameFinder())  # before the file finder, which would load a second copy

@@ -1,7 +1,7 @@
-"""Writes that survive: new file, then rename; folders that count once their manifest stands.
+"""Atomic, durable writes: write a new file, then rename; a folder is valid when it has a manifest.
 
-Every durable write announces itself to Python's audit hooks as the event `isoscope.durable` with its point, one of
-`POINTS`, and its path: once before its first byte, once before it counts. That costs nothing where nobody listens.
+Every durable write raises the audit event `isoscope.durable` with its point (one of `POINTS`) and its path: before the
+first byte, and before the rename. This costs nothing without an audit hook.
 """
 
 import hashlib
@@ -24,18 +24,18 @@ Point = Literal[
 ]  # fmt: skip
 POINTS: tuple[Point, ...] = get_args(Point)
 Entry = dict[str, Any]
-"""What a manifest says of a file: sha256 and size."""
+"""Entry of a file in a manifest: sha256 and size."""
 
 
 def announce(point: Point, path: Path) -> None:
-    """Say that a durable write of the kind `point` is about to happen."""
+    """Raise the audit event of a durable write of kind `point`."""
     sys.audit(EVENT, point, os.fspath(path))
 
 
 def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> None:
-    """Put a new file in the place of `path`, whole and on the disk; the old one is never opened for writing.
+    """Replace the file `path` atomically and flush it to disk; never open the old file for writing.
 
-    The old one may be a link into DVC's cache. `shared`: other processes may write the same file at the same time.
+    The old file may be a link to DVC's cache. `shared`: other processes may write the same file at the same time.
     """
     announce(point, path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> 
 
 @contextmanager
 def replacing(target: Path, point: Point) -> Iterator[Path]:
-    """A fresh folder to fill, which then takes the place of `target`: the old one or the new one stands, whole."""
+    """Yield a new folder to fill, which then replaces `target`: `target` is either the complete old or new folder."""
     fresh, old = (target.with_name(f".{target.name}.{state}") for state in ("writing", "old"))
     announce(point, target)
     shutil.rmtree(fresh, ignore_errors=True)
@@ -68,7 +68,7 @@ def replacing(target: Path, point: Point) -> Iterator[Path]:
 
 
 def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> str:
-    """Build the folder `target` beside itself, on the disk and sealed, and let it take the place of an existing one.
+    """Write the folder `target` with `fill`, flush it, seal it, and replace an existing folder atomically.
 
     Returns the sha256 of its manifest.
     """
@@ -81,10 +81,10 @@ def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> str
 
 
 def seal(folder: Path) -> str:
-    """Write the manifest (sha256 and size of every file), which makes the folder count; returns the manifest's sha256.
+    """Write the manifest (sha256 and size of every file), which makes the folder valid; return the manifest's sha256.
 
-    What a writer that was killed left half written goes: it would stand in the manifest and then be replaced. Raises
-    `RunError` where a sealed folder within has changed since it was sealed: the new manifest would vouch for damage.
+    Removes partial files of a killed writer, because a later writer would replace them and break the manifest. Raises
+    `RunError` if a sealed subfolder has changed: the new manifest would hide the damage.
     """
     for left in list(folder.rglob(".*.writing")):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -97,16 +97,16 @@ def seal(folder: Path) -> str:
         prefix = f"{inner.relative_to(folder).as_posix()}/"
         now = {name.removeprefix(prefix): entry for name, entry in files.items() if name.startswith(prefix)}
         if wrong := fault(inner, now):
-            raise RunError(f"{inner}: {wrong}; give the same command again: it goes on from an older state")
+            raise RunError(f"{inner}: {wrong}; run the same command again to resume from an older state")
     text = json.dumps({"files": files}, indent=1, sort_keys=True)
     write_text(folder / MANIFEST, text, "manifest")
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
-    """What is wrong with a sealed folder, naming the file; None if every byte is as it was written.
+    """Return the fault of a sealed folder, with the file's name; None if it is intact.
 
-    `now`: its files' entries as they are now, where they are known already.
+    `now`: current entries of its files, if already known.
     """
     try:
         files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
@@ -124,12 +124,12 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
 
 
 def manifest_sha256(folder: Path) -> str | None:
-    """The sha256 of a sealed folder's manifest, None where there is none."""
+    """Return the sha256 of a sealed folder's manifest; None without a manifest."""
     return _sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
 
 
 def sync(path: Path) -> None:
-    """Force a file's bytes, or a folder's entries, to the disk."""
+    """Flush a file's bytes, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Which modules a run's choices bring in: built-in kinds by name, loaded when they are used.
+"""Modules of built-in kinds, by name, loaded when a run uses them.
 
-A run's code version covers the modules that it uses and no others: editing one penalty leaves runs with another alone.
+A run's code version covers only the modules that it uses: editing a penalty does not affect runs with another penalty.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,16 +23,16 @@ EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name i
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:
-    """The module of a built-in kind."""
+    """Import and return the module of a built-in kind."""
     return import_module(registry[kind])
 
 
 def observers(*, watched: bool) -> list[str]:
-    """The built-in observers of a run, in the order of their metrics."""
+    """Return the built-in observers of a run, in the order of their metrics."""
     return [*(["watch", "posthoc"] if watched else []), "fusion_moved"]
 
 
 def modules(*, objective: str, penalty: str, observers: Iterable[str]) -> tuple[str, ...]:
-    """Dotted names of the built-in modules that these choices use; a plugin's code has a hash of its own."""
+    """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
     asked = [(OBJECTIVES, objective), (PENALTIES, penalty), *((OBSERVERS, name) for name in observers)]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

@@ -1,4 +1,4 @@
-"""Pure work over the processes of one machine, its results in the order it was handed out."""
+"""Map pure functions over processes of one machine, with results in order."""
 
 import multiprocessing
 import os
@@ -13,17 +13,17 @@ from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.guard import end_with_parent
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any], Callable[[], None]], Iterator[Any]]
-"""A `map` of a function over work; what is called between two results may end it all by raising."""
-LOOK = 0.2  # seconds between two calls of that while nothing comes
+"""`map(function, work, watch)`; `watch` is called between results and may raise to stop."""
+LOOK = 0.2  # seconds between calls of `watch` while waiting
 
 
 @contextmanager
 def workers(count: int | None, *, key: str) -> Iterator[Spread]:
-    """A `map` over `count` processes (None: one a core); one is this process itself.
+    """Yield a `map` over `count` processes (None: one per core); `count` 1 uses this process.
 
-    They are forked here, with all that is imported and every plugin, before anything is open or owned; they leave
-    signals to this process, write nothing, and are killed at the end, however it comes (on Linux also by SIGKILL).
-    Raises what the work raises, and `RunError` where a process is killed; `key` is the number to lower then.
+    The processes are forked here, with all imports and plugins, before files or leases are open. They ignore signals,
+    write nothing, and are killed at the end (on Linux also if this process gets SIGKILL). Raises the errors of the
+    work, and `RunError` if a process is killed; `key`: the option to lower then.
     """
     if (count := count or _cores()) == 1:
         yield _here
@@ -51,19 +51,19 @@ def _here(function: Callable[[Any], Any], work: Iterable[Any], watch: Callable[[
 
 
 def _started() -> tuple[Any, Connection]:
-    """A process and its own pipe: with a shared queue, a killed process would keep the lock for ever."""
+    """Start a process with its own pipe: with a shared queue, a killed process could hold the lock forever."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
     process.start()
-    theirs.close()  # before the next is forked: a pipe whose process is gone must end
+    theirs.close()  # before the next fork, so that the pipe ends with its process
     return process, ours
 
 
 def _serve(pipe: Connection, parent: int) -> None:
     end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it ended before it could be watched
+        os._exit(1)  # the parent ended before end_with_parent took effect
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while True:
@@ -74,7 +74,7 @@ def _serve(pipe: Connection, parent: int) -> None:
             pipe.send((None, found))
         except (InputError, RunError) as error:
             pipe.send((InputError if isinstance(error, InputError) else RunError, str(error)))
-        except Exception:  # as text: not every exception can be sent
+        except Exception:  # as text, because not every exception can be pickled
             pipe.send((RuntimeError, traceback.format_exc()))
 
 
@@ -95,7 +95,7 @@ def _spread(
                 return
             ready = cast("list[Connection]", wait(list(busy), 0 if due in done else LOOK))
             came = [(pipe, *pipe.recv()) for pipe in ready]
-        except (EOFError, OSError):  # of a pipe that ended
+        except (EOFError, OSError):  # the pipe of a dead process
             message = f"{key}: one of {len(pipes)} processes was killed, probably out of memory; use fewer"
             raise RunError(message) from None
         for pipe, error, found in came:

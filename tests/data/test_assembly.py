@@ -75,7 +75,7 @@ def test_labels_that_train_cannot_teach_are_refused(test: list, message: str) ->
             "train.csv: column 'target' (for label) is missing; found text, class",
         ),
         ({"sentence1": "text", "label": "class"}, "columns: expected sentence and label, or sentence1"),
-        ({"sentence": "class", "label": "class"}, "columns: each must name a column of its own; got class, class"),
+        ({"sentence": "class", "label": "class"}, "columns: each must name a different column; got class, class"),
         ({"sentence": "class", "label": "text"}, "train.csv: column 'class' (for sentence) holds int64; expected text"),
     ],
 )

@@ -138,11 +138,17 @@ def test_an_index_that_is_no_file_is_refused(sharded: Path, make: Any) -> None:
         ({"transformers_weights": "sub/x.safetensors"}, "weights in a file of another name (transformers_weights)"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantised weights (quantization_config)"),
         ({"decoder": {"compression_config": {"a": 1}}}, "quantised weights (compression_config)"),
-        ({"attn_implementation": "org/kernel"}, "attn_implementation: 'org/kernel' is a kernel from elsewhere"),
-        ({"_attn_implementation": "org/kernel@main:f"}, "_attn_implementation: 'org/kernel@main:f' is a kernel"),
-        ({"_attn_implementation": "flash_attention_2"}, "_attn_implementation: 'flash_attention_2' is a kernel"),
-        ({"text_config": {"attn_implementation": {"": "sdpa", "x": "org/kernel"}}}, "is a kernel from elsewhere"),
-        ({"layers": [{"_attn_implementation": 3}]}, "_attn_implementation: 3 is a kernel"),
+        ({"attn_implementation": "org/kernel"}, "attn_implementation: 'org/kernel' is an external kernel"),
+        (
+            {"_attn_implementation": "org/kernel@main:f"},
+            "_attn_implementation: 'org/kernel@main:f' is an external kernel",
+        ),
+        (
+            {"_attn_implementation": "flash_attention_2"},
+            "_attn_implementation: 'flash_attention_2' is an external kernel",
+        ),
+        ({"text_config": {"attn_implementation": {"": "sdpa", "x": "org/kernel"}}}, "is an external kernel"),
+        ({"layers": [{"_attn_implementation": 3}]}, "_attn_implementation: 3 is an external kernel"),
     ],
 )
 def test_a_configuration_that_asks_for_more_is_refused(sharded: Path, settings: Any, expected: str) -> None:
@@ -168,7 +174,7 @@ def test_what_is_usual_is_not_refused(sharded: Path) -> None:
 def test_an_adapter_is_refused(sharded: Path) -> None:
     """Where peft is installed it would be applied, and its settings are in no digest."""
     (sharded / ADAPTER_CONFIG).write_text('{"peft_type": "LORA"}')
-    with pytest.raises(InputError, match=r"adapter_config\.json: an adapter, which is not loaded; merge it"):
+    with pytest.raises(InputError, match=r"adapter_config\.json: adapters are not supported; merge it"):
         loadable_config(sharded)
 
 

@@ -96,7 +96,7 @@ def test_the_word_task_means_the_trees_of_the_task_and_a_task_without_says_so(
     own = SimpleNamespace(treebank=SimpleNamespace(file="task", sentences=5))
     project = Project(tmp_path, tmp_path)
     assert trees_of(own, "plain", tmp_path, project) is None  # type: ignore[arg-type]
-    assert "task 'plain' has no trees of its own" in capsys.readouterr().err
+    assert "task 'plain' has no treebank" in capsys.readouterr().err
     (tmp_path / TREEBANK).touch()
     assert trees_of(own, "plain", tmp_path, project) == tmp_path / TREEBANK  # type: ignore[arg-type]
     assert trees_of(SimpleNamespace(treebank=None), "plain", tmp_path, project) is None  # type: ignore[arg-type]

@@ -118,7 +118,7 @@ def test_a_folder_in_the_working_directory_does_not_pass_for_the_hub(
 ) -> None:
     put(tmp_path / "here" / "toy")
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(InputError, match=r"^toy: stands in the working directory"):
+    with pytest.raises(InputError, match=r"^toy: a folder in the working directory"):
         load("toy")
 
 

@@ -141,8 +141,8 @@ def test_a_parquet_column_of_other_bytes_is_named_by_row(tmp_path: Path) -> None
         ("a.csv", "text,class\na,0\nb,1,2\n", ": not valid csv: CSV parse error: Row #3: Expected 2 columns, got 3"),
         ("a.csv", "", ": not valid csv: Empty CSV file"),
         ("a.csv", "text,label\na,0\n", ": column 'class' (for label) is missing; found text, label"),
-        ("a.csv", "text,class\na,0\nb,0\nc,0\nd,0\n", "local:a.csv: train holds one class only ('0')"),
-        ("a.csv", "text,class\n", ": there is no row; give the split rows"),
+        ("a.csv", "text,class\na,0\nb,0\nc,0\nd,0\n", "local:a.csv: train has only one class ('0')"),
+        ("a.csv", "text,class\n", ": no rows; add rows"),
         ("a.tsv", "text\tclass\na\t0.25\nb\t1\n", ": column 'class' holds numbers such as 0.25"),
         ("a.jsonl", '{"text": "a", "class": 0}\n{"text": "b", class: 1}\n', ", line 2: not JSON: Expecting property"),
         ("a.jsonl", '{"text": "a", "class": 0}\n' + "[" * 100_000, ", line 2: JSON nested too deeply"),
@@ -152,7 +152,7 @@ def test_a_parquet_column_of_other_bytes_is_named_by_row(tmp_path: Path) -> None
         ("a.jsonl", '{"text": "a", "class": 0}\n{"class": 0}\n', ", row 2: column 'text' is null"),
         ("a.jsonl", '{"text": 5, "class": 0}\n', ", line 1: 'text' is 5; expected text"),
         ("a.jsonl", '{"text": "a", "class": 0.5}\n', ", line 1: 'class' is 0.5; expected an integer or text"),
-        ("a.jsonl", '{"text": "\\ud83c", "class": 0}\n', ", line 1: 'text' holds half a surrogate pair"),
+        ("a.jsonl", '{"text": "\\ud83c", "class": 0}\n', ", line 1: 'text' contains an unpaired surrogate"),
         ("a.jsonl", '{"body": "a", "class": 0}\n', ": column 'text' (for sentence) is missing; found body, class"),
         ("a.parquet", "no parquet", ": not valid parquet: "),
         ("a.xlsx", "", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl"),
@@ -180,7 +180,7 @@ def test_folders_say_what_they_lack(tmp_path: Path) -> None:
     missing = refusal(tmp_path, FOLDER)
     assert missing == f"{tmp_path}: splits.validation: no dev.{{parquet,csv,tsv,jsonl}}; the folder holds train.csv"
     as_tsv(tmp_path / "train.tsv", TEXTS, LABELS)
-    assert "train.csv and train.tsv both fit; keep one" in refusal(tmp_path, FOLDER)
+    assert "train.csv and train.tsv both match; keep one" in refusal(tmp_path, FOLDER)
 
 
 @pytest.mark.parametrize("stem", ["../secret", "sub/secret", "{folder}/secret", "..", ".", "", "sub/../train", "a\0b"])
@@ -190,7 +190,7 @@ def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) 
     for place in ("data/train", "data/sub/secret", "secret", "data/.", "data/.."):
         as_csv(Path(f"{tmp_path / place}.csv"), TEXTS, LABELS)
     splits = dict.fromkeys(FOLDER, "train") | {split: stem.format(folder=tmp_path)}
-    with pytest.raises(InputError, match=rf"splits\.{split}: .* is no file's name"):
+    with pytest.raises(InputError, match=rf"splits\.{split}: .* is not a file name"):
         load(tmp_path / "data", splits)
     with pytest.raises(ValidationError, match="is not a plain name; remove the folders"):
         Splits(**splits)
@@ -199,7 +199,7 @@ def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) 
 def test_splits_that_cannot_be_are_refused(tmp_path: Path) -> None:
     as_csv(tmp_path / "all.csv", TEXTS, LABELS)
     assert "splits.train: null" in refusal(tmp_path / "all.csv", {"train": None, "validation": None, "test": None})
-    assert "all.csv is one file, all of it train; set null" in refusal(tmp_path / "all.csv", FOLDER)
+    assert "all.csv is a single file, which is all train; set null" in refusal(tmp_path / "all.csv", FOLDER)
     assert refusal(tmp_path, FOLDER | {"dev": "x"}) == "splits: unknown dev; expected train, validation, test"
 
 

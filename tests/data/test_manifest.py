@@ -110,6 +110,6 @@ def test_an_old_file_is_replaced_and_never_written_into(tmp_path: Path) -> None:
 
 
 def test_a_bad_corpus_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="one class only"):
+    with pytest.raises(InputError, match="only one class"):
         write(CORPUS._replace(splits=CORPUS.splits | {"test": table(("a", 1))}), tmp_path / "task")
     assert not (tmp_path / "task").exists()

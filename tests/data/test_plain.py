@@ -105,7 +105,7 @@ def test_a_file_of_too_few_sentences_is_named_with_its_rows(tmp_path: Path) -> N
         ("a\n\nb\na\nc\n", "3 different sentences in 5 rows"),
     ):
         path.write_text(content, "utf-8")
-        with pytest.raises(InputError, match=f"few.txt: {found}; 4 or more are needed") as caught:
+        with pytest.raises(InputError, match=f"few.txt: {found}; at least 4 are needed") as caught:
             read(path).check_enough()
         assert "split" not in str(caught.value)
     path.write_text("a\nb\nc\nd\n", "utf-8")
@@ -127,7 +127,7 @@ def test_labels_that_are_lists_are_one_clear_line(tmp_path: Path, values: pa.Arr
     pq.write_table(pa.table({"text": ["a", "b", "c", "d"], "stars": values}), path)
     said = refusal(path, labels="stars")
     assert "column 'stars' holds lists" in said
-    assert "one class, is needed in each row" in said
+    assert "each row needs one text and one class" in said
 
 
 @pytest.mark.parametrize("names", [["[UNK]", "b"], ["(good", "bad)"], ["{", "}"], ["(1)", "(2)"], ["[" * 5000, "b"]])
@@ -176,7 +176,7 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
         ("all.jsonl", "", {}, "no column 'sentence' or 'text'; there are: none"),
         ("all.csv", "", {}, "not valid csv: Empty CSV file"),
         ("all.csv", "text,l\na,1\n,\nb,\n", {"labels": "l"}, "row 3: column 'l' is empty; fill it or drop the row"),
-        ("all.csv", "text,l\na,1\nb,1\n,2\n", {"labels": "l"}, "column 'l' has one value only"),
+        ("all.csv", "text,l\na,1\nb,1\n,2\n", {"labels": "l"}, "column 'l' has only one value"),
         ("all.csv", "text,text\na,b\n", {}, "column 'text' repeats; found text, text"),
         ("all.csv", "text,l,l\na,b,c\n", {"labels": "l"}, "column 'l' repeats"),
         ("all.txt", "a\nb\n", {"labels": "l"}, "is plain text and has no columns; give csv, tsv, jsonl or parquet"),

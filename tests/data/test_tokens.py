@@ -147,7 +147,7 @@ def test_a_copy_beside_weights_says_how_long_a_text_the_model_takes(folder: Path
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({}, "no tokenizer here; expected tokenizer.json or vocab.txt"),
+        ({}, "no tokenizer; expected tokenizer.json or vocab.txt"),
         ({"tokenizer.json": "{}"}, "not a tokenizer: "),
         ({"vocab.txt": "[PAD]\n[UNK]\nthe\n"}, r"not a BERT vocabulary, it lacks \[CLS\], \[SEP\], \[MASK\]"),
         ({"vocab.txt": "a\n", "tokenizer_config.json": "{"}, "tokenizer_config.json: not JSON"),
@@ -187,7 +187,7 @@ def test_a_bound_without_room_for_text_is_refused(folder: Path, table: pa.Table,
 
 
 def test_no_text_trains_no_vocabulary(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no word to train a vocabulary on"):
+    with pytest.raises(InputError, match="no words to train a vocabulary on"):
         tokens.train_wordpiece(["", " "], tmp_path, vocab_size=100, lowercase=True)
 
 

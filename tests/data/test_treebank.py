@@ -73,8 +73,8 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
     [
         ({"upos": None}, "no column upos"),
         ({"upos": [["DET"], ["DET", "NOUN"]]}, "5 tokens, 1 tags"),
-        ({"head": [[2, 1, 4, 0, 4], [2, 0]]}, "are no tree"),
-        ({"head": [[3, 3, 9, 0, 4], [2, 0]]}, "are no tree"),
+        ({"head": [[2, 1, 4, 0, 4], [2, 0]]}, "are not a tree"),
+        ({"head": [[3, 3, 9, 0, 4], [2, 0]]}, "are not a tree"),
         ({"head": [["3", "3", "x", "0", "4"], ["2", "0"]]}, "are not all numbers"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, objec
 
 def test_sentences_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
     assert len(read(write(tmp_path), max_length=6).encoded.ids) == 1
-    with pytest.raises(InputError, match="no sentence of two words or more fits into 3 tokens"):
+    with pytest.raises(InputError, match="no sentence with two or more words fits into 3 tokens"):
         read(write(tmp_path), max_length=3)
 
 

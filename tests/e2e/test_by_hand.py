@@ -93,7 +93,7 @@ def test_a_run_under_way_is_nobody_elses(project: Project) -> None:
     assert holder.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("isoscope: conv2d seed 0: stopped at step ")
-    assert err.splitlines()[-1].endswith("; the same command goes on")
+    assert err.splitlines()[-1].endswith("; run the same command to resume")
     record = long_run(project)
     assert (record.status, len(record.attempts)) == ("KILLED", 1)
     project.isoscope("mirror")

@@ -93,7 +93,7 @@ def test_a_bare_name_of_several_overlays_must_say_which(project: Project) -> Non
     axes = "studies.fusion.axes.fusion=[additive, conv2d, conv2d_identity]"
     refused = project.isoscope("repro", "-S", axes, "-S", "model.fusion.kernel_size=[5,5]", code=2)
     (line,) = refused.err.splitlines()
-    assert line.startswith("isoscope: -S model.fusion.kernel_size: stands in several ")
+    assert line.startswith("isoscope: -S model.fusion.kernel_size: set in several ")
     for name in ("conv2d", "conv2d_identity"):
         assert f"-S variants/fusion/{name}.yaml:model.fusion.kernel_size=" in line
 

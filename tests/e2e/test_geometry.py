@@ -144,7 +144,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("geometry", "nowhere", *OWN, "--out", "p"), "nor is there a folder nowhere here"),
+        (("geometry", "nowhere", *OWN, "--out", "p"), "and there is no folder nowhere here"),
         (("geometry", "./nowhere", *OWN, "--out", "p"), "checkpoint ./nowhere: no such folder"),
         (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
         (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
@@ -155,7 +155,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder"),
         (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
         (("geometry", "encoder", *OWN, "--out", "encoder"), "holds something other than"),
-        (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is no folder that can be written to"),
+        (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is not a writable folder"),
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "classes"), "name their column with --labels"),
         (("geometry", "vision", *OWN, "--out", "p"), "not a text transformer"),
         (("geometry", "broken", *OWN, "--out", "p"), "NaN or infinity"),

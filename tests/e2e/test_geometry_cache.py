@@ -159,10 +159,10 @@ def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_aske
 ) -> None:
     table = made(place, tmp_path, name="decoder", vectors=())
     assert set(table["vectors"]) == {"last", "mean", "words"}
-    assert "seen no other" not in (tmp_path / "index.html").read_text("utf-8")
+    assert "attends to no other" not in (tmp_path / "index.html").read_text("utf-8")
     table = made(place, tmp_path, name="decoder", vectors=("first", "last"))
     assert set(table["vectors"]) == {"last"}
-    said = "decoder: no [CLS]: it is a decoder: its first token has seen no other"
+    said = "decoder: no [CLS]: it is a decoder: its first token attends to no other token"
     assert said in (tmp_path / "index.html").read_text("utf-8")
     with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* ask for last or mean"):
         made(place, tmp_path, name="encoder decoder", vectors=("first",))
@@ -170,7 +170,7 @@ def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_aske
 
 def test_a_measure_that_no_representation_has_is_said(place: Path, tmp_path: Path) -> None:
     for change in ({"measures": ("classes",), "labels": None}, {"measures": ("shape",), "vectors": ("words",)}):
-        with pytest.raises(InputError, match=r"nothing to measure in .* need --labels"):
+        with pytest.raises(InputError, match=r"nothing to measure in .* needs --labels"):
             made(place, tmp_path, **change)
 
 
@@ -217,7 +217,7 @@ def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path,
         ("recurrent", "attention"), ("recurrent", "embedding"),
     }  # fmt: skip
     said = (tmp_path / "index.html").read_text("utf-8")
-    assert "recurrent: no attention: attention: MambaModel gives none" in said
+    assert "recurrent: no attention: attention: MambaModel returns no maps" in said
     assert "recurrent: no table of positions" in said
     assert "decoder: no " not in said
     for name in ("attention", "cosines", "spectrum"):
@@ -267,7 +267,7 @@ def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_
 @pytest.mark.parametrize("kept", ['{"files": {}}', "[1]", "{", '{"checkpoints": {}, "text": "", "classes": []}'])
 def test_data_with_a_manifest_is_no_earlier_page(tmp_path: Path, kept: str) -> None:
     (tmp_path / "manifest.json").write_text(kept, "utf-8")
-    with pytest.raises(InputError, match="holds something other than an earlier page"):
+    with pytest.raises(InputError, match="contains other files than an earlier page"):
         stage.check_out(tmp_path)
 
 
@@ -280,6 +280,6 @@ def test_a_folder_of_figures_is_no_earlier_page_and_a_cache_is(tmp_path: Path) -
     stage.check_out(tmp_path)
     for name in ("figures", "cache/others"):
         (tmp_path / name).mkdir()
-        with pytest.raises(InputError, match="holds something other than an earlier page"):
+        with pytest.raises(InputError, match="contains other files than an earlier page"):
             stage.check_out(tmp_path)
         (tmp_path / name).rmdir()

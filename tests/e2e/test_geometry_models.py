@@ -205,8 +205,8 @@ def test_cls_of_a_decoder_is_refused_in_one_line(folder: Path, capsys: pytest.Ca
     with pytest.raises(InputError) as caught:
         made(capsys, "gpt2", *QUICK, "--vectors", "first")
     assert str(caught.value) == (
-        "checkpoint gpt2: --vectors first: it is a decoder: its first token has seen no other, so it says nothing "
-        "about the sentence; ask for last or mean"
+        "checkpoint gpt2: --vectors first: it is a decoder: its first token attends to no other token, "
+        "so it carries no information about the sentence; use last or mean"
     )
     assert not Path("page/index.html").exists()
     check(made(capsys, "gpt2", *QUICK, "--vectors", "first", "--vectors", "mean"), folder / "gpt2", ["mean"])
@@ -234,5 +234,5 @@ def test_checkpoints_of_one_study_are_told_apart_and_left_out_rows_said(
     assert found["left_out"] == line
     drawing = Path("page/figures/isotropy-first.svg").read_text("utf-8")
     assert all(f">seed-{seed}</text>" in drawing for seed in (0, 1))
-    with pytest.raises(InputError, match="are one folder; give it once"):
+    with pytest.raises(InputError, match="are the same folder; give it once"):
         app(["geometry", str(models[0]), f"{models[0]}/", *text], standalone_mode=False)

@@ -85,7 +85,7 @@ def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
     [
         ("fusoin", "studies.fusoin: no such study; did you mean 'fusion'?"),
         ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy"),
-        ("fusion", "is not there; run: isoscope repro"),
+        ("fusion", "does not exist; run: isoscope repro"),
     ],
 )
 def test_a_study_without_tables_is_told_what_makes_them(tmp_path: Path, study: str, said: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from isoscope.errors import InputError, RunError
 from isoscope.executor.execute import TRIES, Piece, room, side_by_side
-from isoscope.executor.live_table import Progress, Shown
+from isoscope.executor.live_table import PieceProgress, Progress
 from isoscope.guard import StoppedError, StopSignal
 
 
@@ -111,7 +111,7 @@ def test_what_one_says_is_passed_on_with_its_name(capfd: pytest.CaptureFixture[s
 
 
 def test_how_far_it_is_counts_what_runs() -> None:
-    shown = Shown("train s", total=4, found=1)
+    shown = PieceProgress("train s", total=4, found=1)
     running = Progress()
     running.begin(0, 10)
     running.update(5, 10, {})

@@ -21,8 +21,8 @@ PREPARE = ("prepare", "tiny")
 REFUSALS: list[tuple[Action, str, bool, int]] = [
     ("full", "free space", False, 0),
     ("full", "free space", True, 1),
-    ("broken", "look at it", False, 2),
-    ("broken", "look at it", True, 3),
+    ("broken", "check the disk", False, 2),
+    ("broken", "check the disk", True, 3),
 ]
 Fresh = Callable[[], Project]
 

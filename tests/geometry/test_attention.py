@@ -49,7 +49,7 @@ def test_who_looks_is_the_row() -> None:
     """Transposed, "all look at the first" would be "the first looks at all": rows then sum to something else."""
     found = summarise(FIRST[None])
     assert found.first == pytest.approx([1.0])
-    with pytest.raises(InputError, match="no shares"):
+    with pytest.raises(InputError, match="sum to 1"):
         summarise(FIRST.T[None])
 
 
@@ -74,12 +74,12 @@ def test_half_precision_rounds_rows_and_is_let_pass() -> None:
 @pytest.mark.parametrize(
     "maps, expected",
     [
-        (UNIFORM, r"expected \[..., heads, T, T\] of two tokens or more, got \[7, 7\]"),
-        (np.ones((2, 1, 1)), r"of two tokens or more, got \[2, 1, 1\]"),
+        (UNIFORM, r"expected \[..., heads, T, T\] with at least two tokens, got \[7, 7\]"),
+        (np.ones((2, 1, 1)), r"with at least two tokens, got \[2, 1, 1\]"),
         (np.full((2, 3, 4), 0.25), r"expected \[..., T, T\], got \[2, 3, 4\]"),
-        (2 * UNIFORM[None], "its rows are no shares that sum to 1"),
-        (np.full((1, T, T), np.nan), "its rows are no shares that sum to 1"),
-        (np.array([[[2.0, -1.0], [0.5, 0.5]]]), "its rows are no shares that sum to 1"),
+        (2 * UNIFORM[None], "each row must be non-negative and sum to 1"),
+        (np.full((1, T, T), np.nan), "each row must be non-negative and sum to 1"),
+        (np.array([[[2.0, -1.0], [0.5, 0.5]]]), "each row must be non-negative and sum to 1"),
     ],
     ids=["no heads", "one token", "oblong", "twice", "NaN", "negative"],
 )
@@ -119,5 +119,5 @@ def test_agreement_of_all_pairs_of_heads() -> None:
 def test_agreement_is_over_the_same_tokens() -> None:
     with pytest.raises(InputError, match="maps over 7 and 5 tokens cannot be compared"):
         head_agreement(UNIFORM, np.full((5, 5), 0.2))
-    with pytest.raises(InputError, match="its rows are no shares"):
+    with pytest.raises(InputError, match="each row must be non-negative"):
         head_agreement(UNIFORM, np.full((T, T), np.nan))

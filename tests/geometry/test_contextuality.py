@@ -58,9 +58,9 @@ def test_isotropic_points_have_no_similarity_and_a_common_part_gives_its_share()
 
 
 def test_no_pair_of_two_groups_is_refused() -> None:
-    with pytest.raises(InputError, match="all points are of one group"):
+    with pytest.raises(InputError, match="all points are in one group"):
         avg_sim(np.eye(3), ["a", "a", "a"])
-    with pytest.raises(InputError, match="all points are of one group"):
+    with pytest.raises(InputError, match="all points are in one group"):
         avg_sim(np.ones((1, 3)))
 
 

@@ -90,12 +90,12 @@ def test_mle_by_hand() -> None:
 def test_too_few_places_are_refused_in_one_line(n: int) -> None:
     points = np.repeat(cube(2, n), 30, axis=0)
     with pytest.raises(
-        InputError, match=f"points: {n} different ones, but {max(n, 2)} neighbours are asked for"
+        InputError, match=f"points: {n} distinct points, but {max(n, 2)} neighbours are requested"
     ) as caught:
         mle(points, k=max(n, 2))
     assert "\n" not in str(caught.value)
     if n < 3:
-        with pytest.raises(InputError, match="but 2 neighbours are asked for"):
+        with pytest.raises(InputError, match="but 2 neighbours are requested"):
             two_nn(points)
     else:
         assert two_nn(points) > 0

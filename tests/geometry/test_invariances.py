@@ -112,7 +112,7 @@ def test_the_order_of_the_points_is_nothing(name: str) -> None:
 def test_a_cloud_with_a_hole_is_refused_in_one_line(name: str, bad: float) -> None:
     points = cloud()
     points[3, 2] = bad
-    with pytest.raises(InputError, match="points: NaN or infinity among them") as caught:
+    with pytest.raises(InputError, match="points: contain NaN or infinity") as caught:
         MEASURES[name][0](points)
     assert "\n" not in str(caught.value)
 

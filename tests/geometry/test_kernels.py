@@ -80,8 +80,8 @@ def test_the_response_keeps_the_energy() -> None:
         (np.ones((3, 3)), r"expected \[sources, odd, odd\], got \[3, 3\]"),
         (np.ones((1, 2, 3)), r"got \[1, 2, 3\]"),
         (np.ones((1, 3, 4)), r"got \[1, 3, 4\]"),
-        (np.zeros((2, 3, 3)), "all zero, or NaN or infinity in it"),
-        (np.full((2, 3, 3), np.nan), "all zero, or NaN or infinity in it"),
+        (np.zeros((2, 3, 3)), "all zero, or contains NaN or infinity"),
+        (np.full((2, 3, 3), np.nan), "all zero, or contains NaN or infinity"),
     ],
     ids=["flat", "even rows", "even columns", "zeros", "NaN"],
 )

@@ -97,7 +97,7 @@ def test_names_and_order_are_nothing() -> None:
         ({"k": 57}, "some have fewer than 57 others in other groups"),
         ({"groups": np.zeros(N)}, "some have fewer than 5 others"),
         ({"k": 0}, "k: 0"),
-        ({"points": np.full((N, D), np.nan)}, "NaN or infinity among them"),
+        ({"points": np.full((N, D), np.nan)}, "contain NaN or infinity"),
         ({"points": np.zeros(N)}, r"expected \[points, dimensions\]"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

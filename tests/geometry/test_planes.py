@@ -150,7 +150,7 @@ def test_a_line_of_points_has_all_its_variance_along_one_axis() -> None:
         ([frame()[:2]], "sign", -1, "points: 2, but this measure needs at least 3"),
         ([frame()[:, :1]], "joint", -1, "points: 1 dimension, a plane needs two"),
         (frame(), "joint", -1, r"points: expected \[points, dimensions\]"),
-        ([np.full((N, D), np.nan)], "joint", -1, "points: NaN or infinity among them"),
+        ([np.full((N, D), np.nan)], "joint", -1, "points: contain NaN or infinity"),
     ],
     ids=["alignment", "beyond", "before", "none", "two points", "one dimension", "one frame bare", "NaN"],
 )

@@ -36,7 +36,7 @@ def classes(points: Any, k: int, noise: float = 0.5, seed: int = 1) -> Any:
 
 
 def outer(groups: Any, seed: int, folds: int = 5) -> Any:
-    return probes._dealt(np.unique(groups, return_inverse=True)[1], seed, 0) % folds
+    return probes._shuffled_places(np.unique(groups, return_inverse=True)[1], seed, 0) % folds
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -135,7 +135,7 @@ def test_groups_are_whole_and_strata_even() -> None:
     assert all(len(set(folds[groups == one])) == 1 for one in range(30))
     assert sorted(np.bincount(outer(np.arange(30), 0))) == [6] * 5
     strata = np.arange(30) % 3
-    dealt = probes._dealt(np.arange(30), 0, 0, strata) % 5
+    dealt = probes._shuffled_places(np.arange(30), 0, 0, strata) % 5
     assert all(sorted(np.bincount(dealt[strata == one])) == [2] * 5 for one in range(3))
 
 
@@ -260,7 +260,7 @@ def test_the_first_block_is_uniform_and_frequencies_bound_the_code() -> None:
     random, each = np.random.default_rng(0), np.arange(160)
     points, labels = random.standard_normal((160, 6)), (random.random(160) < 0.1).astype(int)
     found = online_code_length(points, labels, each, seed=0)
-    rank = probes._dealt(each, 0, 2)
+    rank = probes._shuffled_places(each, 0, 2)
     bits, before = 10.0, rank < 10
     for end in (20, 40, 80, 160):
         now = (rank >= before.sum()) & (rank < end)
@@ -288,8 +288,8 @@ def test_equal_seeds_give_equal_figures_and_others_do_not() -> None:
     [
         (np.zeros(20), np.arange(20), "labels: 20 labels of 1 classes"),
         (np.arange(19) % 2, np.arange(20), "labels: 19 labels"),
-        (np.arange(20) % 2, np.arange(20) % 4, "groups: 20 of 4 kinds; expected 20 of 5"),
-        (np.arange(20) % 2, np.arange(19), "groups: 19 of 19 kinds"),
+        (np.arange(20) % 2, np.arange(20) % 4, "groups: 20 points in 4 groups; expected 20 in at least 5"),
+        (np.arange(20) % 2, np.arange(19), "groups: 19 points in 19 groups"),
     ],
 )
 def test_what_cannot_be_probed_is_refused(labels: Any, groups: Any, message: str) -> None:

@@ -66,7 +66,7 @@ def test_classes_of_one_place_each_have_no_ratio() -> None:
 @pytest.mark.parametrize(
     "points, labels, expected",
     [
-        (PAIRS, [0, 0, 0, 0], "labels: 1 classes among 4 points; expected two or more, and fewer"),
+        (PAIRS, [0, 0, 0, 0], "labels: 1 classes among 4 points; expected 2 to 3"),
         (PAIRS, [0, 1, 2, 3], "labels: 4 classes among 4 points"),
         (PAIRS, [0, 1, 1], "labels: 3 for 4 points"),
         (PAIRS[:2], [0, 1], "points: 2, but this measure needs at least 3"),
@@ -117,7 +117,7 @@ def test_chance_is_the_share_of_the_largest_class() -> None:
 
 def test_classes_of_one_point_cannot_be_split() -> None:
     points = np.random.default_rng(0).standard_normal((9, 2))
-    with pytest.raises(InputError, match="a class with one point only cannot be split into halves"):
+    with pytest.raises(InputError, match="a class with only one point cannot be split into halves"):
         linear_separability(points, [0] * 8 + [1])
     assert 0 <= linear_separability(points, [0] * 4 + [1] * 4 + [2]) < 1
 
@@ -196,7 +196,7 @@ def test_points_that_coincide_are_as_many_clusters_as_places(places: int) -> Non
 
 
 def test_one_place_and_few_points_have_no_clusters() -> None:
-    with pytest.raises(InputError, match="points: they are all the same"):
+    with pytest.raises(InputError, match="points: all are equal"):
         clusters(np.full((20, 3), 0.1), {})
     with pytest.raises(InputError, match="points: 6, but this measure needs at least 7"):
         clusters(np.eye(6), {})

@@ -98,7 +98,7 @@ def test_equal_seeds_draw_equal_maps_of_the_first_tokens(arms: dict[str, Traject
 def test_too_few_tokens_for_the_perplexity_are_refused(arms: dict[str, Trajectory]) -> None:
     one = {"words": arms["words"]}
     assert len(drawn(one, perplexity=10, most=30)) == 30
-    with pytest.raises(InputError, match=r"measures\.perplexity: 10\.5 needs 32 tokens or more, got 30"):
+    with pytest.raises(InputError, match=r"measures\.perplexity: 10\.5 needs at least 32 tokens, got 30"):
         drawn(one, perplexity=10.5, most=30)
 
 

@@ -37,10 +37,10 @@ def test_what_is_just_enough_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given, asked, said",
     [
-        ({"sentences": LEAST - 1}, {}, rf"extraction.share \(or extraction.sentences\): of {LEAST - 1} sentences"),
-        ({"words": 1}, {}, "extraction.words: of 1 sentences"),
-        ({"bank": 2}, {}, "extraction.treebank.sentences: of 2 sentences"),
-        ({}, {"folds": LEAST + 1}, f"but probes take {LEAST + 1}"),
+        ({"sentences": LEAST - 1}, {}, rf"extraction.share \(or extraction.sentences\): {LEAST - 1} sentences"),
+        ({"words": 1}, {}, "extraction.words: 1 sentences"),
+        ({"bank": 2}, {}, "extraction.treebank.sentences: 2 sentences"),
+        ({}, {"folds": LEAST + 1}, f"but probes need {LEAST + 1}"),
         ({"block": 1}, {}, "extraction.block: a token has 0 in other sentences, fewer than measures.neighbours = 5"),
         ({}, {"neighbours": 9}, "extraction.block: a token has 8 in other"),
     ],

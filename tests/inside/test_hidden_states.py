@@ -98,7 +98,7 @@ def test_sentences_with_words_changed_about_have_states_of_their_own(tokenizer: 
 
 def test_a_model_without_attention_is_refused(tokenizer: WordPieces) -> None:
     model = MambaModel(MambaConfig(vocab_size=200, hidden_size=16, num_hidden_layers=2, state_size=4))
-    with pytest.raises(InputError, match="attention: MambaModel gives none"):
+    with pytest.raises(InputError, match="attention: MambaModel returns no maps"):
         passes.attention(model, chosen(tokenizer), pad_id=tokenizer.pad_id, batch_size=8)
 
 

@@ -36,4 +36,4 @@ def test_a_bit_turned_over_anywhere_is_found(path: Path, capsys: pytest.CaptureF
         assert not holds(path, "digest probe weights"), f"bit {bit}"
     path.write_bytes(data[:-1])
     assert not holds(path, "digest probe weights")
-    assert "has changed since it was written; it is made again" in capsys.readouterr().err
+    assert "has changed since it was written; rebuilding it" in capsys.readouterr().err

@@ -192,7 +192,7 @@ def test_an_emptied_record_of_a_stored_run_is_named(project: Path, capsys: pytes
     path.write_bytes(b"")
     (project / ".isoscope/runs" / DIGEST / "output").mkdir(parents=True)
     mirror_all(Project(project, project), None)
-    assert f"{path}: what run it is of is lost" in capsys.readouterr().err
+    assert f"{path}: its line about the run is lost" in capsys.readouterr().err
 
 
 def test_what_only_a_lost_line_said_stays_in_mlflow(project: Path) -> None:

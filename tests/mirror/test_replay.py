@@ -10,7 +10,7 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.mirror import fields as plan
 from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect
-from isoscope.mirror.replay import Mirror, Sent, mirror, mirror_record
+from isoscope.mirror.replay import Mirror, MirrorResult, mirror, mirror_record
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import Tail, read
@@ -22,7 +22,7 @@ def server(project: Path) -> Server:
     return connect(None, project)
 
 
-def _wrote_nothing(sent: Sent) -> bool:
+def _wrote_nothing(sent: MirrorResult) -> bool:
     return not any((sent.created, sent.params, sent.tags, sent.points, sent.datasets, sent.models, sent.artifacts))
 
 

@@ -74,7 +74,7 @@ def test_autocast_stops_at_the_embeddings(name: str) -> None:
 
 def test_more_tokens_than_positions() -> None:
     model = make(FusionBertModel, FUSIONS["additive"])
-    with pytest.raises(InputError, match="25 tokens, but the position table has 24 rows"):
+    with pytest.raises(InputError, match="25 tokens, but the position table has only 24 rows"):
         model(torch.ones(1, 25, dtype=torch.long))
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         model()

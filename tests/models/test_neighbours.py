@@ -148,6 +148,6 @@ def test_compiled_code_refuses_packed_texts_too() -> None:
     compiled = torch.compile(block, fullgraph=True, backend="eager")
     ids, rising = batch((9,))["input_ids"], torch.arange(9)[None]
     assert torch.equal(compiled(ids, position_ids=rising), block(ids, position_ids=rising))
-    with pytest.raises(RuntimeError, match="position_ids: a fusion reads neighbours"):
+    with pytest.raises(RuntimeError, match="position_ids: a fusion reads neighbouring tokens"):
         compiled(ids, position_ids=rising % 5)
     torch._dynamo.reset()

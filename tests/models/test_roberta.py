@@ -95,7 +95,7 @@ def test_positions_begin_behind_the_padding() -> None:
     model = make(FUSIONS["additive"])
     assert positions(model) == 24
     model(torch.full((1, 24), 7))
-    with pytest.raises(InputError, match="25 tokens, but the position table has 24 rows"):
+    with pytest.raises(InputError, match="25 tokens, but the position table has only 24 rows"):
         model(torch.full((1, 25), 7))
     assert (model.roberta.embeddings.position_embeddings.weight[PAD] == 0).all()
 

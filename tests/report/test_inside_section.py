@@ -79,8 +79,8 @@ def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
         (
             ("map",),
             [
-                "Tokens of all arms after the embedding block, in one t-SNE map (first snapshot).",
-                "Tokens of all arms after the embedding block, in one t-SNE map (chosen epoch).",
+                "Tokens of all arms after the embedding block, in a t-SNE map (first snapshot).",
+                "Tokens of all arms after the embedding block, in a t-SNE map (chosen epoch).",
                 "The same tokens in their first two principal components (first snapshot)",
                 "The same tokens in their first two principal components (chosen epoch)",
             ],
@@ -89,7 +89,7 @@ def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
         (
             ("probing", "baselines", "phases"),
             [
-                "Score of a linear probe for the label by layer, in each phase",
+                "In which phase of training does the label become linearly decodable?",
                 "What a linear probe reads by layer: label.",
                 "What a linear probe reads by layer: bigram shift.",
                 "What a linear probe reads by layer: part of speech.",

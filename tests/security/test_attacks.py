@@ -280,7 +280,7 @@ def test_links_that_lead_outside_are_refused(project: Project, tmp_path: Path, n
 
 def test_a_link_to_itself_is_refused(project: Project) -> None:
     link_file(project, "texts/loop", project.folder / "texts/loop")
-    assert "leads nowhere" in refused(project, "check")
+    assert "a broken link" in refused(project, "check")
 
 
 def test_links_within_the_project_and_to_dvcs_cache_are_fine(project: Project, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from isoscope.config.load import Configuration, Resolved
+from isoscope.config.load import Configuration, ResolvedCell
 from isoscope.paths import Project
 from isoscope.stages import train
 from isoscope.stages.prepare import prepare
@@ -27,7 +27,7 @@ class Shipped(NamedTuple):
     study: str
     arm: str
     seed: int
-    cell: Resolved
+    cell: ResolvedCell
 
 
 def shipped() -> Iterator[Shipped]:

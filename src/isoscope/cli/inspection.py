@@ -56,7 +56,7 @@ def extract(
     project, configuration = configure(overrides, plugin)
     section = configuration.root.extraction
     runs = (section.threads, section.device, workers, nodes)
-    _look("extract", (study, arm, seed), project, configuration, runs, as_json)
+    _run_selected("extract", (study, arm, seed), project, configuration, runs, as_json)
 
 
 @app.command()
@@ -82,7 +82,7 @@ def measure(
     project, configuration = configure(overrides, plugin)
     section = configuration.root.measures
     runs = (section.threads, "cpu", workers or (None if nodes else section.processes), nodes)
-    _look("measure", (study, arm, seed), project, configuration, runs, as_json, processes=1)
+    _run_selected("measure", (study, arm, seed), project, configuration, runs, as_json, processes=1)
 
 
 @app.command()
@@ -233,7 +233,7 @@ def geometry(
     say(made, as_json, f"geometry: {shown}")
 
 
-def _look(
+def _run_selected(
     verb: str,
     asked: tuple[str, str | None, int | None],
     project: Any,

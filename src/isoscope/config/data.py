@@ -12,7 +12,7 @@ class Embedded(Section):
 
     kind: Literal["embedded"]
     generator: Literal["sentiment"]
-    """Which grammar writes the text."""
+    """Grammar that generates the text."""
     size: Annotated[int, Field(ge=100, le=1_000_000)]
     """Examples over all splits."""
     difficulty: Annotated[int, Field(ge=1, le=9)]
@@ -84,7 +84,7 @@ class Tokenizer(Section):
     vocab_size: Annotated[int, Field(ge=30, le=1_000_000)]
     """Maximum number of word pieces, special tokens included."""
     lowercase: bool
-    """Whether text is lower-cased and stripped of accents."""
+    """Convert text to lower case and remove accents."""
 
 
 class Data(Section):

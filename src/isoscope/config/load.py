@@ -24,7 +24,7 @@ OVERRIDE = "-S"
 SEARCHED = f"{paths.PARAMS}: search.space"
 
 
-class Resolved(NamedTuple):
+class ResolvedCell(NamedTuple):
     """A typed cell, its plain tree, and its axes."""
 
     cell: Cell
@@ -127,7 +127,7 @@ class Configuration:
     def _named_arms(self, study: str) -> dict[str, dict[str, str]]:
         return {"-".join(axes.values()): axes for axes in self.arms(study)}
 
-    def cell(self, study: str, arm: str) -> Resolved:
+    def cell(self, study: str, arm: str) -> ResolvedCell:
         """Return the typed parameters of an arm. Merge order: params.yaml, task, settings, axes, `-S`."""
         found = self._named_arms(study)
         if arm not in found:
@@ -150,7 +150,7 @@ class Configuration:
         tree, origin = self._merged([("task", task)], ("data",))
         return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin
 
-    def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> Resolved:
+    def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> ResolvedCell:
         """Return the typed parameters of an arm with choices merged over it.
 
         `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
@@ -211,7 +211,7 @@ class Configuration:
         kind: type[Cell],
         axes: dict[str, str],
         values: Iterable[Override] = (),
-    ) -> Resolved:
+    ) -> ResolvedCell:
         tree, origin = self._merged(choices)
         for value in values:
             if value.section == "data":
@@ -226,9 +226,9 @@ class Configuration:
                 f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
                 f"got '{cell.training.select}'{cure}"
             )
-        return Resolved(cell, tree, axes)
+        return ResolvedCell(cell, tree, axes)
 
-    def cells(self, study: str) -> dict[str, Resolved]:
+    def cells(self, study: str) -> dict[str, ResolvedCell]:
         """Return every resolved arm of a study, by name."""
         return {arm: self.cell(study, arm) for arm in ("-".join(axes.values()) for axes in self.arms(study))}
 
@@ -288,7 +288,7 @@ class Configuration:
             try:
                 cell = self.laid(search.study, search.arm, chosen, search.settings).cell
             except InputError as error:
-                more = f" (under {under}; use `when` if a name exists only there)" if under else ""
+                more = f" (under {under}; restrict the name with `when`)" if under else ""
                 found.keep(*(f"{line}{more}" for line in seen.keep(*error.lines)))
                 continue
             if cell.training.keep != "best":

@@ -115,7 +115,7 @@ class Conv2d(Sources):
     activation: Literal["gelu", "none"]
     """Activation after the convolution."""
     bias: bool
-    """Whether the convolution has a bias."""
+    """Add a bias to the convolution."""
     gate: Annotated[float, Field(ge=0, le=1)] | None
     """Initial value of the learned gate r in (1 − r)(w + p) + r·conv; null: no gate."""
 

@@ -28,7 +28,7 @@ class Weighted(Section):
     """Options of every penalty."""
 
     weight: Annotated[float, Field(ge=-1e6, le=1e6)]
-    """Weight of the penalty in the loss; 0: the penalty is computed and logged, and training does not change."""
+    """Weight of the penalty in the loss; 0: computed, without effect on training."""
     warmup: Probability
     """Share of all updates over which the weight rises linearly from 0."""
     points: Points

@@ -62,7 +62,7 @@ class Phases(Section):
 
 
 class Analysis(Section):
-    """How runs are compared."""
+    """Comparison of runs."""
 
     confidence: Level
     """Coverage of intervals."""

@@ -1,4 +1,4 @@
-"""From raw tables of any source to a corpus: columns renamed, labels numbered, missing splits held out of train."""
+"""Convert raw tables of any source to a corpus: rename columns, number labels, hold out missing splits from train."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0
 
 
 class Raw(NamedTuple):
-    """One split as its source has it: where it was found, the table, names of integer classes, sha256 of its file."""
+    """A split of a source: place, table, names of integer classes, sha256 of its file."""
 
     place: str
     table: pa.Table
@@ -36,21 +36,21 @@ def build(
     licence: str,
     revision: str | None = None,
 ) -> Corpus:
-    """Make a corpus of the splits in `raw`; a split that is not there is held out of train.
+    """Make a corpus of the splits in `raw`; a missing split is held out from train.
 
     `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the source's names. Labels that all read as
     integers keep their numeric order, others are sorted. `held_out` is the fraction of train each missing split takes.
     The corpus' facts name what was held out, and the sha256 of the files read.
-    Raises InputError for whatever makes the input unfit, naming file, row and column.
+    Raises `InputError` for invalid input; it names file, row and column.
     """
     if set(columns) not in ({*SINGLE, "label"}, {*PAIR, "label"}):
         raise InputError(
             f"columns: expected sentence and label, or sentence1, sentence2 and label; got {sorted(columns)}"
         )
     if len(set(columns.values())) < len(columns):
-        raise InputError(f"columns: each must name a column of its own; got {', '.join(columns.values())}")
+        raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
     if "train" not in raw:
-        raise InputError(f"{source}: there is no train split; splits.train must name one")
+        raise InputError(f"{source}: no train split; set splits.train")
     splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
     labels = _number(splits, raw, columns["label"])
     names = raw["train"].names
@@ -69,7 +69,7 @@ def build(
 
 
 def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
-    """`raw.table` with our column names only: text as string, label as string (numbered later), nulls refused."""
+    """Return `raw.table` with our columns only: text and label (numbered later) as strings, without nulls."""
     arrays: dict[str, pa.ChunkedArray] = {}
     for ours in (*(PAIR if "sentence1" in columns else SINGLE), "label"):
         theirs = columns[ours]
@@ -94,12 +94,12 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
             raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) holds {kind}; expected {wanted}")
         arrays[ours] = _decoded(values, theirs, raw.place) if is_text else values.cast(pa.string())
     if not raw.table.num_rows:
-        raise InputError(f"{raw.place}: there is no row; give the split rows, or null to hold it out of train")
+        raise InputError(f"{raw.place}: no rows; add rows, or set the split to null to hold it out from train")
     return pa.table(arrays)
 
 
 def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:
-    """`values` as string; a parquet writer may have put any bytes there, and Arrow does not look until asked."""
+    """Return `values` as strings. Checks UTF-8, because Arrow reads any bytes from parquet unchecked."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
@@ -113,7 +113,7 @@ def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArra
 
 
 def _number(splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str) -> tuple[str, ...]:
-    """Replace the label texts in `splits` by class numbers, in place; the classes are those of train."""
+    """Replace the label texts in `splits` by class numbers, in place; return the classes, which come from train."""
     found = {split: table["label"].unique().to_pylist() for split, table in splits.items()}
     everywhere = {label for labels in found.values() for label in labels}
     integers = all(INTEGER.fullmatch(label) for label in everywhere)
@@ -137,11 +137,11 @@ def _number(splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str) ->
 def hold_out(
     splits: Mapping[str, pa.Table], missing: Sequence[str], *, fraction: float, seed: int, source: str
 ) -> dict[str, pa.Table]:
-    """Tables for `missing` and a smaller `train`: each class gives `fraction` of its rows to each missing split.
+    """Return tables for `missing` and a smaller `train`: each missing split takes `fraction` of each class of train.
 
-    Rows are drawn by sha256 of (seed, split, text), so the draw depends on nothing but these and the quota. Rows of
-    equal text go together, and a text that stands in a given split stays in train, so no text newly crosses a border.
-    Raises InputError when the fraction leaves a class without rows on one of the sides.
+    Rows are drawn by sha256 of (seed, split, text), so the draw depends only on these and the quota. Rows with equal
+    text stay together, and a text that also occurs in a given split stays in train, so the draw adds no duplicates
+    across splits. Raises `InputError` if the fraction leaves a class without rows on one side.
     """
     train = splits["train"]
     if not 0 < fraction * len(missing) < 1:

@@ -1,4 +1,4 @@
-"""What a bag of words reaches on a task: the floor that a model which reads word order has to beat."""
+"""Bag-of-words baselines of a task: the floor for models that read word order."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,18 @@ GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
 
 
 def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
-    """Figures of TF-IDF with logistic regression (L2, C = 1), by word unigrams and by uni- and bigrams.
+    """Compute metrics of TF-IDF with logistic regression (L2, C = 1), for word unigrams and for uni- and bigrams.
 
-    Fitted on train, judged on validation and test: `{name: {split: {n, accuracy, f1, matthews}}}`, where n is the rows
-    judged, and f1 that of class 1 for two classes, macro for more. Of a pair, the features are those of each sentence
-    and their absolute difference.
+    Fitted on train, evaluated on validation and test: `{name: {split: {n, accuracy, f1, matthews}}}`. n: number of
+    rows; f1: of class 1 for two classes, macro for more. The features of a pair are those of both sentences and their
+    absolute difference.
     """
     return {name: _figures(corpus, grams) for name, grams in GRAMS.items()}
 
 
 def _figures(corpus: Corpus, grams: tuple[int, int]) -> dict[str, dict[str, float | int]]:
     train = corpus.splits["train"]
-    # Words of one letter count, unlike in scikit-learn's default: "I", "a", the "t" of "don't".
+    # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
     vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=r"(?u)\b\w+\b")
     vectorizer.fit([text for column in text_columns(train) for text in train[column].to_pylist()])
     model = LogisticRegression(C=1.0, max_iter=1000)

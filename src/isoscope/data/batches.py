@@ -1,6 +1,6 @@
-"""Batches as pure functions of (seed, epoch, example): shuffled, bucketed by length, padded to their longest.
+"""Batches as pure functions of (seed, epoch): shuffled, bucketed by length, padded to the longest example.
 
-Resuming at step k is slicing the list at k.
+To resume at step k, slice the list of batches at k.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class Batch(NamedTuple):
-    """Padded arrays of one batch, int64: the first three `[B, L]`, `labels` `[B]`; `attention_mask` is 0 on padding."""
+    """Padded int64 arrays of a batch: `labels` `[B]`, the others `[B, L]`; `attention_mask` is 0 on padding."""
 
     input_ids: Indices
     token_type_ids: Indices
@@ -24,9 +24,9 @@ class Batch(NamedTuple):
 
 
 def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
-    """Rows, ascending, of a seeded draw of `fraction` of each class (rounded, at least one row); 1 draws all.
+    """Return the ascending rows of a seeded draw of `fraction` of each class (rounded, at least 1 row); 1 draws all.
 
-    A larger fraction holds the rows of a smaller one, so learning curves over fractions are nested.
+    A larger fraction contains the rows of a smaller fraction, so learning curves over fractions are nested.
     """
     order = _shuffled(len(labels), seed, 0, 2)
     kept = [
@@ -38,16 +38,16 @@ def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
 
 
 def drawn_rows(count: int, most: int, *key: int) -> Indices:
-    """At most `most` of `count` rows, ascending, drawn for `key`."""
+    """Return at most `most` of `count` rows, ascending, drawn for `key`."""
     return np.sort(_shuffled(count, *key, 0, 3)[:most])
 
 
 def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, bucket: int) -> list[Indices]:
-    """Row numbers of each batch of an epoch; every example occurs once, the one partial batch is kept.
+    """Return the row numbers of each batch of an epoch; every example occurs once, the partial batch is kept.
 
-    Examples are shuffled, cut into runs of `bucket` batches, sorted by length (in tokens) within a run, cut into
-    batches, and the batches shuffled. `bucket` 1 is a plain shuffle; the larger, the less padding and the less random
-    the company an example finds itself in.
+    Examples are shuffled, cut into buckets of `bucket` batches, sorted by length (in tokens) within a bucket, and cut
+    into batches; then the batches are shuffled. `bucket` 1 is a plain shuffle. Larger buckets: less padding, less
+    random batches.
     """
     order = _shuffled(len(lengths), seed, epoch, 0)
     run = bucket * batch_size
@@ -60,22 +60,22 @@ def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, b
 
 
 def evaluation_batches(lengths: Indices, *, batch_size: int) -> list[Indices]:
-    """Row numbers in batches of falling length, so that padding is least and too long a batch fails first."""
+    """Return row numbers in batches of decreasing length: minimal padding, and out-of-memory errors come first."""
     rows = _by_length(np.arange(len(lengths)), lengths)[::-1]
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
 def rank_slice(rows: Indices, rank: int, world: int) -> Indices:
-    """The part of a global batch that process `rank` of `world` works on: every world-th row, so lengths are alike.
+    """Return the rows of a global batch for process `rank` of `world`: every world-th row, so lengths are similar.
 
-    Each process gets a part of each batch, so all make the same number of steps; parts differ by one row at most, and
-    of a batch with fewer rows than processes some are empty.
+    Each process gets a part of each batch, so all take the same number of steps. Part sizes differ by at most 1 row; if
+    a batch has fewer rows than processes, some parts are empty.
     """
     return rows[rank::world]
 
 
 def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> Batch:
-    """The examples `rows`, padded with `pad_id` to the longest among them."""
+    """Return the examples `rows`, padded with `pad_id` to the longest of them."""
     width = max((len(encoded.ids[row]) for row in rows), default=0)
     input_ids = np.full((len(rows), width), pad_id, np.int64)
     token_type_ids, attention_mask = np.zeros_like(input_ids), np.zeros_like(input_ids)
@@ -88,9 +88,9 @@ def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> 
 
 
 def _shuffled(count: int, *key: int) -> Indices:
-    """0..count-1 in an order drawn for `key`.
+    """Return 0..count-1 in an order drawn for `key`.
 
-    Sorts raw 64-bit draws: NumPy promises the stream of a bit generator for good, but not that of `permutation`.
+    Sorts raw 64-bit draws: NumPy guarantees a stable stream for a bit generator, but not for `permutation`.
     """
     draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(count)
     return np.argsort(draws, kind="stable")

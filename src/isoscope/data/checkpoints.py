@@ -1,4 +1,4 @@
-"""A published checkpoint as a folder on this machine: fetched, hashed, and checked before it is loaded."""
+"""Fetch a published checkpoint to a local folder, hash it, and check it before loading."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from isoscope.errors import InputError
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _CODE = {"auto_map": "code of its own", "custom_pipelines": "code of its own"}
-# What makes transformers read a file that is not hashed, or need a library that is not there.
+# Settings that make transformers read a file that is not hashed, or need a missing library.
 _UNLOADABLE = _CODE | {
     "configuration_files": "another configuration file",
     "transformers_weights": "weights in a file of another name",
@@ -25,10 +25,10 @@ _BUILT_IN = (None, "eager", "sdpa")
 
 
 def fetch_checkpoint(name: str, *, revision: str) -> Path:
-    """The folder of checkpoint `name`: below ISOSCOPE_HUB, or fetched from the hub at `revision`.
+    """Return the folder of checkpoint `name`: below ISOSCOPE_HUB, or fetched from the hub at `revision`.
 
-    Only weights in safetensors, configuration and tokenizer files are fetched. Raises `InputError` where neither has
-    it, and where it asks for Python code of its own, which is never run here.
+    Fetches only safetensors weights, configuration and tokenizer files. Raises `InputError` if neither place has it, or
+    if it needs its own Python code, which is never run.
     """
     found = resolve_checkpoint(name)
     folder = Path(found) if found != name else _download(name, revision)
@@ -39,9 +39,9 @@ def fetch_checkpoint(name: str, *, revision: str) -> Path:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """sha256 over names and contents of a checkpoint's weights (safetensors), configuration and tokenizer files.
+    """Return the sha256 of names and contents of a checkpoint's weights (safetensors), configuration and tokenizer.
 
-    Raises `InputError` when the folder has no config.json, or its index names weights that would not be hashed.
+    Raises `InputError` if the folder has no config.json, or if its index names weights that would not be hashed.
     """
     files = sorted({file for pattern in CHECKPOINT_FILES for file in folder.glob(pattern) if file.is_file()})
     if folder / CONFIG not in files:
@@ -55,13 +55,13 @@ def checkpoint_digest(folder: Path) -> str:
 
 
 def loadable_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a checkpoint, all of whose weights are plain tensors in hashed files of its folder.
+    """Return a checkpoint's configuration; check that all weights are plain tensors in hashed files of its folder.
 
-    Raises `InputError` for code, adapters, quantised weights, attention kernels and files elsewhere.
+    Raises `InputError` for custom code, adapters, quantised weights, attention kernels, and files outside the folder.
     """
     file = folder / CONFIG
     if not file.is_file():
-        raise InputError(f"checkpoint {folder}: no {CONFIG} in it; give a Hugging Face checkpoint's folder")
+        raise InputError(f"checkpoint {folder}: no {CONFIG}; give the folder of a Hugging Face checkpoint")
     settings = read_mapping(file)
     _refuse(file, settings, _UNLOADABLE)
     for part in _parts(settings):
@@ -69,11 +69,11 @@ def loadable_config(folder: Path) -> dict[str, Any]:
             asked = part.get(key)
             if not all(one in _BUILT_IN for one in (asked.values() if isinstance(asked, dict) else [asked])):
                 raise InputError(
-                    f"{file}: {key}: {asked!r} is a kernel from elsewhere, and none is fetched; remove the key"
+                    f"{file}: {key}: {asked!r} is an external kernel, which is not fetched; remove the key"
                 )
     if (folder / ADAPTER_CONFIG).exists():
         raise InputError(
-            f"{folder / ADAPTER_CONFIG}: an adapter, which is not loaded; merge it into the weights "
+            f"{folder / ADAPTER_CONFIG}: adapters are not supported; merge it into the weights "
             "(merge_and_unload), or remove the file"
         )
     _check_index(folder)
@@ -81,7 +81,7 @@ def loadable_config(folder: Path) -> dict[str, Any]:
 
 
 def _parts(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A configuration and all mappings inside it, such as an encoder-decoder's two."""
+    """Yield a configuration and all mappings in it, such as those of an encoder-decoder."""
     todo: list[Any] = [settings]
     while todo:
         one = todo.pop()
@@ -96,23 +96,23 @@ def _refuse(file: Path, settings: dict[str, Any], keys: dict[str, str]) -> None:
     for part in _parts(settings):
         for key, what in keys.items():
             if part.get(key):
-                raise InputError(f"{file}: asks for {what} ({key}), which is not loaded; take another checkpoint")
+                raise InputError(f"{file}: needs {what} ({key}), which is not supported; use another checkpoint")
 
 
 def _check_index(folder: Path) -> None:
-    """Raise `InputError` unless all weights that the index names, if it is used, are files that the digest covers."""
+    """Raise `InputError` if the index is used and names weights in files that the digest does not cover."""
     file = folder / INDEX
     if (folder / WEIGHTS).is_file() or not file.exists():
         return
     found = read_mapping(file)
     shards = found.get("weight_map")
     if not isinstance(shards, dict) or not shards or not isinstance(found.get("metadata"), dict):
-        raise InputError(f"{file}: expected metadata and a weight_map of parameters to files; save the model again")
+        raise InputError(f"{file}: expected metadata and a weight_map from parameters to files; save the model again")
     for parameter, name in shards.items():
         plain = isinstance(name, str) and PART.fullmatch(name) and name.endswith(".safetensors")
         if not plain or not (folder / name).is_file():
             raise InputError(
-                f"{file}: weight_map: {parameter}: {name!r} is no *.safetensors file in this folder; put it there, "
+                f"{file}: weight_map: {parameter}: {name!r} is not a *.safetensors file in this folder; put it there, "
                 "or save the model again"
             )
 
@@ -126,6 +126,6 @@ def _download(name: str, revision: str) -> Path:
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"checkpoint {name!r} at revision {revision!r}: the hub gave no answer ({reason}); "
+            f"checkpoint {name!r} at revision {revision!r}: cannot be fetched from the hub ({reason}); "
             f"set {VARIABLE} to a folder that holds {name}/"
         ) from error

@@ -1,4 +1,4 @@
-"""The one shape every data set takes before it is written: three splits, text columns and a class index."""
+"""Corpus: the common form of every data set, with three splits, text columns and a class index."""
 
 from typing import NamedTuple
 
@@ -11,16 +11,16 @@ SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)
 PAIR = ("sentence1", "sentence2")
 TREEBANK = "treebank.parquet"
-"""The file of a task's own trees, beside its splits."""
+"""File of a task's own treebank, beside its splits."""
 
 
 class Corpus(NamedTuple):
     """A labelled text classification task.
 
-    `splits` holds exactly `train`, `validation` and `test`, each a table with `sentence` (or `sentence1`, `sentence2`)
-    as strings and `label` as int64 in 0..C-1; `labels` names class 0, 1, …; `facts` are statements of the source about
-    itself (such as a Bayes ceiling), copied into the manifest; `trees`, if the source knows them, a treebank of its
-    sentences (see `treebank.read`).
+    `splits`: exactly `train`, `validation` and `test`, each a table with `sentence` (or `sentence1`, `sentence2`) as
+    strings and `label` as int64 in 0..C-1. `labels`: names of class 0, 1, …. `facts`: statements of the source about
+    itself (such as a Bayes ceiling), copied to the manifest. `trees`: a treebank of its sentences, if known (see
+    `treebank.read`).
     """
 
     splits: dict[str, pa.Table]
@@ -33,9 +33,9 @@ class Corpus(NamedTuple):
 
 
 def text_columns(table: pa.Table) -> tuple[str, ...]:
-    """Names of the text columns of `table`: `("sentence",)` or `("sentence1", "sentence2")`.
+    """Return the names of the text columns of `table`: `("sentence",)` or `("sentence1", "sentence2")`.
 
-    Raises InputError when neither is complete or both are there.
+    Raises `InputError` if neither set is complete or both are present.
     """
     names = set(table.column_names)
     if set(SINGLE) <= names and not set(PAIR) & names:
@@ -48,15 +48,15 @@ def text_columns(table: pa.Table) -> tuple[str, ...]:
 
 
 def texts(table: pa.Table) -> list[tuple[str, ...]]:
-    """The text of each row: `(sentence,)` or `(sentence1, sentence2)`."""
+    """Return the text of each row: `(sentence,)` or `(sentence1, sentence2)`."""
     return list(zip(*(table[column].to_pylist() for column in text_columns(table)), strict=True))
 
 
 def check(corpus: Corpus) -> None:
-    """Refuse a corpus no classifier can be trained and judged on.
+    """Check that a classifier can be trained and evaluated on a corpus.
 
-    Raises InputError, one line, for a missing split or column, an empty split, null text or label, a split of one
-    class, a label in validation or test that train lacks, and labels that are not 0..C-1 with a name each.
+    Raises `InputError` (one line) for a missing split or column, an empty split, a null text or label, a split with a
+    single class, a label in validation or test that train lacks, and labels that are not 0..C-1 with a name each.
     """
     where = corpus.source
     if set(corpus.splits) != set(SPLITS):
@@ -104,7 +104,7 @@ def _check_labels(corpus: Corpus) -> None:
             raise InputError(f"{where}: {split}, row {row}: label {_name(names, unseen[0])} does not occur in train")
         if len(found) == 1:
             only = _name(names, found[0])
-            raise InputError(f"{where}: {split} holds one class only ({only}); a classifier needs two or more")
+            raise InputError(f"{where}: {split} has only one class ({only}); a classifier needs two or more")
     if train != set(range(len(names))):
         raise InputError(
             f"{where}: train labels must be 0..{len(names) - 1}, one per class name; found {sorted(train)} for "

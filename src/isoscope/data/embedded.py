@@ -1,4 +1,4 @@
-"""Generated text tasks: the label is a function of the text, so what a model misses is the model's."""
+"""Generated text tasks. The label is a function of the text, so every error is the model's."""
 
 from collections.abc import Callable
 from math import ceil
@@ -15,11 +15,11 @@ from isoscope.errors import InputError
 Row = tuple[str, ...]
 
 HELD_OUT = 0.15  # share of validation, and of test
-SMALLEST = 20  # groups, one row of each class: three in validation and in test
+SMALLEST = 20  # groups of one row per class: three groups in validation and in test
 
 
 class Design(NamedTuple):
-    """Settings a task was calibrated at, and the test accuracies it was calibrated to."""
+    """Settings at which a task was calibrated, and the calibrated test accuracies."""
 
     size: int
     difficulty: int
@@ -28,7 +28,7 @@ class Design(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """How a task is written: classes, text columns, a draw of one new row for each class in turn, a sentence's tree."""
+    """Generator of a task: classes, text columns, draw of a new row per class, tree of a sentence."""
 
     labels: tuple[str, ...]
     columns: tuple[str, ...]
@@ -55,14 +55,15 @@ GENERATORS = {
 
 
 def generate(generator: str, *, size: int, difficulty: int, seed: int) -> Corpus:
-    """Write `size` examples: 70 % train, 15 % validation, 15 % test, no two alike, each class as often as another.
+    """Generate `size` distinct examples with balanced classes: 70 % train, 15 % validation, 15 % test.
 
-    A function of its four arguments on every platform. Rows come in groups, one per class, that stay in one split;
-    where `size` is no multiple of the classes, train lacks the surplus rows of one group. `facts` states how the task
-    was made, that its Bayes ceiling is 1, and, at the default settings, the test accuracies it was calibrated to;
-    `trees` are those of the sentences of test that stand in no other split.
+    Depends only on its four arguments, on every platform. Rows come in groups with one row per class; a group stays in
+    one split. If `size` is not a multiple of the number of classes, train has an incomplete group. `facts`: how the
+    task was generated, its Bayes ceiling 1, and, at the default settings, the calibrated test accuracies. `trees`: the
+    trees of test sentences that occur in no other split.
 
-    Raises InputError for an unknown generator, a number out of range and a size above the distinct examples.
+    Raises `InputError` for an unknown generator, a number out of range, and a size above the number of distinct
+    examples.
     """
     if generator not in GENERATORS:
         raise InputError(f"generator = {generator!r}: expected one of {', '.join(GENERATORS)}")
@@ -104,7 +105,7 @@ def generate(generator: str, *, size: int, difficulty: int, seed: int) -> Corpus
 
 
 def _trees(splits: dict[str, pa.Table], tree: Callable[[str], Tree]) -> pa.Table:
-    """The trees of the sentences of test that stand in no other split, each once."""
+    """Return the trees of the distinct test sentences that occur in no other split."""
     known, *found = (
         dict.fromkeys(sentence for split in names for text in texts(splits[split]) for sentence in text)
         for names in (("train", "validation"), ("test",))

@@ -6,41 +6,40 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 1000  # draws in a row that may all be known before a stock counts as spent
+PATIENCE = 1000  # consecutive known draws before a stock counts as spent
 
 
 class SpentError(Exception):
-    """The stock of distinct texts of one kind ran out; the message names the kind."""
+    """No distinct texts of a kind are left; the message names the kind."""
 
 
 class Draws:
-    """A private stream of choices, a function of `seed` alone.
+    """A private stream of random choices that depends only on `seed`.
 
-    Every choice comes from `Random.random()`, the one method whose sequence Python promises to keep; `choice` and
-    `shuffle` are free to change.
+    All choices use `Random.random()`: Python guarantees its sequence; `choice` and `shuffle` may change.
     """
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed).random
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of `choices`, each as likely; one that stands there twice is twice as likely."""
+        """Return one of `choices`, each with equal probability; a repeated choice has twice the probability."""
         return choices[int(self._random() * len(choices))]
 
     def coin(self, probability: float = 0.5) -> bool:
-        """True with `probability`."""
+        """Return True with `probability`."""
         return self._random() < probability
 
     def sign(self) -> int:
-        """+1 or -1."""
+        """Return +1 or -1."""
         return 1 if self.coin() else -1
 
     def shuffled(self, rows: Sequence[T]) -> list[T]:
-        """`rows` in random order."""
+        """Return `rows` in random order."""
         return sorted(rows, key=lambda _: self._random())
 
     def until(self, draw: Callable[[], T], fits: Callable[[T], bool], kind: str) -> T:
-        """The first result of `draw` that `fits`; raises `SpentError(kind)` after `PATIENCE` that do not."""
+        """Return the first result of `draw` that `fits`. Raises `SpentError(kind)` after `PATIENCE` failures."""
         for _ in range(PATIENCE):
             drawn = draw()
             if fits(drawn):

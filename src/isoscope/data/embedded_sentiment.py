@@ -1,6 +1,6 @@
-"""Sentences about a film whose verdict needs word order: negation scope, although and but, than, and nesting of these.
+"""Generate film reviews whose label needs word order: negation scope, although, but, than, and their nesting.
 
-The grammar, which one token of look-ahead parses without ambiguity:
+The grammar (unambiguous, parsed with one token of look-ahead):
 
     sentence  = inner | inner ", but" inner | inner ", although" inner
     inner     = ("although" | "while") inner "," inner | SUBJECT VERB "that" inner | clause
@@ -9,10 +9,10 @@ The grammar, which one token of look-ahead parses without ambiguity:
               | "the" PART COPULA ADJECTIVE "rather than" ADJECTIVE
               | "the" WORK "was" COMPARATIVE "than the" WORK
 
-and its meaning, +1 or -1: "although a, b", "while a, b" and "a, but b" mean b; "a, although b" means a (the two always
-disagree). "Critics doubted that a" means the opposite of a, "critics felt that a" means a. Negation turns its own
-adjective round and no other; "x rather than y" means x, "not x but y" means y. What counts is the film: being better
-than the book is praise, and a book better than the film is not.
+The meaning is +1 or -1. "although a, b", "while a, b" and "a, but b" mean b; "a, although b" means a (a and b always
+disagree). "Critics doubted that a" means the opposite of a; "critics felt that a" means a. Negation reverses only its
+own adjective; "x rather than y" means x, "not x but y" means y. The film is what is judged: "the film was better than
+the book" is praise, "the book was better than the film" is not.
 """
 
 from collections.abc import Callable
@@ -38,19 +38,19 @@ COMPARATIVES = {1: ("better", "smarter"), -1: ("poorer", "worse")}
 SUBJECTS = ("critics", "fans", "viewers")
 VERBS = {1: ("agreed", "claimed", "felt"), -1: ("denied", "doubted")}
 
-# Shares, set so that a bag of words stays near chance while some order can be learnt early and some only late.
+# Shares such that a bag of words stays near chance, and some word order is learnt early and some late.
 CLAUSES = ("plain",) * 6 + ("negated",) * 2 + ("corrected", "preferred", "compared")
-NEST = 0.45  # probability of each level of nesting that the difficulty allows
-PAIRED = 0.01  # share of examples that stand beside the same words in another order with the opposite label
+NEST = 0.45  # probability of each nesting level up to the difficulty
+PAIRED = 0.01  # share of examples paired with the same words in another order and the opposite label
 BUT_OR_ALTHOUGH = 0.3  # share of nested sentences joined in the middle
-ALTHOUGH = 0.3  # share of those in which the first part is the verdict
-CONTRAST = 0.8  # share of contrasts, the rest being reports, where the grammar allows both
+ALTHOUGH = 0.3  # share of these in which the first part determines the label
+CONTRAST = 0.8  # share of contrasts where the grammar allows both; the others are reports
 TURNED = 0.25  # share of reports that deny
-PRAISED = 0.85  # share of comparatives that praise what stands first
+PRAISED = 0.85  # share of comparatives that praise the first noun
 
 
 class Phrase(NamedTuple):
-    """A piece of text, its meaning (+1 praise, -1 blame) and, if there is one, the same words meaning the opposite."""
+    """A text, its meaning (+1 praise, -1 blame) and, if any, the same words with the opposite meaning."""
 
     text: str
     meaning: int
@@ -58,10 +58,10 @@ class Phrase(NamedTuple):
 
 
 def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A negative and a positive sentence of equal depth that `seen` lacks: a few such pairs share all their words.
+    """Return a negative and a positive sentence of equal depth that are not in `seen`; a few pairs share all words.
 
-    Depth, the number of contrasts and reports around the innermost clause, is binomial: each of `difficulty` levels is
-    there with probability `NEST`. Raises `SpentError` when the distinct sentences of a depth are used up.
+    The depth is the number of contrasts and reports around the innermost clause. It is binomial: each of `difficulty`
+    levels is present with probability `NEST`. Raises `SpentError` if no distinct sentence of a depth is left.
     """
     depth = sum(draws.coin(NEST) for _ in range(difficulty))
 
@@ -97,7 +97,7 @@ def _inner(draws: Draws, depth: int, *, contrast: bool = True) -> Phrase:
 
 
 def _contrast(draws: Draws, deep: Phrase, form: str, depth: int, first: bool) -> Phrase:
-    """`deep` against a shallow phrase of the opposite meaning, in either order; the `first` or the second counts."""
+    """Join `deep` with a shallow phrase of the opposite meaning, in either order; `first`: the first part counts."""
     if depth > 1 and draws.coin():
         turned = draws.coin(TURNED)
         other = _report(draws, _clause(draws, deep.meaning if turned else -deep.meaning), turned)

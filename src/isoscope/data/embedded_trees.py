@@ -1,17 +1,19 @@
-"""Words, universal parts of speech and heads of a generated sentence, read off its grammar with one word of look-ahead.
+"""Parse a generated sentence to words, universal POS tags and heads, with one word of look-ahead.
 
-Trees follow Universal Dependencies (English, version 2). The head of a clause is its verb ("seemed" too) or, after the
-copula "was", its adjective; below it stand subject, object, adverbs and negation. Of "x but y", "x rather than y" and
-"a, but b" the first is the head. Below the clause that they go with stand "a, although b", "although a, b", "while a,
-b" and what is said to be so ("felt that a"); words that join, and the comma, stand below the clause that they bring in.
-"Than the book" stands below what it is said of. The full stop stands below the root.
+Trees follow Universal Dependencies (English, version 2):
+- The head of a clause is its verb (also "seemed") or, after the copula "was", its adjective. Its dependents are
+  subject, object, adverbs and negation.
+- The first part is the head of "x but y", "x rather than y" and "a, but b".
+- Subordinate clauses ("a, although b", "although a, b", "while a, b", "felt that a") depend on their main clause.
+  Conjunctions and commas depend on the clause that they introduce.
+- "than the book" depends on the word that it modifies. The full stop depends on the root.
 """
 
 from typing import NamedTuple
 
 
 class Tree(NamedTuple):
-    """A sentence's words, their tags, and the number (from 1) of each one's head, 0 for the root."""
+    """A sentence's words, their tags, and the number (from 1) of each word's head; 0 for the root."""
 
     tokens: list[str]
     upos: list[str]
@@ -19,7 +21,7 @@ class Tree(NamedTuple):
 
 
 def sentiment(sentence: str) -> Tree:
-    """The tree of a sentence of `embedded_sentiment`."""
+    """Return the tree of a sentence of `embedded_sentiment`."""
     reader = _Reader(sentence)
     root = reader.verdict()
     if reader.next == ",":
@@ -31,7 +33,7 @@ def sentiment(sentence: str) -> Tree:
 
 
 class _Reader:
-    """Goes through the words once; each rule returns the number (from 0) of its head."""
+    """Recursive-descent parser; each rule returns the number (from 0) of its head."""
 
     def __init__(self, sentence: str) -> None:
         self.tokens = sentence.split()

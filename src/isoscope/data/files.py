@@ -1,4 +1,4 @@
-"""Tables of labelled text from files: parquet, csv, tsv and jsonl, strictly UTF-8."""
+"""Read tables of labelled text from parquet, csv, tsv and jsonl files, strictly UTF-8."""
 
 import hashlib
 import io
@@ -18,11 +18,11 @@ EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
 
 
 def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
-    """Read the columns `texts` and `label` of one file, where they are there.
+    """Read the columns `texts` and `label` of a file, if present.
 
-    In csv (RFC 4180) an unquoted empty cell is null; tsv knows no quotes, as the GLUE files; a parquet file may bring
-    class names in the metadata of the library `datasets`. Raises InputError naming file and row for a file that is not
-    what its name says or not UTF-8.
+    In csv (RFC 4180) an unquoted empty cell is null. In tsv quotes have no meaning, as in the GLUE files. A parquet
+    file may have class names in the metadata of the library `datasets`. Raises `InputError` with file and row for a
+    file that does not match its suffix or is not UTF-8.
     """
     extension = path.suffix.removeprefix(".")
     if extension not in EXTENSIONS:
@@ -44,7 +44,7 @@ def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
 
 
 def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
-    """Class names that the library `datasets` left in the metadata of an Arrow schema, or None."""
+    """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return tuple(features[column]["names"])
@@ -60,7 +60,7 @@ def _parse_parquet(data: bytes, texts: Sequence[str], label: str) -> tuple[pa.Ta
 
 
 def check_utf8(data: bytes, path: Path) -> None:
-    """Raise `InputError` naming line and byte where `data`, read from `path`, is not UTF-8."""
+    """Raise `InputError` with line and byte if `data`, read from `path`, is not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -73,10 +73,10 @@ def check_utf8(data: bytes, path: Path) -> None:
 
 
 def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = False) -> pa.Table:
-    """`blank`: a line without anything in it is a row, as it is in a file of one column alone."""
+    """Parse csv or tsv. `blank`: an empty line is a row, as in a file with a single column."""
     table = pacsv.read_csv(
         io.BytesIO(data),
-        # One thread, so that a bad row is named by its number; one block, so that a quoted text may be of any length.
+        # One thread, so that errors name the row number; one block, so that a quoted text may have any length.
         read_options=pacsv.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1)),
         parse_options=pacsv.ParseOptions(
             delimiter="\t" if tabs else ",",
@@ -96,7 +96,7 @@ def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = 
 
 
 def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str) -> pa.Table:
-    """One JSON object per line; the standard parser, since Arrow's takes dates for timestamps and names no line."""
+    """Parse one JSON object per line. Arrow's parser would convert dates to timestamps and name no line."""
     values: dict[str, list[str | None]] = {name: [] for name in (*texts, label)}
     seen: set[str] = set()
     for number, line in enumerate(data.decode("utf-8-sig").split("\n"), start=1):
@@ -125,5 +125,5 @@ def _cell(value: object, place: str, *, is_label: bool) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{place} holds half a surrogate pair, which is no character") from None
+        raise InputError(f"{place} contains an unpaired surrogate, which is not a character") from None
     return value

@@ -1,4 +1,4 @@
-"""Data sets and checkpoints by their hub name: first in the folders of ISOSCOPE_HUB, then on the Hugging Face hub."""
+"""Find data sets and checkpoints by hub name: first in the folders of ISOSCOPE_HUB, then on the Hugging Face hub."""
 
 import os
 import re
@@ -40,9 +40,9 @@ def load(
 ) -> Corpus:
     """Load the data set `name` (`<name>` or `<org>/<name>`) from a local folder or from the hub at `revision`.
 
-    A folder `<name>/`, or `<name>/<config>/`, below one of ISOSCOPE_HUB comes first and is read as by `local.read`;
-    it has no revision. From the hub, the corpus' revision is the commit that was read; no remote code runs. `columns`,
-    `splits`, `held_out` and `seed` as in `local.read`. Raises InputError when neither has it.
+    A folder `<name>/` or `<name>/<config>/` below a folder of ISOSCOPE_HUB comes first; it is read as by `local.read`
+    and has no revision. From the hub, the corpus' revision is the commit that was read; no remote code runs. `columns`,
+    `splits`, `held_out` and `seed`: as in `local.read`. Raises `InputError` if neither place has it.
     """
     _check_name(name)
     if config is not None and not PART.fullmatch(config):
@@ -59,9 +59,9 @@ def load(
 
 
 def resolve_checkpoint(name: str) -> str:
-    """The folder `<org>/<name>/` below one of ISOSCOPE_HUB as text, or the hub name unchanged when none has it.
+    """Return the folder `<org>/<name>/` below a folder of ISOSCOPE_HUB as text, or the hub name if no folder has it.
 
-    Raises InputError for a name that could lead out of these folders, and for a folder without config.json.
+    Raises `InputError` for a name that could lead outside these folders, and for a folder without config.json.
     """
     _check_name(name)
     folder = _local(name)
@@ -73,7 +73,7 @@ def resolve_checkpoint(name: str) -> str:
 
 
 def folders() -> list[Path]:
-    """The folders of ISOSCOPE_HUB, in their order. Raises InputError for one that is not there."""
+    """Return the folders of ISOSCOPE_HUB, in order. Raises `InputError` for a missing folder."""
     found = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     for folder in found:
         if not folder.is_dir():
@@ -94,10 +94,12 @@ def _check_name(name: str) -> None:
 def _download(
     name: str, config: str | None, revision: str, label: str, splits: Mapping[str, str | None]
 ) -> tuple[dict[str, Raw], str]:
-    """Raw splits from the hub (or its cache on this machine) and the commit they are of."""
-    if Path(name).exists():  # the library would read it instead of the hub, and forget the revision
-        raise InputError(f"{name}: stands in the working directory and hides the hub's; use a local source for it")
-    import datasets  # 1 s, and only where the hub is asked
+    """Return raw splits from the hub (or its local cache), and their commit."""
+    if Path(name).exists():  # `datasets` would read it instead of the hub and ignore the revision
+        raise InputError(
+            f"{name}: a folder in the working directory hides the hub's data set; use a local source for it"
+        )
+    import datasets  # slow (1 s), needed only for the hub
 
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
@@ -107,12 +109,14 @@ def _download(
         there = builder.as_dataset()
     except Exception as error:  # connection, HTTP, repository and format errors share no base class
         reason = " ".join(str(error).split())[:300]
-        looked = f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
+        not_found = (
+            f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
+        )
         raise InputError(
-            f"data set {name} at revision {revision}: {looked}, and the hub gave {type(error).__name__}: {reason}; "
+            f"data set {name} at revision {revision}: {not_found}, and the hub gave {type(error).__name__}: {reason}; "
             f"set {VARIABLE} to a folder that holds {name if config is None else name + '/' + config}/"
         ) from None
-    # Without a connection the library takes whatever revision its cache holds.
+    # Without a connection, the library returns any cached revision.
     if COMMIT.fullmatch(revision) and builder.hash != revision:
         raise InputError(f"data set {name}: asked for revision {revision}, but the cache here holds {builder.hash}")
     raw = {}

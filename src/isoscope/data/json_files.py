@@ -1,4 +1,4 @@
-"""JSON that a user or a published checkpoint brings: whatever is wrong with it is one line."""
+"""Read JSON of users and published checkpoints; every fault is a one-line error."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from isoscope.errors import InputError
 
 
 def parse_json(text: str, place: str) -> Any:
-    """The data in JSON text; raises `InputError` that begins with `place`."""
+    """Return the data in JSON text. Raises `InputError` that starts with `place`."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -16,12 +16,12 @@ def parse_json(text: str, place: str) -> Any:
         raise InputError(f"{place}: not JSON: {error.msg} at {line}column {error.colno}") from None
     except RecursionError:
         raise InputError(f"{place}: JSON nested too deeply; flatten it") from None
-    except ValueError as error:  # a whole number of thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         raise InputError(f"{place}: not JSON: {error}") from None
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; raises `InputError` where there is no such file, or no object in it."""
+    """Return the JSON object in a file. Raises `InputError` if there is no file or no object in it."""
     if not path.is_file():  # a fifo would block
         raise InputError(f"{path}: no such file")
     try:

@@ -1,4 +1,4 @@
-"""Labelled text in a user's own files: one file, or a folder with a file per split."""
+"""Read labelled text from a user's files: one file, or a folder with a file per split."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,16 +21,16 @@ def read(
     """Read the corpus at `path`, a file (parquet, csv, tsv, jsonl) or a folder of such files, one per split.
 
     `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the file's names. In a folder, `splits` maps
-    train, validation and test to file stems (`dev` for `dev.csv`); null holds the split out of train. A single file is
-    all train, so there validation and test must be null. The corpus' source is the name without its folders, which
-    differ from machine to machine. Raises InputError naming file, row and column.
+    train, validation and test to file stems (`dev` for `dev.csv`); null holds the split out from train. A single file
+    is all train, so its validation and test must be null. The corpus' source is the name without folders, which differ
+    between machines. Raises `InputError` with file, row and column.
     """
     raw = read_splits(Path(path), columns=columns, splits=splits)
     return build(raw, columns=columns, held_out=held_out, seed=seed, source=f"local:{Path(path).name}", licence=licence)
 
 
 def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, str | None]) -> dict[str, Raw]:
-    """Raw tables of the splits that stand in files at `path`; the arguments are those of `read`."""
+    """Return raw tables of the splits with files at `path`; arguments as in `read`."""
     if unknown := set(splits) - set(SPLITS):
         raise InputError(f"splits: unknown {', '.join(sorted(unknown))}; expected {', '.join(SPLITS)}")
     if splits.get("train") is None:
@@ -40,7 +40,9 @@ def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, 
     if path.is_file():
         for split in ("validation", "test"):
             if splits.get(split) is not None:
-                raise InputError(f"splits.{split}: {path} is one file, all of it train; set null to hold {split} out")
+                raise InputError(
+                    f"splits.{split}: {path} is a single file, which is all train; set null to hold {split} out"
+                )
         return {"train": read_file(path, texts=texts, label=label)}
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
@@ -53,11 +55,11 @@ def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, 
 
 def _find(folder: Path, stem: str, split: str) -> Path:
     if stem in ("", "..") or "\0" in stem or Path(stem).name != stem:
-        raise InputError(f"splits.{split}: {stem!r} is no file's name without its ending; give one of {folder}")
+        raise InputError(f"splits.{split}: {stem!r} is not a file name without suffix; give a file of {folder}")
     found = [folder / f"{stem}.{extension}" for extension in EXTENSIONS if (folder / f"{stem}.{extension}").is_file()]
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"{folder}: splits.{split}: {' and '.join(file.name for file in found)} both fit; keep one")
+        raise InputError(f"{folder}: splits.{split}: {' and '.join(file.name for file in found)} both match; keep one")
     there = ", ".join(sorted(file.name for file in folder.iterdir())[:10]) or "nothing"
     raise InputError(f"{folder}: splits.{split}: no {stem}.{{{','.join(EXTENSIONS)}}}; the folder holds {there}")

@@ -1,4 +1,4 @@
-"""What is known of a prepared task, and the folder that holds it: a parquet file per split and manifest.json."""
+"""Write a prepared task's folder: a parquet file per split, and manifest.json, which describes the task."""
 
 import hashlib
 import json
@@ -18,11 +18,10 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] | None = None) -> dict[str, object]:
-    """Write `<split>.parquet` (text and label columns only) and manifest.json into `folder`; returns the manifest.
+    """Write `<split>.parquet` (text and label columns only) and manifest.json to `folder`; return the manifest.
 
-    A corpus that knows its trees has a `treebank.parquet` too. `lengths` are tokens per example by split, where they
-    are known. Equal corpora give equal bytes: no dates, no paths.
-    Raises InputError for a corpus that `corpus.check` refuses.
+    A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. Equal corpora
+    give equal bytes: no dates, no paths. Raises `InputError` for a corpus that `corpus.check` refuses.
     """
     check(corpus)
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +30,7 @@ def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] 
         tables[TREEBANK] = corpus.trees
     files = {name: folder / name for name in tables}
     for name, path in files.items():
-        fresh = path.with_suffix(".writing")  # the old file may be a link into a cache: never opened for writing
+        fresh = path.with_suffix(".writing")  # the old file may be a link to a cache: never open it for writing
         pq.write_table(tables[name], fresh, compression="zstd")
         fresh.replace(path)
     manifest = describe(corpus, lengths=lengths, files=files)
@@ -43,13 +42,15 @@ def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] 
 def describe(
     corpus: Corpus, *, lengths: Mapping[str, Sequence[int]] | None, files: Mapping[str, Path]
 ) -> dict[str, object]:
-    """Everything a reader should know before believing a figure on this task, as plain JSON values.
+    """Return a description of the task as plain JSON values.
 
-    Source, licence, revision, class names and `facts`; by split rows, rows per class, words (and tokens) per example,
-    and `duplicates`, the rows whose text stood in the split before; by pair of splits the number of distinct texts in
-    both; sha256 of `files`; the figures of `baselines`. Texts are compared exactly; a pair is one text.
+    Contents: source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and tokens)
+    per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
+    common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text.
     """
-    from isoscope.data.baselines import baselines  # scikit-learn: 2 s, which a reader of manifests need not wait
+    from isoscope.data.baselines import (
+        baselines,
+    )  # scikit-learn takes 2 s to import; readers of manifests do not need it
 
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
@@ -85,7 +86,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal sha256 of a file."""
+    """Return the sha256 (hex) of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,4 +1,4 @@
-"""Tables as parquet files: whole on the disk or not there, equal tables as equal bytes."""
+"""Write parquet files atomically; equal tables give equal bytes."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from isoscope.sealing import announce, sync
 
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:
-    """Write a table."""
+    """Write a table to a parquet file."""
     announce("table", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.writing")

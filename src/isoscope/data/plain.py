@@ -1,4 +1,4 @@
-"""Sentences of a user's own, with or without classes, as one table."""
+"""Read a user's sentences, with or without classes, as a table."""
 
 import hashlib
 import io
@@ -15,18 +15,17 @@ from isoscope.errors import InputError
 
 USUAL = ("sentence", "text")
 FEWEST = 4
-"""Different sentences that a file must have."""
+"""Minimum number of distinct sentences in a file."""
 MANY, LEAST = 20, 2
-"""More classes than the first with fewer rows than the second, on average, are taken for text or numbers."""
+"""More classes than the first, with fewer rows per class than the second on average: the column is text or numbers."""
 
-ONE_CLASS = "one text, and one class, is needed in each row: name another column, or split the lists"
+ONE_CLASS = "each row needs one text and one class: name another column, or split the lists"
 
 
 class Texts(NamedTuple):
-    """A table with `sentence` and, where there are classes, `label` (0 … C − 1); their names; sha256 of the file.
+    """A table with `sentence` and, if there are classes, `label` (0 … C − 1); class names; sha256 of the file.
 
-    `origin` says in words where they are from: the file's name and the columns. `rows`: how many the file has, rows
-    without a sentence among them.
+    `origin`: file name and columns, as text. `rows`: number of rows in the file, including rows without a sentence.
     """
 
     table: pa.Table
@@ -37,18 +36,18 @@ class Texts(NamedTuple):
 
     @property
     def left_out(self) -> str | None:
-        """Which rows of the file are never looked at, in words; None where all are."""
+        """A sentence about the rows that are left out; None if all rows are used."""
         empty, repeated = self.rows - len(self.table), len(self.table) - self._different
         found = [f"{empty} of {self.rows} rows are empty"] if empty else []
         found += [f"{repeated} of {self.rows} rows repeat an earlier sentence"] if repeated else []
         return f"{self.origin}: {' and '.join(found)}; left out" if found else None
 
     def check_enough(self) -> None:
-        """Raise `InputError` for fewer different sentences than have any geometry."""
+        """Raise `InputError` if there are too few distinct sentences for any measure."""
         if self._different < FEWEST:
             raise InputError(
                 f"{self.origin}: {self._different} different sentences in {self.rows} rows; "
-                f"{FEWEST} or more are needed, and some hundreds for measures to mean much"
+                f"at least {FEWEST} are needed, and some hundreds for meaningful measures"
             )
 
     @property
@@ -57,16 +56,16 @@ class Texts(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of what was read: sentences, labels and names; another column of the same file gives another."""
+        """sha256 (hex) of sentences, labels and class names; it differs between columns of a file."""
         return hashlib.sha256(json.dumps([self.table.to_pydict(), self.classes]).encode()).hexdigest()
 
 
 def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
-    """Sentences from a parquet, csv, tsv or jsonl file, or from a .txt file with one a line; empty ones are left out.
+    """Read sentences from a parquet, csv, tsv or jsonl file, or from a .txt file with one sentence per line.
 
-    `column`: the text's (`sentence` or `text`, if none is named); `labels`: that of the classes, any text or integer.
-    Classes that all read as integers keep their numeric order, others are sorted. Raises `InputError` naming file, row
-    and column.
+    Empty sentences are left out. `column`: text column [default: `sentence` or `text`]; `labels`: column of the
+    classes, text or integers. Classes that all read as integers keep their numeric order, others are sorted. Raises
+    `InputError` with file, row and column.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
@@ -87,7 +86,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     wanted = [] if found else [repr(column) if column else "'sentence' or 'text'"]
     wanted += [repr(labels)] if labels is not None and labels not in columns else []
     if found is None or wanted:
-        there = ", ".join(columns) or f"none; a .txt file or one of {', '.join(EXTENSIONS)} is expected"
+        there = ", ".join(columns) or f"none; expected a .txt file or one of {', '.join(EXTENSIONS)}"
         raise InputError(
             f"{path}: no column {' and '.join(wanted)}; there are: {there} (--column names the text's, --labels the "
             "classes')"
@@ -100,16 +99,16 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         values = _strings(raw, labels)
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
-        names = {str(values[row]) for row in kept}  # none is None
+        names = {str(values[row]) for row in kept}  # none of them is None
         if lists := sorted(filter(_is_list, names)):
             raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
         classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
         if len(classes) < 2:
-            raise InputError(f"{path}: column {labels!r} has one value only; classes need two or more")
+            raise InputError(f"{path}: column {labels!r} has only one value; two or more classes are needed")
         if len(classes) > MANY and len(kept) < LEAST * len(classes):
             raise InputError(
-                f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so it names no classes: "
-                f"{LEAST} rows of each or more are needed, on average"
+                f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so these are not classes: "
+                f"at least {LEAST} rows per class are needed, on average"
             )
         index = {name: number for number, name in enumerate(classes)}
         table["label"] = [index[str(values[row])] for row in kept]
@@ -123,7 +122,7 @@ BRACKETS = ("[]", "()", "{}")
 
 
 def _is_list(text: str) -> bool:
-    """Whether a class's name is a list or mapping written out, as tables with several labels a row have them."""
+    """Return whether a class name is a written list or mapping, as in tables with several labels per row."""
     inside = text[1:-1].strip()
     if text[:1] + text[-1:] not in BRACKETS or (text[0] == "(" and inside and "," not in inside):  # (1) is a number
         return False
@@ -131,7 +130,7 @@ def _is_list(text: str) -> bool:
 
 
 def _strings(raw: Raw, column: str) -> list[str | None]:
-    """A column as text. Raises `InputError` where it stands twice, or holds what is none."""
+    """Return a column as text. Raises `InputError` if the column repeats or is not text."""
     if raw.table.column_names.count(column) > 1:
         raise InputError(f"{raw.place}: column {column!r} repeats; found {', '.join(raw.table.column_names)}")
     values = raw.table[column]

@@ -1,4 +1,4 @@
-"""The probe set: sentences that neither trained nor selected a model, and the words and tokens looked at in them."""
+"""The probe set: held-out sentences, with the words and tokens to analyse."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ from isoscope.errors import InputError
 
 
 class Words(NamedTuple):
-    """Every word of a sample of sentences: its sentence, its text, and its tokens `begin` … `end` − 1; `[W]` each."""
+    """All words of sampled sentences: sentence, text, and tokens `begin` … `end` − 1 of each word; `[W]` each."""
 
     sentence: Indices
     begin: Indices
@@ -25,19 +25,19 @@ class Words(NamedTuple):
     text: list[str]
 
 
-class Shifted(NamedTuple):
-    """Sentences with two neighbouring words changed about: number of each, and its tokens."""
+class SwappedWords(NamedTuple):
+    """Sentences with two neighbouring words swapped: sentence numbers, and tokens."""
 
     sentence: Indices
     encoded: Encoded
 
 
 class ProbeSet(NamedTuple):
-    """Sentences with their tokens, a sample of their words, and which sentences are looked at more closely.
+    """Sentences with their tokens, sampled words, and subsets for further analyses.
 
-    `rows` `[n]` of the split they come from; `special`: which tokens of each are the tokenizer's own, as
-    [CLS] is; `shifted`: half of them with two words changed about; `block`: sentences whose tokens' embedding parts are
-    kept; `attended`: sentences of the attention pass.
+    `rows`: their rows `[n]` in the split; `special`: mask of special tokens such as [CLS], per sentence; `shifted`:
+    half of the sentences with two words swapped; `block`: sentences whose embedding-block parts are stored; `attended`:
+    sentences in the attention pass.
     """
 
     rows: Indices
@@ -45,18 +45,18 @@ class ProbeSet(NamedTuple):
     encoded: Encoded
     special: list[npt.NDArray[np.bool_]]
     words: Words
-    shifted: Shifted
+    shifted: SwappedWords
     block: Indices
     attended: Indices
 
     @property
     def begins_special(self) -> bool:
-        """Whether sentences begin with a token of the tokenizer's own, as [CLS] is."""
+        """Whether all sentences begin with a special token such as [CLS]."""
         return all(bool(special[0]) for special in self.special)
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) over tokens, labels and samples."""
+        """sha256 (hex) of tokens, labels and samples."""
         found = hashlib.sha256()
         ids = (self.encoded.ids, self.encoded.type_ids, self.shifted.encoded.ids)
         for arrays in (*ids, [self.encoded.labels], self.words[:3], [self.block, self.attended]):
@@ -66,9 +66,9 @@ class ProbeSet(NamedTuple):
 
 
 def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: int | None, seed: int) -> Indices:
-    """Rows of `split`, ascending: a seeded draw of `share` of its distinct texts, at most `most`, none in `others`.
+    """Return ascending rows of `split`: a seeded draw of `share` of its distinct texts that are not in `others`.
 
-    Raises `InputError` where fewer than 4 are left.
+    Draws at most `most` rows. Raises `InputError` if fewer than 4 are left.
     """
     known = {text for table in others for text in texts(table)}
     fresh = []
@@ -93,11 +93,11 @@ def probe_set(
     attended: int,
     seed: int,
 ) -> ProbeSet:
-    """Tokens of the sentences `rows` of `table`, cut to `max_length`; `block`, `attended`: how many of them.
+    """Return the probe set of the sentences `rows` of `table`, truncated to `max_length` tokens.
 
-    Sentences are drawn until they hold `words` words, all of which are kept: the mean of a sentence's words is then its
-    own. A word is what the tokenizer's own splitting says it is, and ends at a space; those cut off by `max_length` are
-    none. Labels are the table's, −1 where it has none.
+    `block`, `attended`: numbers of sentences. Sentences are drawn until they contain `words` words; all their words are
+    kept, so that the mean over a sentence's words is complete. The tokenizer's pre-tokenization defines words; words
+    also end at spaces. Words cut off by `max_length` are left out. Labels are the table's, or −1.
     """
     taken = table.take(rows)
     columns = text_columns(taken)
@@ -137,10 +137,10 @@ def probe_set(
 
 
 def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-    """(part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
+    """Return (part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
 
-    A tokenizer that does not split text before it merges (Llama's, Gemma's) calls a whole sentence one word, so words
-    also end at spaces. A token of spaces goes with the word behind it.
+    A tokenizer without pre-tokenization (Llama, Gemma) treats a sentence as one word, so words also end at spaces. A
+    token of spaces belongs to the following word.
     """
     words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
     between = [[match.span() for match in re.finditer(r"\S+", part)] for part in text]
@@ -161,12 +161,12 @@ def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int
             found[-1] = (part, (begin, token + 1), (first, max(first, last)))
         else:
             found.append((part, (token, token + 1), (max(first, start), max(last, start))))
-        before = (part, None if last <= start else word, here)  # spaces alone are of no word yet
+        before = (part, None if last <= start else word, here)  # a token of spaces belongs to no word yet
     return found
 
 
 def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) -> list[Any]:
-    """The words of as many sentences, in a drawn order, as hold `words` of them or more; by sentence and place."""
+    """Return the words of sentences in a drawn order until there are `words` or more; sorted by sentence and place."""
     counts = np.bincount([span[0] for span in spans], minlength=sentences)
     order = _drawn(np.arange(sentences), sentences, seed, 1)
     before = np.cumsum(counts[order]) - counts[order]
@@ -174,8 +174,8 @@ def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) ->
     return [span for span in spans if span[0] in chosen]
 
 
-def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
-    """A seeded half of the sentences of four words or more, each with two neighbouring words changed about."""
+def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> SwappedWords:
+    """Return a seeded half of the sentences with four or more words, each with two neighbouring words swapped."""
     fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
     chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
     kept, ids = [], []
@@ -193,10 +193,10 @@ def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> Shifted:
             kept.append(int(number))
             ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
     rows = np.array(kept, np.int64)
-    return Shifted(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
+    return SwappedWords(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
 
 
 def _drawn(items: Indices, count: int, *key: int) -> Indices:
-    """`count` of `items` in an order drawn for `key`, by raw draws whose stream NumPy promises for good."""
+    """Return `count` of `items` in an order drawn for `key`, from raw draws, whose stream NumPy guarantees."""
     draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(len(items))
     return items[np.argsort(draws, kind="stable")[:count]]

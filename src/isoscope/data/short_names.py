@@ -1,23 +1,23 @@
-"""Short names for checkpoints, which people call by long paths that differ in a few of their parts."""
+"""Short names for checkpoints, from long paths that differ in a few parts."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
 
 LONGEST = 36
-"""Letters of a short name at most: as many as a figure's title or legend has room for."""
+"""Maximum length of a short name: it must fit into a figure's title or legend."""
 GAP = "…"
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """A name for each path: the parts in which they differ, all distinct and of at most `LONGEST` letters.
+    """Return a distinct name for each path: the parts in which the paths differ, at most `LONGEST` characters.
 
-    `runs/a/seed-0/model` and `runs/b/seed-0/model` become `a` and `b`; a path whose last part no other has is called
-    by that. Left-out parts between two others become `…`. The order of the paths changes no name. Raises `ValueError`
-    where a path repeats.
+    `runs/a/seed-0/model` and `runs/b/seed-0/model` become `a` and `b`; a path with a unique last part becomes that
+    part. Omitted parts between two others become `…`. The names do not depend on the order of the paths. Raises
+    `ValueError` if a path repeats.
     """
     if len(set(paths)) < len(paths):
-        raise ValueError("paths: one is given twice")
+        raise ValueError("paths: a path repeats")
     parts = [_parts(path) for path in paths]
     places = sorted(_telling(parts, 1)) or [1]
     for chosen in (places, sorted({1, *places}), range(1, max(map(len, parts), default=1) + 1)):
@@ -32,8 +32,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _telling(parts: Sequence[tuple[str, ...]], first: int) -> set[int]:
-    """Places, counted from the end, that tell the paths apart: the nearest to the end at which they differ, and so on
-    among those that are alike there.
+    """Return the places, counted from the end, that distinguish the paths: the last place where they differ, and
+    recursively the places for groups of paths that agree there.
     """
     if len(parts) < 2:
         return set()
@@ -47,7 +47,7 @@ def _telling(parts: Sequence[tuple[str, ...]], first: int) -> set[int]:
 
 
 def _joined(parts: Sequence[str], places: Iterable[int]) -> str:
-    """The parts at these places, in the path's order, with a mark where some between two of them are left out."""
+    """Join the parts at these places, in the path's order, with `…` for omitted parts between them."""
     there = sorted((place for place in places if place <= len(parts)), reverse=True)
     found: list[str] = []
     for number, place in enumerate(there):
@@ -58,7 +58,7 @@ def _joined(parts: Sequence[str], places: Iterable[int]) -> str:
 
 
 def _fitted(names: Sequence[str]) -> list[str]:
-    """Names cut in the middle where they are too long; numbered, in alphabetical order, where that makes two alike."""
+    """Shorten long names in the middle; number them in alphabetical order if shortening makes them equal."""
     cut = {name: _cut(name, LONGEST) for name in names}
     number = 0
     taken = {short for name, short in cut.items() if short == name}
@@ -72,7 +72,7 @@ def _fitted(names: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str, letters: int) -> str:
-    """`text` with … in the middle where it has more than `letters`."""
+    """Return `text`, with … in the middle if it has more than `letters` characters."""
     if len(text) <= letters:
         return text
     kept = letters - len(GAP)

@@ -1,6 +1,6 @@
-"""Word pieces: a vocabulary trained on a task or a checkpoint's own, and text turned into token ids.
+"""Tokenizers: train a WordPiece vocabulary, load a checkpoint's tokenizer, and encode text as token ids.
 
-Everything goes through the library `tokenizers`; transformers, slow to import, is not needed here.
+Uses the library `tokenizers`, not transformers, which is slow to import.
 """
 
 import json
@@ -32,7 +32,7 @@ CONFIG = "tokenizer_config.json"
 
 
 class WordPieces(NamedTuple):
-    """A tokenizer ready for use: the library's object, the id of its padding token, and how many ids it can give."""
+    """A loaded tokenizer: the library's object, the id of its padding token, and the number of its ids."""
 
     backend: Tokenizer
     pad_id: int
@@ -40,7 +40,7 @@ class WordPieces(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Token ids and segment ids, one array per example, class numbers `[N]`, and how many examples lost their end."""
+    """Token ids and segment ids, one array per example; class numbers `[N]`; number of truncated examples."""
 
     ids: list[npt.NDArray[np.int32]]
     type_ids: list[npt.NDArray[np.int32]]
@@ -49,11 +49,11 @@ class Encoded(NamedTuple):
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Tokens per example, special ones included, `[N]`."""
+        """Tokens per example, special tokens included, `[N]`."""
         return np.fromiter((len(ids) for ids in self.ids), np.int64, len(self.ids))
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Encoded":
-        """The examples `rows`, in that order; `truncated` stays the whole split's."""
+        """Return the examples `rows`, in that order; `truncated` stays the number for the whole split."""
         ids, type_ids = ([arrays[row] for row in rows] for arrays in (self.ids, self.type_ids))
         return Encoded(ids, type_ids, self.labels[rows], self.truncated)
 
@@ -61,9 +61,9 @@ class Encoded(NamedTuple):
 def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
-    `vocab_size` bounds the vocabulary, special tokens included; its characters are the most frequent 1,000 at most and
-    take up half of it at most. The same texts give the same bytes.
-    Raises InputError when there is no text.
+    `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
+    1,000, and at most half of the vocabulary. The same texts give the same bytes.
+    Raises `InputError` if there is no text.
     """
     texts = list(texts)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
@@ -71,11 +71,11 @@ def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowe
     for text in texts:
         words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
     if not words:
-        raise InputError("tokenizer: the train split holds no word to train a vocabulary on")
+        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
     alphabet, pieces = _alphabet(words, limit=vocab_size // 2)
-    # The trainer numbers characters in the order of a hash map seeded anew in each process, and breaks ties between
-    # pairs by these numbers. Given first, as special tokens, they have fixed numbers; the vocabulary is kept, the rest
-    # of the trained tokenizer thrown away, so that "##a" is no special token of ours.
+    # The trainer numbers characters in the order of a randomly seeded hash map and breaks ties between pairs by these
+    # numbers. Passed first as special tokens, the characters have fixed numbers. We keep only the vocabulary of the
+    # trained tokenizer, so that "##a" does not become a special token.
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         special_tokens=[*SPECIAL.values(), *pieces],
@@ -95,10 +95,10 @@ def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowe
 
 
 def load(folder: Path, *, padded: bool = True) -> WordPieces:
-    """The tokenizer in `folder`: tokenizer.json, or a BERT's vocab.txt with the options of tokenizer_config.json.
+    """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json.
 
-    Padding and truncation that the file brings are taken off. Raises InputError when neither file is there or readable,
-    or no padding token is in the vocabulary, unless `padded` is false: then any id will do, as padding is masked.
+    Disables the file's padding and truncation. Raises `InputError` if neither file is readable, or if the vocabulary
+    has no padding token. With `padded=False` any id may serve as padding, because padding is masked.
     """
     if (folder / "tokenizer.json").is_file():
         try:
@@ -108,7 +108,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     elif (folder / "vocab.txt").is_file():
         tokenizer = _from_vocabulary(folder)
     else:
-        raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json or vocab.txt")
+        raise InputError(f"{folder}: no tokenizer; expected tokenizer.json or vocab.txt")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
@@ -121,7 +121,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
 
 
 def copy(source: Path, target: Path, *, max_length: int) -> None:
-    """Put the tokenizer files of folder `source` beside the weights in `target`; `model_max_length` is `max_length`."""
+    """Copy the tokenizer files of folder `source` to `target` and set `model_max_length` to `max_length`."""
     files = sorted({file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG})
     for file in files:
         shutil.copyfile(file, target / file.name)
@@ -129,9 +129,9 @@ def copy(source: Path, target: Path, *, max_length: int) -> None:
 
 
 def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encoded:
-    """Token ids of the sentences or pairs in `table`, special tokens included, cut to `max_length` tokens.
+    """Return token ids of the sentences or pairs in `table`, with special tokens, truncated to `max_length` tokens.
 
-    Of a pair the longer sentence is cut first. Raises InputError when `max_length` leaves no room for text.
+    In a pair, the longer sentence is truncated first. Raises `InputError` if `max_length` leaves no room for text.
     """
     columns = text_columns(table)
     backend = tokenizer.backend
@@ -141,7 +141,7 @@ def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encode
     backend.enable_truncation(max_length)
     texts = iter(zip(*(table[column].to_pylist() for column in columns), strict=True))
     ids, type_ids, truncated = [], [], 0
-    while chunk := list(islice(texts, 4096)):  # an encoding holds far more than its ids
+    while chunk := list(islice(texts, 4096)):  # in chunks, because an encoding holds much more than its ids
         for encoding in backend.encode_batch_fast([text if len(text) == 2 else text[0] for text in chunk]):
             ids.append(np.array(encoding.ids, np.int32))
             type_ids.append(np.array(encoding.type_ids, np.int32))
@@ -151,7 +151,7 @@ def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encode
 
 
 def _alphabet(words: Counter[str], *, limit: int) -> tuple[list[str], list[str]]:
-    """The most frequent characters, and the same with their inner forms (`a`, `##a`), at most `limit` in all."""
+    """Return the most frequent characters, and these with their inner forms (`a`, `##a`), at most `limit` in total."""
     counts: Counter[str] = Counter()
     inner: set[str] = set()
     for word, count in words.items():
@@ -171,7 +171,7 @@ def _alphabet(words: Counter[str], *, limit: int) -> tuple[list[str], list[str]]
 def _bert(
     vocabulary: dict[str, int], *, lowercase: bool, chinese: bool = True, strip_accents: bool | None = None
 ) -> Tokenizer:
-    """A BERT tokenizer around `vocabulary`: its normaliser, its splitting of words, [CLS] A [SEP] B [SEP]."""
+    """Return a BERT tokenizer with `vocabulary`: BERT's normaliser, word splitting, and [CLS] A [SEP] B [SEP]."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL["unk_token"]))
     tokenizer.normalizer = normalizers.BertNormalizer(
         handle_chinese_chars=chinese, strip_accents=strip_accents, lowercase=lowercase

@@ -1,4 +1,4 @@
-"""Words with their part of speech and depth in the sentence's tree, for probes of what a word's vector knows."""
+"""Words with POS tags and depths in the dependency tree, for word probes."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ COLUMNS = ("tokens", "upos", "head")
 
 
 class Treebank(NamedTuple):
-    """Encoded sentences, and of every word: its sentence, tokens `begin` … `end` − 1, text, tag and depth (root: 0)."""
+    """Encoded sentences; for every word: sentence, tokens `begin` … `end` − 1, text, tag and depth (root: 0)."""
 
     encoded: Encoded
     sentence: Indices
@@ -28,9 +28,9 @@ class Treebank(NamedTuple):
 
 
 def find(name: str, project: Path) -> Path:
-    """The parquet file `name`: below the project's folder, or `<name>/test.parquet` below one of ISOSCOPE_HUB.
+    """Return the parquet file `name` below the project's folder, or `<name>/test.parquet` below ISOSCOPE_HUB.
 
-    Raises `InputError` where neither is there.
+    Raises `InputError` if neither exists.
     """
     places = [project / name, *(folder / name / "test.parquet" for folder in folders())]
     for place in places:
@@ -40,11 +40,11 @@ def find(name: str, project: Path) -> Path:
 
 
 def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, seed: int) -> Treebank:
-    """A seeded draw of `sentences` of the treebank that fit into `max_length` tokens.
+    """Return a seeded draw of `sentences` of the treebank that fit into `max_length` tokens.
 
     Columns as in Universal Dependencies: `tokens`, `upos` and `head` (1-based, 0 for the root), a list each. Entries
-    without a head (`None`) are no words and left out: multiword tokens, whose words follow, and empty nodes. Raises
-    `InputError` where columns are missing or lists disagree, or a head leads nowhere.
+    without a head (`None`) are left out, because they are not words: multiword tokens, whose words follow, and empty
+    nodes. Raises `InputError` for missing columns, lists of different lengths, and invalid heads.
     """
     try:
         table = pq.read_table(path)
@@ -71,7 +71,7 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
         if len(encoded) == sentences:
             break
     if not encoded:
-        raise InputError(f"{path}: no sentence of two words or more fits into {max_length} tokens")
+        raise InputError(f"{path}: no sentence with two or more words fits into {max_length} tokens")
     places = [
         (number, *span, words[word].lower(), tags[word], depths[word])
         for number, (one, (words, tags, depths)) in enumerate(zip(encoded, known, strict=True))
@@ -103,7 +103,7 @@ def _spans(words: list[int | None]) -> dict[int, tuple[int, int]]:
 
 
 def _depths(given: list[Any], where: str) -> list[int]:
-    """Edges between each word and its root. Raises `InputError` for a head out of range or no number, or a circle."""
+    """Return the depth of each word. Raises `InputError` for a head out of range, a non-number, or a cycle."""
     try:
         heads = [int(head) for head in given]
     except ValueError:
@@ -113,7 +113,7 @@ def _depths(given: list[Any], where: str) -> list[int]:
         depth, at = 0, word
         while (above := heads[at - 1]) != 0:
             if not 0 < above <= len(heads) or depth > len(heads):
-                raise InputError(f"{where}: heads {heads[:12]} are no tree")
+                raise InputError(f"{where}: heads {heads[:12]} are not a tree")
             depth, at = depth + 1, above
         depths.append(depth)
     return depths

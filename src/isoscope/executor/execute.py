@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from isoscope.errors import InputError, RunError
 from isoscope.executor.child import CRASHED, DONE, FAILED, STOPPED, WRONG, Child, Ending
 from isoscope.executor.cluster import Nodes
-from isoscope.executor.live_table import Progress, Screen, Shown
+from isoscope.executor.live_table import PieceProgress, Progress, Screen
 from isoscope.guard import StoppedError, StopSignal
 
 FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
@@ -40,10 +40,10 @@ class Process(Protocol):
     began: bool
 
     def ending(self, seconds: float) -> Ending | None:
-        """How it ended, after a wait of at most `seconds`; None while it runs."""
+        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
 
     def said(self) -> list[str]:
-        """The lines it has printed since the last call."""
+        """Return the lines it has printed since the last call."""
 
     def stop(self, number: int) -> None:
         """Send it a signal."""
@@ -75,11 +75,11 @@ class Requests:
         self._stop = self._stop or number == STOP
 
     def finish(self) -> bool:
-        """Whether to start nothing new."""
+        """Return whether to start nothing new."""
         return self._finish
 
     def stop(self) -> bool:
-        """Whether to stop now."""
+        """Return whether to stop now."""
         return self._stop
 
 
@@ -97,7 +97,7 @@ def side_by_side(
     A killed process is replaced and resumes its piece. A failure does not stop the others.
     Raises `RunError` with the names of failed pieces; `StoppedError` after a signal, when all have saved their state.
     """
-    with Shown(title, total=len(pieces) + found, found=found) as shown:
+    with PieceProgress(title, total=len(pieces) + found, found=found) as shown:
         pool = _Pool(pieces, workers, stop, shown, nodes)
         pool.run()
     if stop.received is not None:
@@ -180,7 +180,7 @@ class _Pool:
         self._running[process], self._started[process] = piece, time.monotonic()
 
     def _wanted_signal(self) -> int:
-        """The signal that processes should have received by now; 0 for none."""
+        """Return the signal that processes should have received by now; 0 for none."""
         if self._asked.stop or (self._alike and self.failures):
             self._deadline = self._deadline or time.monotonic() + GRACE
             return signal.SIGKILL if time.monotonic() > self._deadline else STOP

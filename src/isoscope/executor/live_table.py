@@ -108,7 +108,7 @@ class Screen:
         return ""
 
 
-class Shown(Screen):
+class PieceProgress(Screen):
     """Progress of the pieces of some work."""
 
     def __init__(self, title: str, *, total: int, found: int) -> None:

@@ -1,8 +1,8 @@
-"""Measures of clouds of representations: pure functions of arrays, no configuration, no files.
+"""Measure clouds of representations: pure functions of arrays, without configuration or files.
 
-A cloud is `points` `[n, d]`, one representation a row. Arithmetic is in float64 whatever comes in. What people ask for
-stands here by name (`MEASURES`), each imported when it is first asked for: `from isoscope.geometry import avg_sim`. The
-package itself can be called: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
+A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. `MEASURES` lists
+the public functions by name; each module is imported on first use: `from isoscope.geometry import avg_sim`. The package
+itself is callable: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
 """
 
 import sys
@@ -27,14 +27,13 @@ MEASURES = {
     "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
     "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
 }
-"""Functions of arrays by the module that they stand in. Beside them `fourier.fourier` and `planes.planes`, whose names
-are their modules'."""
+"""Public functions by module, but for `fourier.fourier` and `planes.planes`, which share their module's name."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """A measure, from its module."""
+    """Import a measure from its module."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -45,10 +44,10 @@ def __dir__() -> list[str]:
 
 
 class _Callable(ModuleType):
-    """A package that is also the function people look for under its name."""
+    """A package that is also a function."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        # A floor above this one, which nothing here needs.
+        # The notebook builds on this package, so import it only on use.
         return import_module("isoscope.notebook").geometry(*arguments, **options)
 
 

@@ -1,4 +1,4 @@
-"""What attention maps look at, as a few numbers for each head."""
+"""Summarise attention maps: a few numbers per head."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,11 @@ from isoscope.geometry.moments import Floats
 class AttentionSummary(NamedTuple):
     """Means over the queries of one sentence, `[..., heads]` each.
 
-    `entropy`: −Σ a ln a / ln T, in [0, 1], 1 for uniform attention; `distance`: Σ a |i − j| in tokens; shares of the
-    weight on the first token ([CLS]), on the last ([SEP]) and on the query itself. Queries are all real tokens.
+    - `entropy`: −Σ a ln a / ln T, in [0, 1], 1 for uniform attention.
+    - `distance`: Σ a |i − j| in tokens.
+    - Shares of the weight on the first token ([CLS]), on the last token ([SEP]) and on the query itself.
+
+    Queries are all real tokens.
     """
 
     entropy: Floats
@@ -24,13 +27,13 @@ class AttentionSummary(NamedTuple):
 
 
 def summarise(attention: npt.ArrayLike) -> AttentionSummary:
-    """Summaries of attention `[..., heads, T, T]` (query by key, rows of sum 1) of one sentence without padding.
+    """Summarise attention `[..., heads, T, T]` (query by key, rows sum to 1) of one sentence without padding.
 
-    Raises `InputError` for rows that are no shares of 1, and for fewer than two tokens.
+    Raises `InputError` for rows that are negative or do not sum to 1, and for fewer than two tokens.
     """
     weights = _maps(attention)
     if weights.ndim < 3 or weights.shape[-1] < 2:
-        raise InputError(f"attention: expected [..., heads, T, T] of two tokens or more, got {list(weights.shape)}")
+        raise InputError(f"attention: expected [..., heads, T, T] with at least two tokens, got {list(weights.shape)}")
     tokens = weights.shape[-1]
     index = np.arange(tokens)
     logs = np.log(np.clip(weights, 1e-300, None))
@@ -44,10 +47,10 @@ def summarise(attention: npt.ArrayLike) -> AttentionSummary:
 
 
 def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
-    """1 − Jensen–Shannon divergence (base 2) of two heads' attention, mean over queries, in [0, 1]; 1 for the same.
+    """Return 1 − Jensen–Shannon divergence (base 2) of two heads' attention, mean over queries, in [0, 1]; 1 if equal.
 
-    Both `[..., T, T]` over the same tokens; broadcasts over the leading axes. Raises `InputError` for rows that are no
-    shares of 1, and for different numbers of tokens.
+    Both are `[..., T, T]` over the same tokens; leading axes broadcast. Raises `InputError` for rows that are negative
+    or do not sum to 1, and for different numbers of tokens.
     """
     a, b = (np.clip(_maps(maps), 1e-300, None) for maps in (one, other))
     if a.shape[-1] != b.shape[-1]:
@@ -63,5 +66,5 @@ def _maps(attention: npt.ArrayLike) -> Floats:
     if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2]:
         raise InputError(f"attention: expected [..., T, T], got {list(weights.shape)}")
     if not np.allclose(weights.sum(-1), 1.0, atol=1e-3) or (weights < 0).any():
-        raise InputError("attention: its rows are no shares that sum to 1")
+        raise InputError("attention: each row must be non-negative and sum to 1")
     return weights

@@ -1,7 +1,7 @@
-"""Which bars of a barcode are features and which are noise: published rules, and the controls they are held against.
+"""Separate the features of a barcode from noise: published rules and controls.
 
-Bars stand in arrays `[…, m]`, falling, zeros behind the last; numpy's or torch's, in float64. One formula serves both,
-but for C-ratio's recursion, which is a compiled loop of arrays and a table of all answers of tensors.
+Bars are arrays `[…, m]` in falling order, padded with zeros; numpy arrays or torch tensors, in float64. Both use the
+same formulas. Only C-ratio's recursion differs: a compiled loop for arrays, a table of all levels for tensors.
 """
 
 import math
@@ -15,16 +15,18 @@ from torch import Tensor
 from isoscope.geometry import loops
 
 Array = Any
-"""A numpy array or a tensor: what is done here they do alike."""
+"""A numpy array or a tensor; the functions here treat both alike."""
 Selection = Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
 
 
 def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None) -> Array:
-    """Which bars of `lengths` `[…, m]`, in any order, a rule keeps: of those longer than 0.
+    """Return which bars of `lengths` `[…, m]`, in any order, a rule keeps; only bars longer than 0 are kept.
 
-    `c-ratio`, `relative-entropy`: the longest, by the rules below. `top-k`, `shortest-k`, `random-k` (those with the
-    least `draws` `[…, m]`): k of them, or as many as `c-ratio` would keep where k is None. Bars of NaN are kept: what
-    is made of them must not look like a number.
+    - `c-ratio`, `relative-entropy`: the longest bars, by the rules below.
+    - `top-k`, `shortest-k`, `random-k` (the bars with the smallest `draws` `[…, m]`): k bars, or as many as `c-ratio`
+      would keep if k is None.
+
+    Bars of NaN are kept, so that results computed from them are NaN.
     """
     xp = library(lengths)
     unknown = lengths != lengths
@@ -50,13 +52,13 @@ def kept(lengths: Array, rule: Selection, *, k: int | None, draws: Array | None)
 
 
 def c_ratio(bars: Array) -> Array:
-    """How many bars the C-ratio rule keeps, `[…]`: the longest, and those after it until neutralising one adds length.
+    """Return how many of the longest bars the C-ratio rule keeps, `[…]`.
 
-    Of the bars `B = (ℓ₂, …, ℓ_N, ℓ₁)` the first i are replaced by `ℓ′ = exp(Σ r ln r / Σ r)` over the rest r, the
-    length that makes the entropy largest; i is the first for which the total grows, N − 3 where it never does. If
-    `Q = ⌈α n (α − 1 − ln α) / (α − 1)²⌉`, with α = ℓ_N / ℓ₁ and n = |B|, is less, the rule is asked again with
-    `(B₁, …, B_i, ℓ_N, ℓ₁)`. Kept are 1 + i. Equal bars have no Q; fewer than four are all kept, since the rule needs
-    four. Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as its public implementations have it.
+    In the bars `B = (ℓ₂, …, ℓ_N, ℓ₁)` the first i are replaced by `ℓ′ = exp(Σ r ln r / Σ r)` over the rest r; this
+    length maximises the entropy. i is the first for which the total grows, or N − 3 if it never grows. Let `Q = ⌈α n (α
+    − 1 − ln α) / (α − 1)²⌉`, with α = ℓ_N / ℓ₁ and n = |B|. If Q < i, the rule is applied again to `(B₁, …, B_i, ℓ_N,
+    ℓ₁)`. The rule keeps 1 + i bars. Equal bars have no Q. Fewer than four bars are all kept, since the rule needs four.
+    Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as in its public implementations.
     """
     if not isinstance(bars, torch.Tensor):
         rows = bars.reshape(math.prod(bars.shape[:-1]), bars.shape[-1])
@@ -65,11 +67,11 @@ def c_ratio(bars: Array) -> Array:
     if bars.shape[-1] < 4:
         return all_of_them
     enough = all_of_them >= 4
-    bars = torch.where(enough[..., None], bars, 1.0)  # any bars: what is found for them is not used
+    bars = torch.where(enough[..., None], bars, 1.0)  # placeholder bars; their results are not used
     longer = bars > 0
     last = torch.where(longer, bars, torch.inf).amin(-1, keepdim=True)
-    inner = longer.sum(-1) - 2  # of B, those that stand in the same place at every level
-    # All levels at once, then down their chain by doubling: no step waits for the one before.
+    inner = longer.sum(-1) - 2  # bars of B with the same position at every level
+    # Compute all levels at once, then follow their chain by doubling: no step waits for the previous step.
     stops = _stops(bars, last)
     again = (_most(bars, last) < stops) & (last < bars[..., :1])
     after = torch.where(again, stops, _places(bars))
@@ -79,24 +81,26 @@ def c_ratio(bars: Array) -> Array:
 
 
 def _most(bars: Tensor, last: Tensor) -> Tensor:
-    """Q of each number of inner bars 0, 1, …, from bars and the shortest of them."""
+    """Return Q for each number of inner bars 0, 1, …, from the bars and the shortest bar."""
     alpha = last / bars[..., :1]
     x = alpha - 1
     apart = x.abs() > loops.SERIES
     safe = torch.where(apart, x, 1.0)
-    log_alpha = torch.where(alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log())  # of the least, too
+    log_alpha = torch.where(
+        alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log()
+    )  # precise for small alpha, too
     slope = torch.where(apart, (safe - log_alpha) / safe**2, 0.5 - x / 3 + x**2 / 4)
     return torch.ceil(alpha * slope * (_places(bars) + 2))
 
 
 def _stops(bars: Tensor, last: Tensor) -> Tensor:
-    """Of each number of inner bars 0, 1, … the first i at which neutralising i of them adds length, or one less."""
+    """Return, for each number m of inner bars, the first i at which neutralising i bars adds length, else m − 1."""
     first = bars[..., :1]
     products = _x_log_x(bars)
     lengths = bars.cumsum(-1) - first
     products, ends = products.cumsum(-1) - products[..., :1], products[..., :1] + _x_log_x(last)
     asked, tried = _places(bars)[:, None], _places(bars)
-    # Beyond a level's own bars anything may come out, and is not looked at.
+    # Values beyond a level's own bars are arbitrary and not used.
     rest = (lengths + first + last)[..., None] - lengths[..., None, :]
     weighed = (products + ends)[..., None] - products[..., None, :]
     total = rest + tried * torch.exp(weighed / rest)
@@ -105,11 +109,10 @@ def _stops(bars: Tensor, last: Tensor) -> Tensor:
 
 
 def relative_entropy(bars: Array) -> Array:
-    """How many bars the relative-entropy rule keeps, `[…]`.
+    """Return how many bars the relative-entropy rule keeps, `[…]`.
 
-    `E_i` is the entropy with the i longest neutralised; bar i is a feature while
-    `(E_i − E_{i−1}) / (ln N − E_0) > i / N`. None of equal bars. Source: Atienza, Gonzalez-Diaz and Rucco 2016
-    (arXiv:1605.02885).
+    `E_i` is the entropy with the i longest bars neutralised. Bar i is a feature while `(E_i − E_{i−1}) / (ln N − E_0) >
+    i / N`. Equal bars have no feature. Source: Atienza, Gonzalez-Diaz and Rucco 2016 (arXiv:1605.02885).
     """
     xp = library(bars)
     count = (bars > 0).sum(-1)[..., None]
@@ -119,7 +122,7 @@ def relative_entropy(bars: Array) -> Array:
     log_neutral = weighed / xp.where(inside, rest, 1.0)
     total = rest + place * xp.exp(log_neutral)
     entropy = xp.log(xp.where(inside, total, 1.0)) - log_neutral
-    size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # of counts torch makes float32
+    size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # torch would turn counts into float32
     missing = xp.log(size) - entropy[..., :1]
     gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
     features = gains & inside[..., 1:] & (missing > loops.EQUAL)
@@ -127,12 +130,12 @@ def relative_entropy(bars: Array) -> Array:
 
 
 def library(bars: Array) -> ModuleType:
-    """Torch for a tensor, numpy for an array."""
+    """Return torch for a tensor, numpy for an array."""
     return torch if isinstance(bars, torch.Tensor) else np
 
 
 def _places(bars: Array) -> Array:
-    """0, 1, … along the last axis."""
+    """Return 0, 1, … along the last axis."""
     size = bars.shape[-1]
     return torch.arange(size, device=bars.device) if isinstance(bars, torch.Tensor) else np.arange(size)
 
@@ -143,12 +146,12 @@ def _x_log_x(values: Array) -> Array:
 
 
 def _rising(values: Array) -> Array:
-    """The values in order along the last axis."""
+    """Sort the values along the last axis, rising."""
     return values.sort(-1).values if isinstance(values, torch.Tensor) else np.sort(values, -1)
 
 
 def _from(values: Array) -> Array:
-    """Sums over the places from i of the last axis."""
+    """Return the sums from position i to the end of the last axis."""
     if isinstance(values, torch.Tensor):
         return values.flip(-1).cumsum(-1).flip(-1)
     return values[..., ::-1].cumsum(-1)[..., ::-1]

@@ -1,4 +1,4 @@
-"""Barcodes H0 of clouds of tensors, and their entropy, with gradients: what `persistence` measures, for a loss."""
+"""H0 barcodes of clouds of tensors and their entropy, with gradients: the measures of `persistence`, for a loss."""
 
 from typing import Any, NamedTuple
 
@@ -20,23 +20,22 @@ class Barcodes(NamedTuple):
 
 
 def h0_barcodes(points: Tensor, mask: Tensor | None = None) -> Barcodes:
-    """H0 bars of the Vietoris–Rips filtrations of `points` `[B, n, d]`, as functions of the points that `mask`
-    `[B, n]` names (None: all).
+    """Return the H0 bars of the Vietoris–Rips filtrations of `points` `[B, n, d]`, differentiable by the points.
 
-    A bar's length is that of an edge of the minimum spanning tree, `‖x_u − x_v‖`. Which points an edge joins is taken
-    as given, so gradients flow through lengths alone; a bar of two points that coincide has none. A cloud with NaN,
-    infinity or distances that overflow has bars of NaN, and no gradient. In the points' own precision, of half
-    precision in float32.
+    `mask` `[B, n]` selects the points (None: all). A bar's length is the length of an edge of the minimum spanning
+    tree, `‖x_u − x_v‖`. The choice of edges is held constant, so gradients flow through lengths only; a bar of two
+    coinciding points has no gradient. A cloud with NaN, infinity or overflowing distances has bars of NaN and no
+    gradient. Computed in the points' own precision; half precision in float32.
     """
     trees = minimum_spanning_trees(points, mask)
     return Barcodes(of_lengths(points, trees, trees.lengths, torch.ones_like(trees.lengths)), trees.real)
 
 
 def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Tensor:
-    """What was made of the lengths of trees over `points`, as a function of the points.
+    """Return a value computed from the lengths of trees over `points`, as a differentiable function of the points.
 
-    `value`, a number, one per cloud `[B]` or one per length `[B, m]`, and its `slope` by each length, `[B, m]`, are
-    known: no graph is built between.
+    `value` is a number, one number per cloud `[B]`, or one per length `[B, m]`; `slope` `[B, m]` is its derivative by
+    each length. Both are known, so no graph is built in between.
     """
     points = plain(points)
     found: Tensor = _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
@@ -58,8 +57,9 @@ class _OfLengths(torch.autograd.Function):
 
 
 def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) -> Tensor:
-    """From a slope by lengths to one by points: a length's own is `± (x_u − x_v) / ‖x_u − x_v‖`, 0 where it is no
-    number.
+    """Convert a slope by lengths to a slope by points: a length's derivative is `± (x_u − x_v) / ‖x_u − x_v‖`.
+
+    The derivative is 0 where it is not a number.
     """
     if points.device.type == "cpu":
         return torch.from_numpy(_by_points_compiled(*(one.numpy() for one in (points, edges, lengths, slope))))
@@ -68,7 +68,7 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     rows = points.reshape(clouds * n, d)
     each = rows.index_select(0, first).sub_(rows.index_select(0, second))
     moves = lengths > 0
-    # One after the other: a slope over a short bar may be more than the points' precision holds.
+    # Divide in two steps: a slope over a short bar may overflow the points' precision.
     each *= torch.where(moves, lengths, 1.0).to(points.dtype).flatten()[:, None].reciprocal()
     each = torch.where(moves.flatten()[:, None], slope.to(points.dtype).flatten()[:, None] * each, 0.0)
     found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
@@ -76,7 +76,7 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
 
 
 def _by_points_compiled(points: Array, edges: Array, lengths: Array, slope: Array) -> Array:
-    """The same of arrays."""
+    """`_by_points` for arrays."""
     along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
     found = np.zeros(points.shape, points.dtype)
     for at, cloud in enumerate(points):
@@ -85,13 +85,13 @@ def _by_points_compiled(points: Array, edges: Array, lengths: Array, slope: Arra
 
 
 def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:
-    """Persistent entropy `−Σ p ln p` of the kept bars of each barcode, p = bar / sum of kept bars, and its slopes.
+    """Return persistent entropy `−Σ p ln p` of each barcode's kept bars, p = bar / sum of kept bars, and its slopes.
 
-    `[B]`, in [0, ln k], and `[B, m]`. Natural log; from `ln S − Σ ℓ ln ℓ / S`. The slope is `−(ln p + H) / S`: bars
-    longer than `S / e^H` shrink, the others grow. 0, without a slope, where nothing longer than 0 is kept.
+    Shapes: `[B]`, in [0, ln k], and `[B, m]`. Natural log; computed as `ln S − Σ ℓ ln ℓ / S`. The slope is `−(ln p + H)
+    / S`: bars longer than `S / e^H` shrink, the others grow. 0, without a slope, if no bar longer than 0 is kept.
     """
     xp = library(lengths)
-    used = kept & ~(lengths <= 0)  # NaN is not hidden
+    used = kept & ~(lengths <= 0)  # NaN stays visible
     bars = xp.where(used, lengths, 0.0)
     logs = xp.log(xp.where(used, lengths, 1.0))
     total = bars.sum(-1)[..., None]
@@ -103,21 +103,21 @@ def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:
 
 
 def normalised(entropy: Array, kept: Array) -> Array:
-    """`H / ln k`, in [0, 1], of entropies `[B]` and how many bars each is of; 1 for a single bar, 0 for none."""
+    """Return `H / ln k`, in [0, 1], of entropies `[B]` over k kept bars each; 1 for a single bar, 0 for none."""
     xp = library(entropy)
-    one = xp.ones_like(entropy)  # torch would make float32 of counts
+    one = xp.ones_like(entropy)  # torch would turn counts into float32
     most = xp.log(xp.where(kept > 1, kept, 2) * one)
     return xp.where(kept > 1, entropy / most, (kept == 1) * one)
 
 
 def numbers(values: Tensor) -> Array:
-    """The same without a graph; on the CPU for numpy, which small arrays cost less."""
+    """Return the values without graph; on the CPU as numpy, which is faster for small arrays."""
     values = values.detach()
     return values.numpy() if values.device.type == "cpu" else values
 
 
 def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None) -> Array:
-    """Which bars of each barcode `[B, m]` a rule keeps; `random-k` draws by `generator`. See `bar_selection.kept`."""
+    """Return which bars of each barcode `[B, m]` a rule keeps (`bar_selection.kept`); `generator` is for `random-k`."""
     lengths = lengths.detach() if isinstance(lengths, Tensor) else lengths
     draws = None
     if rule == "random-k":

@@ -1,4 +1,4 @@
-"""How alike the representations of tokens are: at random, of one word, within one sentence."""
+"""Measure how similar representations of tokens are: at random, of one word, within one sentence."""
 
 from typing import NamedTuple
 
@@ -10,24 +10,24 @@ from isoscope.geometry.moments import Floats, as_cloud, indices
 
 
 class IntraSim(NamedTuple):
-    """Means over sentences: as published, and with each word left out of the mean it is held against."""
+    """Means over sentences: as published, and with each word left out of the mean that it is compared with."""
 
     published: float
     leave_one_out: float
 
 
 def units(points: npt.ArrayLike) -> Floats:
-    """Each point at length 1; a zero vector stays zero (its cosine with anything is 0)."""
+    """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0)."""
     cloud = as_cloud(points)
     lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
     return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
 
 
 def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
-    """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); of all pairs without groups.
+    """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); over all pairs without groups.
 
     Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same within each group. In [−1, 1]; 0 for isotropic
-    points. Raises `InputError` where no pair is of different groups. Source: Ethayarajh 2019, all pairs instead of
+    points. Raises `InputError` if all points are in one group. Source: Ethayarajh 2019, with all pairs instead of
     1,000.
     """
     unit = units(points)
@@ -37,7 +37,7 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float
     counts = np.bincount(of)
     pairs = float(len(unit)) ** 2 - float((counts.astype(float) ** 2).sum())
     if pairs == 0:
-        raise InputError("groups: all points are of one group, so no pair is of two")
+        raise InputError("groups: all points are in one group; expected at least two groups")
     total = sums.sum(0)
     return float(total @ total - (sums**2).sum()) / pairs
 
@@ -45,7 +45,7 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float
 def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> float:
     """SelfSim: mean cosine over the pairs of occurrences of a word, averaged over words with `least` occurrences.
 
-    NaN where no word occurs so often. Source: Ethayarajh 2019, all pairs.
+    NaN if no word occurs that often. Source: Ethayarajh 2019, with all pairs.
     """
     unit = units(points)
     of = indices(words, len(unit), "words")
@@ -63,8 +63,9 @@ def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> 
 def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     """IntraSim: mean cosine of a sentence's words with the mean vector of the sentence, averaged over sentences.
 
-    As published a word is part of the mean it is held against: .58, .45, .32, .20 for independent words at 3, 5, 10, 25
-    a sentence. Left out of it, independent words give 0. Sentences of one word are skipped; NaN without any other.
+    In the published form a word is part of the mean that it is compared with. So independent words score .58, .45, .32,
+    .20 with 3, 5, 10, 25 words per sentence. With the word left out of the mean, independent words score 0. Sentences
+    of one word are skipped; NaN if there is no other sentence.
     """
     cloud = as_cloud(points)
     of = indices(sentences, len(cloud), "sentences")

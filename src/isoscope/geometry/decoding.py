@@ -1,4 +1,4 @@
-"""What a linear map reads back from vectors: the vectors that they were made from."""
+"""Decode vectors with a linear map: find the vectors that they were made from."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, as_cloud, indices
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Penalties beside the mean squared singular value of the points."""
+"""Ridge penalties, relative to the mean squared singular value of the points."""
 
 
 class Decoded(NamedTuple):
-    """Share of n held-out points whose own target is the nearest of all `candidates` to what is read from them.
+    """Share of n held-out points whose own target is the nearest of all `candidates` to the prediction.
 
-    `control`: the same where the map was learned from shuffled pairs.
+    `control`: the same for a map fitted on shuffled pairs.
     """
 
     rate: float
@@ -34,17 +34,17 @@ def decodability(
     seed: int,
     folds: int = 5,
 ) -> dict[str, Decoded]:
-    """How often a target `[n, e]` is found again from points `[n, d]`, for each name of `targets`.
+    """Return how often a target `[n, e]` is recovered from points `[n, d]`, for each name in `targets`.
 
-    A ridge map from points to targets is learned on all folds but one, which hold whole `groups` (sentences); of the
-    other's points the prediction's nearest by cosine, among all different targets, is compared with their own. The
-    penalty is that of least leave-one-out error in training. One decomposition of the points serves all targets.
-    Raises `InputError` for fewer groups than folds, and for targets that are all one.
+    Folds hold whole `groups` (sentences). A ridge map from points to targets is fitted on all folds but one. For the
+    held-out points, the prediction's nearest target by cosine, among all different targets, is compared with the
+    point's own target. The penalty minimises the leave-one-out error in training. One decomposition of the points
+    serves all targets. Raises `InputError` for fewer groups than folds, and if all targets are equal.
     """
     cloud = as_cloud(points, least=2)
     group = indices(groups, len(cloud), "groups")
     if group.max() + 1 < folds:
-        raise InputError(f"groups: {group.max() + 1}, but {folds} folds need as many")
+        raise InputError(f"groups: {group.max() + 1}, but {folds} folds need as many groups")
     draw = np.random.default_rng(seed)
     fold = draw.permutation(group.max() + 1)[group] % folds
     known = {name: _distinct(name, values, len(cloud)) for name, values in targets.items()}
@@ -76,7 +76,7 @@ def _distinct(name: str, values: npt.ArrayLike, n: int) -> tuple[Floats, npt.NDA
 
 
 def _map(left: Floats, values: Floats, wanted: Floats) -> Floats:
-    """Coefficients `[axes, e]` of centred targets in the principal axes of the training points."""
+    """Return the coefficients `[axes, e]` of centred targets in the principal axes of the training points."""
     rest = wanted - wanted.mean(0)
     along = left.T @ rest
     energy = values**2

@@ -1,4 +1,4 @@
-"""Intrinsic dimension: how many coordinates a cloud needs locally, from distances to near neighbours."""
+"""Estimate the intrinsic dimension of a cloud from distances to near neighbours."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from scipy.spatial.distance import cdist
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
 
-_ROWS = 1024  # of the distance matrix at once
+_ROWS = 1024  # rows of the distance matrix computed at once
 
 
 class Estimate(NamedTuple):
-    """A statistic, and the interval in which it lies for another sample of as many points."""
+    """A statistic and its confidence interval."""
 
     value: float
     low: float
@@ -21,11 +21,11 @@ class Estimate(NamedTuple):
 
 
 def near_distances(points: npt.ArrayLike, k: int) -> Floats:
-    """Distances to the k nearest other places, rising, `[n, k]`; points that coincide count as one place."""
+    """Return distances to the k nearest other places, rising, `[n, k]`; coinciding points count as one place."""
     cloud = np.unique(as_cloud(points), axis=0)
     if len(cloud) <= k:
-        raise InputError(f"points: {len(cloud)} different ones, but {k} neighbours are asked for")
-    # By differences (not by the expansion of the square), which holds in a narrow cone far from the origin.
+        raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
+    # Differences (not the expansion of the square) stay precise in a narrow cone far from the origin.
     parts = [
         np.sort(np.partition(cdist(cloud[start : start + _ROWS], cloud), k, axis=1)[:, : k + 1], axis=1)[:, 1:]
         for start in range(0, len(cloud), _ROWS)
@@ -36,28 +36,26 @@ def near_distances(points: npt.ArrayLike, k: int) -> Floats:
 def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:
     """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance, F(μ_(i)) = i/n.
 
-    The largest `discard` of the ratios are left out, as its authors do. Facco et al. 2017 (Sci. Rep. 7:12140).
-    Dimensions above about 10 are underestimated. NaN where all ratios are 1. Raises `InputError` for fewer than 3
-    different points.
+    The largest `discard` of the ratios are left out, as in Facco et al. 2017 (Sci. Rep. 7:12140). Dimensions above
+    about 10 are underestimated. NaN if all ratios are 1. Raises `InputError` for fewer than 3 different points.
     """
     return two_nn_of(near_distances(points, 2), discard=discard)
 
 
 def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
-    """TwoNN from distances to the nearest places, rising, of which the first two are used."""
+    """Compute TwoNN from distances to the nearest places, rising; it uses the first two."""
     ratio = np.sort(near[:, 1] / near[:, 0])
     n = len(ratio)
-    kept = min(max(1, int(n * (1.0 - discard))), n - 1)  # at the last F = 1
+    kept = min(max(1, int(n * (1.0 - discard))), n - 1)  # F = 1 at the last ratio
     x, y = np.log(ratio[:kept]), -np.log1p(-np.arange(1, kept + 1) / n)
     square = float(x @ x)
     return float(x @ y) / square if square > 0 else float("nan")
 
 
 def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
-    """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, inverses averaged over
-    points.
+    """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, averaged over points.
 
-    The averaging of inverses is MacKay and Ghahramani's. NaN where all distances are the same. Raises `InputError` for
+    The inverses are averaged, as MacKay and Ghahramani propose. NaN if all distances are equal. Raises `InputError` for
     k or fewer different points, and for k = 1, which has no ratio.
     """
     if k < 2:
@@ -66,7 +64,7 @@ def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
 
 
 def mle_of(near: Floats) -> float:
-    """Maximum likelihood dimension from distances to the k nearest places, rising, `[n, k]`."""
+    """Compute the maximum likelihood dimension from distances to the k nearest places, rising, `[n, k]`."""
     inverse = np.log(near[:, -1:] / near[:, :-1]).mean(1)
     mean = float(inverse.mean())
     return 1.0 / mean if mean > 0 else float("nan")

@@ -1,4 +1,4 @@
-"""The spectrum of vectors along the hidden index, where a circular convolution multiplies frequency by frequency."""
+"""Compute spectra along the hidden index, where a circular convolution multiplies each frequency separately."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,11 @@ import numpy.typing as npt
 from isoscope.geometry.moments import Floats, as_cloud
 
 DEAD = 0.1
-"""A frequency counts as near-dead below this share of a vector's root mean squared magnitude."""
+"""A frequency is near-dead below this share of a vector's root mean squared magnitude."""
 
 
 class Fourier(NamedTuple):
-    """Means over vectors: flatness in (0, 1], share of near-dead frequencies, and rms magnitude by frequency
-    `[⌈D/2⌉−1]`.
-    """
+    """Means over vectors: flatness in (0, 1], near-dead share of frequencies, rms by frequency `[⌈D/2⌉−1]`."""
 
     flatness: float
     dead: float
@@ -22,16 +20,16 @@ class Fourier(NamedTuple):
 
 
 def fourier(points: npt.ArrayLike) -> Fourier:
-    """Spectral flatness and near-dead share of vectors `[n, d]`, over the frequencies that are truly complex.
+    """Return spectral flatness and near-dead share of vectors `[n, d]`, over the complex-valued frequencies.
 
     Flatness is the geometric over the arithmetic mean of the power |F x|² of a vector. Independent normal entries give
-    e^−γ = .561, their circular convolution e^−2γ = .315, and 1.0 and 4.5 % near-dead frequencies. The constant and, for
-    even d, the alternating component are left out, for they follow another law. A vector of equal entries counts for
-    nothing.
+    e^−γ = .561 and 1.0 % near-dead frequencies; their circular convolution gives e^−2γ = .315 and 4.5 %. The constant
+    and, for even d, the alternating component are left out, since they follow another law. A vector of equal entries is
+    skipped.
     """
     cloud = as_cloud(points)
     power = np.abs(np.fft.rfft(cloud, axis=1)[:, 1 : (cloud.shape[1] + 1) // 2]) ** 2
-    power = power[power.sum(1) > 1e-24 * cloud.shape[1] * (cloud**2).sum(1)]  # less is what rounding left
+    power = power[power.sum(1) > 1e-24 * cloud.shape[1] * (cloud**2).sum(1)]  # power below this is rounding error
     if not power.size:
         return Fourier(float("nan"), float("nan"), np.full(power.shape[1], np.nan))
     mean = power.mean(1, keepdims=True)
@@ -41,9 +39,9 @@ def fourier(points: npt.ArrayLike) -> Fourier:
 
 
 def permuted_axes(points: npt.ArrayLike, *, seed: int) -> Floats:
-    """The cloud with its hidden axes in another order, the same for all points: what the spectrum must not survive.
+    """Return the cloud with its hidden axes permuted, the same way for all points: a control.
 
-    A spectrum along the hidden index means something only where this control changes it.
+    A spectrum along the hidden index is meaningful only if this control changes it.
     """
     cloud = as_cloud(points)
     return cloud[:, np.random.default_rng(seed).permutation(cloud.shape[1])]

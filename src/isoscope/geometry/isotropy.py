@@ -1,4 +1,4 @@
-"""How evenly a cloud fills its space. Each figure depends on n and d: say them, and the floor, beside it."""
+"""Measure how evenly a cloud fills its space. Each metric depends on n and d: report them, and the floor, beside it."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +8,10 @@ from isoscope.geometry.moments import Floats, as_cloud, covariance_traces, spect
 
 
 def shares(spectrum: Floats, k: int = 3) -> Floats:
-    """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`; NaN beyond its
-    length.
+    """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`.
 
-    Of a raw spectrum the score of Razzhigaev et al. 2024 (arXiv:2311.05928), of a centred one the explained variance.
+    NaN beyond the spectrum's length. For a raw spectrum this is the score of Razzhigaev et al. 2024 (arXiv:2311.05928),
+    for a centred spectrum the explained variance.
     """
     found = np.full(k, np.nan)
     total = spectrum.sum()
@@ -26,20 +26,21 @@ def isotropic_floor(n: int, d: int) -> float:
 
 
 def participation_ratio(spectrum: Floats) -> float:
-    """`(Σ λ)² / Σ λ²` of a spectrum of squared singular values: in how many directions the variance lies; plug-in.
+    """Participation ratio `(Σ λ)² / Σ λ²` of a spectrum of squared singular values: the effective number of directions.
 
-    1 for a line; d for equal variances and n → ∞. NaN for a single point. Biased downwards by few points.
+    The plug-in estimate. 1 for a line; d for equal variances and n → ∞. NaN for a single point. Biased downwards for
+    few points.
     """
     square = float((spectrum**2).sum())
     return float(spectrum.sum()) ** 2 / square if square > 0 else float("nan")
 
 
 def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
-    """`(tr Σ)² / tr Σ²` from unbiased estimates of both: d for isotropic noise whatever n.
+    """Return `(tr Σ)² / tr Σ²` from unbiased estimates of both traces: d for isotropic noise at any n.
 
-    As a ratio it is a little too large where a few directions hold much of the variance: by a tenth at 40 points with
-    one of 32 variances 16 times the others, where the plug-in is a seventh too small. NaN where the estimate of tr Σ²
-    is not positive. Raises `InputError` for fewer than 4 points.
+    The ratio itself is slightly too large if a few directions hold much of the variance: by a tenth at 40 points with
+    one of 32 variances 16 times the others, where the plug-in is a seventh too small. NaN if the estimate of tr Σ² is
+    not positive. Raises `InputError` for fewer than 4 points.
     """
     first, second = covariance_traces(points)
     return first**2 / second if second > 0 else float("nan")
@@ -48,13 +49,18 @@ def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
 def isoscore(participation_ratio: float, d: int) -> float:
     """IsoScore of Rudman et al. 2022, which equals `(PR − 1) / (d − 1)`: 0 for a line, 1 for equal variances.
 
-    k equal variances of d: `(k − 1) / (d − 1)`. From the plug-in ratio it is the published score. NaN for d = 1.
+    For k equal variances of d it is `(k − 1) / (d − 1)`. The plug-in ratio gives the published score. NaN for d = 1.
     """
     return (participation_ratio - 1.0) / (d - 1) if d > 1 else float("nan")
 
 
 def effective_rank(spectrum: Floats) -> float:
-    """`exp H(p)`, p_i = σ_i / Σ σ_j (singular values, natural log); Roy and Vetterli 2007. NaN for a single point."""
+    """Effective rank `exp H(p)`, p_i = σ_i / Σ σ_j (singular values, natural log); Roy and Vetterli 2007.
+
+    NaN for a single point.
+
+
+    """
     values = np.sqrt(spectrum)
     total = values.sum()
     if total == 0:
@@ -64,18 +70,17 @@ def effective_rank(spectrum: Floats) -> float:
 
 
 def partition_isotropy(points: npt.ArrayLike) -> float:
-    """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the d eigenvectors of XᵀX; 0 is
-    isotropic.
+    """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the d eigenvectors of XᵀX; 0: isotropic.
 
-    Mu and Viswanath 2018 with both signs of each eigenvector, since the sign of one is a library's whim, and in logs,
-    since Z overflows. Depends on the scale of the points. Invariant to rotation.
+    Mu and Viswanath 2018, with both signs of each eigenvector, since a library chooses the sign arbitrarily, and in
+    logs, since Z overflows. Depends on the scale of the points. Invariant to rotation.
     """
     cloud = as_cloud(points)
     _, _, directions = np.linalg.svd(cloud, full_matrices=False)
     along = cloud @ directions.T
     partition = np.concatenate([logsumexp(along, axis=0), logsumexp(-along, axis=0)])
     least = min(partition.min(), np.log(len(cloud))) if len(cloud) < cloud.shape[1] else partition.min()
-    return float(least - partition.max())  # fewer points than dimensions leave directions in which cᵀx = 0, so Z = n
+    return float(least - partition.max())  # with fewer points than dimensions, some directions have cᵀx = 0, so Z = n
 
 
 def anisotropy(points: npt.ArrayLike, k: int = 3) -> Floats:

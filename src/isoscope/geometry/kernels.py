@@ -1,4 +1,4 @@
-"""A fusion kernel over (sequence, hidden) read as a filter: where its energy lies, and which frequencies it passes."""
+"""Read a fusion kernel over (sequence, hidden) as a filter: its energy by position, and its frequency response."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from isoscope.geometry.moments import Floats
 
 
 class KernelEnergy(NamedTuple):
-    """Shares of Σ K² that sum to 1: at the token's own coordinate by source, and on everything around it by source."""
+    """Shares of Σ K² that sum to 1: at the token's own coordinate by source, and around it by source."""
 
     centre: Floats
     hidden: Floats
@@ -18,10 +18,13 @@ class KernelEnergy(NamedTuple):
 
 
 def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
-    """Where the energy of `kernel` `[sources, kh, kw]` lies, each `[sources]`.
+    """Return the energy of `kernel` `[sources, kh, kw]` by position, each `[sources]`.
 
-    `centre`: the token itself, the same hidden coordinate; `hidden`: the token itself, neighbouring coordinates;
-    `tokens`: neighbouring tokens. Raises `InputError` for another shape, an even size or a kernel of zeros.
+    - `centre`: the token itself, same hidden coordinate.
+    - `hidden`: the token itself, neighbouring coordinates.
+    - `tokens`: neighbouring tokens.
+
+    Raises `InputError` for another shape, an even size or a kernel of zeros.
     """
     weights = _kernel(kernel)
     power = weights**2 / float((weights**2).sum())
@@ -31,10 +34,10 @@ def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
 
 
 def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:
-    """|F K| of each source at `size` frequencies a side, `[sources, size, size]`, zero frequency in the middle."""
+    """Return |F K| of each source at `size` frequencies per side, `[sources, size, size]`, zero in the middle."""
     weights = _kernel(kernel)
     frequency = np.fft.fftshift(np.fft.fftfreq(size))
-    # Not by fft2, which cuts off what a kernel larger than `size` has beyond it.
+    # fft2 would crop a kernel larger than `size`.
     rows, columns = (np.exp(-2j * np.pi * np.outer(frequency, np.arange(n))) for n in weights.shape[1:])
     response: Floats = np.abs(rows @ weights @ columns.T)
     return response
@@ -45,5 +48,5 @@ def _kernel(kernel: npt.ArrayLike) -> Floats:
     if weights.ndim != 3 or weights.shape[1] % 2 == 0 or weights.shape[2] % 2 == 0:
         raise InputError(f"kernel: expected [sources, odd, odd], got {list(weights.shape)}")
     if not np.isfinite(weights).all() or not weights.any():
-        raise InputError("kernel: all zero, or NaN or infinity in it")
+        raise InputError("kernel: all zero, or contains NaN or infinity")
     return weights

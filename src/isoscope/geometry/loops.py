@@ -1,7 +1,7 @@
-"""Loops over points and over bars, compiled: written with whole arrays, each round of them would cost an operation.
+"""Compiled loops over points and over bars; with whole arrays, each iteration would cost an array operation.
 
-Compiled at their first call in a process: two seconds in all. Kept they would be pickles. Arrays are C-contiguous;
-nothing is checked here.
+Compiled at the first call in a process, which takes two seconds in all. They are not cached, since numba's cache uses
+pickle. Arrays are C-contiguous; nothing is checked here.
 """
 
 import math
@@ -15,17 +15,18 @@ Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.floating[Any]]
 EQUAL = 1e-12
-"""Totals that differ by less of themselves differ by rounding."""
+"""Totals whose relative difference is smaller differ only by rounding."""
 SERIES = 1e-4
-"""Next to 1, `(α − 1 − ln α) / (α − 1)²` is taken from its series."""
+"""Where |α − 1| is at most this, `(α − 1 − ln α) / (α − 1)²` is computed from its series."""
 _BLOCK = 32
-"""Points whose distances to another are taken together: they stay in a core's cache."""
+"""Points whose distances to another point are computed together: they fit in a core's cache."""
 
 
-@numba.njit(fastmath={"reassoc", "contract"})  # a sum in any order: several at a time
+@numba.njit(fastmath={"reassoc", "contract"})  # the order of summation is free, which allows SIMD
 def distances(points: Values) -> Floats:
-    """Euclidean distances of all pairs of `points` `[n, d]` in the order of `pdist`, by differences, summed in the
-    points' own precision.
+    """Return Euclidean distances of all pairs of `points` `[n, d]` in the order of `pdist`.
+
+    Sums of squared differences, in the points' own precision.
     """
     n, d = points.shape
     found = np.empty(n * (n - 1) // 2)
@@ -44,8 +45,9 @@ def distances(points: Values) -> Floats:
 
 @numba.njit
 def joined(distances: Floats, n: int) -> tuple[Places, Floats]:
-    """Prim's algorithm from point 0: edges `[n − 1, 2]`, each from a point of the tree to the one that joins it then,
-    and their lengths. `distances` in the order of `pdist`; O(n²).
+    """Run Prim's algorithm from point 0: return edges `[n − 1, 2]` and their lengths.
+
+    Each edge goes from a point of the tree to the point that joins it. `distances` in the order of `pdist`; O(n²).
     """
     edges, lengths = np.empty((n - 1, 2), np.int64), np.empty(n - 1)
     nearest, by = np.full(n, np.inf), np.zeros(n, np.int64)
@@ -69,12 +71,12 @@ def joined(distances: Floats, n: int) -> tuple[Places, Floats]:
 
 @numba.njit
 def spread(points: Values, edges: Places, slopes: Floats, found: Values) -> None:
-    """Add `± slope · (x_u − x_v)` of each edge (u, v) that has a slope to `found` `[n, d]`, at u and, with −, at v.
+    """Add `± slope · (x_u − x_v)` of each edge (u, v) with a non-zero slope to `found` `[n, d]`: + at u, − at v.
 
-    A slope is in float64: over a short bar it is more than other numbers hold, the product is not.
+    A slope is float64: over a short bar it may overflow a lower precision, while the product does not.
     """
     for edge in range(len(edges)):
-        if slopes[edge] == 0:  # its points may be no numbers
+        if slopes[edge] == 0:  # its points may be NaN
             continue
         one, other = points[edges[edge, 0]], points[edges[edge, 1]]
         to_one, to_other = found[edges[edge, 0]], found[edges[edge, 1]]
@@ -86,9 +88,9 @@ def spread(points: Values, edges: Places, slopes: Floats, found: Values) -> None
 
 @numba.njit
 def c_ratio(bars: Floats) -> Places:
-    """`bar_selection.c_ratio` of barcodes `[b, m]`, each falling: level after level, each until its total grows."""
+    """`bar_selection.c_ratio` for barcodes `[b, m]`, each falling: level by level, each until its total grows."""
     found = np.empty(len(bars), np.int64)
-    lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # sums over bars, and over ℓ ln ℓ
+    lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # cumulative sums of the bars, and of ℓ ln ℓ
     for barcode in range(len(bars)):
         row = bars[barcode]
         count = 0
@@ -104,7 +106,7 @@ def c_ratio(bars: Floats) -> Places:
         both, weighed = first + last, first * math.log(first) + last * math.log(last)
         alpha = last / first
         x = alpha - 1
-        log_alpha = math.log1p(x) if alpha > 0.5 else math.log(last) - math.log(first)  # of the least, too
+        log_alpha = math.log1p(x) if alpha > 0.5 else math.log(last) - math.log(first)  # precise for small alpha, too
         slope = (x - log_alpha) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
         inner = count - 2
         while True:

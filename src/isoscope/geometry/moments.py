@@ -1,4 +1,4 @@
-"""Second moments of a cloud: its spectrum, and estimates of covariance traces that few points do not bias."""
+"""Second moments of a cloud: its spectrum, and unbiased estimates of covariance traces."""
 
 from typing import NamedTuple
 
@@ -10,20 +10,21 @@ from isoscope.errors import InputError
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 ALIKE = 1e-5
-"""Points that differ by less than this share of their length differ by rounding."""
+"""Points whose relative difference is smaller differ only by rounding."""
 
 
 class CovarianceTraces(NamedTuple):
-    """Estimates of tr Σ and tr Σ² of the distribution the points were drawn from."""
+    """Estimates of tr Σ and tr Σ² of the distribution that the points were drawn from."""
 
     first: float
     second: float
 
 
 def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
-    """`points` as float64 `[n, d]`.
+    """Return `points` as float64 `[n, d]`.
 
-    Raises `InputError` where they are no matrix, fewer than `least`, without dimensions, or hold NaN or infinity.
+    Raises `InputError` if they are not a matrix, are fewer than `least`, have no dimensions, or contain NaN or
+    infinity.
     """
     cloud = np.asarray(points, dtype=np.float64)
     if cloud.ndim != 2 or cloud.shape[1] == 0:
@@ -31,14 +32,14 @@ def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
     if len(cloud) < least:
         raise InputError(f"points: {len(cloud)}, but this measure needs at least {least}")
     if not np.isfinite(cloud).all():
-        raise InputError("points: NaN or infinity among them")
+        raise InputError("points: contain NaN or infinity")
     return cloud
 
 
 def distinct(points: npt.ArrayLike) -> int:
-    """How many different points there are: further apart than `ALIKE` of their root mean squared length.
+    """Count the different points: those further apart than `ALIKE` times their root mean squared length.
 
-    They are told apart along a drawn direction, in O(nd + n log n).
+    Points are compared along a random direction, in O(nd + n log n).
     """
     cloud = as_cloud(points, least=1)
     order = np.argsort(cloud @ np.random.default_rng(0).standard_normal(cloud.shape[1]), kind="stable")
@@ -47,7 +48,10 @@ def distinct(points: npt.ArrayLike) -> int:
 
 
 def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
-    """Which of the different `labels` each of n points has, `[n]`, from 0. Raises `InputError` for another n."""
+    """Return the index of each point's label among the different `labels`, `[n]`, from 0.
+
+    Raises `InputError` if there are not n labels.
+    """
     found = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
     if len(found) != n:
         raise InputError(f"{name}: {len(found)} for {n} points")
@@ -55,7 +59,7 @@ def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
 
 
 def centre(points: npt.ArrayLike) -> Floats:
-    """The cloud with its mean taken off, exactly 0 where it is one point many times (a mean is rounded)."""
+    """Subtract the mean from the cloud; exactly 0 for one point many times (a mean is rounded)."""
     cloud = as_cloud(points)
     cloud = cloud - cloud[0]
     found: Floats = cloud - cloud.mean(0)
@@ -63,9 +67,9 @@ def centre(points: npt.ArrayLike) -> Floats:
 
 
 def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
-    """Squared singular values σ² of the cloud, falling, `[min(n, d)]`; `centred`: after the mean is taken off.
+    """Return the squared singular values σ² of the cloud, falling, `[min(n, d)]`; `centred`: after mean subtraction.
 
-    From the eigenvalues of the smaller of XᵀX and XXᵀ: O(nd · min(n, d)).
+    Computed from the eigenvalues of the smaller of XᵀX and XXᵀ: O(nd · min(n, d)).
     """
     cloud = centre(points) if centred else as_cloud(points)
     gram = cloud.T @ cloud if cloud.shape[0] >= cloud.shape[1] else cloud @ cloud.T
@@ -73,7 +77,7 @@ def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
 
 
 def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """The cloud with each class's mean taken off its points `[n, d]`; exactly 0 for one point many times."""
+    """Subtract each class's mean from its points `[n, d]`; exactly 0 for one point many times."""
     cloud = as_cloud(points)
     of = indices(labels, len(cloud))
     cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]
@@ -84,20 +88,20 @@ def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
 
 
 def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """The share of the total variance that lies between class means: tr S_B / tr S_T (η² of the trace), in [0, 1].
+    """Return the share of variance between class means: tr S_B / tr S_T (η² of the trace), in [0, 1].
 
-    NaN for a cloud that is one point many times.
+    NaN for one point many times.
     """
     within, total = within_classes(points, labels), float((centre(points) ** 2).sum())
     return 1.0 - float((within**2).sum()) / total if total > 0 else float("nan")
 
 
 def covariance_traces(points: npt.ArrayLike) -> CovarianceTraces:
-    """Unbiased estimates of tr Σ and tr Σ², for any distribution with four moments.
+    """Return unbiased estimates of tr Σ and tr Σ², for any distribution with four moments.
 
     tr Σ² is the U-statistic over quadruples of different points, computed from the Gram matrix K of the centred cloud
-    with its diagonal set to 0: `(tr K̃² + (1ᵀK̃1)²/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃²1) / (n(n−3))`. O(n²d).
-    Raises `InputError` for fewer than 4 points. Source: Song et al. 2012 (JMLR 13), with both kernels linear.
+    with its diagonal set to 0: `(tr K̃² + (1ᵀK̃1)²/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃²1) / (n(n−3))`. O(n²d). Raises
+    `InputError` for fewer than 4 points. Source: Song et al. 2012 (JMLR 13), with both kernels linear.
     """
     cloud = centre(as_cloud(points, least=4))
     n = len(cloud)

@@ -1,4 +1,4 @@
-"""Whose neighbours points are: the evidence behind a map that shows clusters."""
+"""Measure who a point's neighbours are: the evidence behind a map that shows clusters."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from isoscope.geometry.moments import Floats, Ints
 
 
 class NeighbourRate(NamedTuple):
-    """Share of a point's nearest neighbours that have its attribute, mean over points, and what chance would give."""
+    """Share of a point's nearest neighbours that have its attribute, mean over points, and the rate at chance."""
 
     rate: float
     chance: float
 
 
 class NeighbourShares(NamedTuple):
-    """Of each point `[n]`: the share of its nearest neighbours, and of all it could be near to, that are like it."""
+    """For each point `[n]`: the share with its attribute among its nearest neighbours, and among all candidates."""
 
     near: Floats
     chance: Floats
@@ -27,10 +27,10 @@ class NeighbourShares(NamedTuple):
 def neighbour_rate(
     points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
 ) -> NeighbourRate:
-    """Among a point's k nearest by cosine, of other `groups` (sentences), how many share its `attribute`.
+    """Return how many of a point's k nearest points by cosine, from other `groups` (sentences), share its `attribute`.
 
-    Chance is the share among all points of other groups, mean over points as the rate is. In the full space, so that a
-    map's distortions play no part. Raises `InputError` where a point has fewer than k others to be near to, and for k
+    Chance is the share among all points of other groups, averaged over points like the rate. Computed in the full
+    space, so a map's distortions play no part. Raises `InputError` if a point has fewer than k candidates, and for k
     below 1.
     """
     return NeighbourRate(*(float(of.mean()) for of in neighbour_shares(points, attribute, groups, k=k)))
@@ -39,13 +39,13 @@ def neighbour_rate(
 def neighbour_shares(
     points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
 ) -> NeighbourShares:
-    """`neighbour_rate` point by point."""
+    """Compute `neighbour_rate` per point."""
     if k < 1:
-        raise InputError(f"k: {k}, but a point has one nearest neighbour at least")
+        raise InputError(f"k: {k}; expected at least 1")
     unit = units(points)
     value, of = (np.unique(np.asarray(one), return_inverse=True)[1].ravel() for one in (attribute, groups))
     if not len(value) == len(of) == len(unit):
-        raise InputError(f"{len(unit)} points, {len(value)} attributes, {len(of)} groups: expected as many of each")
+        raise InputError(f"{len(unit)} points, {len(value)} attributes, {len(of)} groups: expected equal numbers")
     other = of[:, None] != of[None]
     if other.sum(1).min() < k:
         raise InputError(f"points: some have fewer than {k} others in other groups")

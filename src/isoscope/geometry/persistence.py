@@ -1,4 +1,4 @@
-"""Persistent homology of a cloud: the Vietoris–Rips barcodes H0 and H1, their entropy, and distances between them."""
+"""Persistent homology of a cloud: Vietoris–Rips barcodes H0 and H1, their entropy, and distances between diagrams."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from isoscope.geometry.moments import Floats, as_cloud
 
 
 def h0_bars(points: npt.ArrayLike) -> Floats:
-    """Finite H0 bars of the Vietoris–Rips filtration, rising, `[n − 1]`: the edges of a minimum spanning tree.
+    """Return the finite H0 bars of the Vietoris–Rips filtration, rising, `[n − 1]`: edges of a minimum spanning tree.
 
-    Euclidean; all are born at 0, so a bar's length is its death. Points that coincide give bars of length 0.
+    Euclidean. All bars are born at 0, so a bar's length is its death. Coinciding points give bars of length 0.
     """
     cloud = as_cloud(points)
     if len(cloud) < 2:
@@ -25,9 +25,9 @@ def h0_bars(points: npt.ArrayLike) -> Floats:
 
 
 def persistent_entropy(bars: npt.ArrayLike) -> float:
-    """`−Σ p ln p`, p = bar / sum of bars (natural log), in [0, ln m]; bars of length 0 count for nothing.
+    """Persistent entropy `−Σ p ln p`, p = bar / sum of bars (natural log), in [0, ln m]; bars of length 0 are ignored.
 
-    NaN without a bar of positive length. Raises `InputError` for lengths that are no `[m]` of finite numbers from 0 on.
+    NaN without a bar of positive length. Raises `InputError` unless lengths are `[m]` finite, non-negative numbers.
     Source: Chintakunta et al. 2015.
     """
     lengths = np.asarray(bars, dtype=np.float64)
@@ -43,22 +43,22 @@ def persistent_entropy(bars: npt.ArrayLike) -> float:
 
 
 def diagrams(points: npt.ArrayLike, *, degree: int = 1) -> list[Floats]:
-    """Persistence diagrams H0 … H_degree as `[bars, 2]` of (birth, death), by ripser; the infinite bar of H0 left out.
+    """Return persistence diagrams H0 … H_degree as `[bars, 2]` of (birth, death), by ripser, without H0's infinite bar.
 
-    In single precision, and without bars of length 0. Costs grow as n³: hand in a few hundred points. Raises
-    `InputError` for fewer than 3 points.
+    In single precision, and without bars of length 0. Costs grow as n³: pass a few hundred points. Raises `InputError`
+    for fewer than 3 points.
     """
-    from ripser import ripser  # compiled, 1 s: only who asks for H1 waits
+    from ripser import ripser  # compiled, imports in 1 s: only H1 needs it
 
-    # Our distances, by differences: its own lose their digits in a narrow cone.
+    # Distances by differences: ripser's own lose precision in a narrow cone.
     found = ripser(squareform(pdist(as_cloud(points, least=3))), distance_matrix=True, maxdim=degree)["dgms"]
     return [np.asarray(one[np.isfinite(one[:, 1])], dtype=np.float64) for one in found]
 
 
 def bottleneck(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
-    """The bottleneck distance of two diagrams `[bars, 2]`: the longest move of the best matching.
+    """Return the bottleneck distance of two diagrams `[bars, 2]`: the longest move of the best matching.
 
-    A move is as long as the larger change of birth and death; an unmatched bar moves to the diagonal, half its length.
+    A move's length is the larger change of birth and death. An unmatched bar moves to the diagonal, half its length.
     """
     moves = _moves(one, other)
     lengths = np.unique(moves)
@@ -71,16 +71,13 @@ def bottleneck(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 
 
 def wasserstein(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
-    """The 1-Wasserstein distance of two diagrams `[bars, 2]`: all moves of the best matching together.
-
-    Moves as in `bottleneck`.
-    """
+    """Return the 1-Wasserstein distance of two diagrams `[bars, 2]`: the sum of all moves of the best matching."""
     moves = _moves(one, other)
     return float(moves[linear_sum_assignment(moves)].sum())
 
 
 def _moves(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
-    """Length of the move from each bar or diagonal place to each, `[m + n, n + m]`."""
+    """Return the length of the move from each bar or diagonal place to each, `[m + n, n + m]`."""
     a, b = (np.asarray(diagram, dtype=np.float64) for diagram in (one, other))
     a, b = (np.zeros((0, 2)) if diagram.size == 0 else diagram for diagram in (a, b))
     for diagram in (a, b):

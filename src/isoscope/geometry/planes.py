@@ -1,4 +1,4 @@
-"""Principal planes of many frames of the same points, turned so that frames can be compared."""
+"""Compute principal planes of many frames of the same points, aligned so that frames can be compared."""
 
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -14,12 +14,14 @@ Alignment = Literal["joint", "procrustes", "sign"]
 
 
 class Planes(NamedTuple):
-    """What one sees of F frames of n points.
+    """Principal planes of F frames of n points.
 
-    `coordinates` `[F, n, 2]`; `explained` `[F, 2]`, shares of a frame's own variance along its two axes, NaN for a
-    frame that is one point many times (its angles mean nothing either); `angles` `[F, 2]`, principal angles in degrees,
-    the larger first, between a frame's plane and that of the reference frame (joint: between its own principal plane
-    and the common one); `reference`: the frame others are turned to.
+    - `coordinates` `[F, n, 2]`.
+    - `explained` `[F, 2]`: shares of a frame's own variance along its two axes. NaN for a frame that is one point many
+      times; its angles have no meaning either.
+    - `angles` `[F, 2]`: principal angles in degrees, the larger first, between a frame's plane and that of the
+      reference frame (joint: between its own principal plane and the common plane).
+    - `reference`: the frame that others are aligned to.
     """
 
     coordinates: Floats
@@ -29,13 +31,15 @@ class Planes(NamedTuple):
 
 
 def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
-    """PC1 and PC2 of each frame `[F, n, d]` of the same n points.
+    """Return PC1 and PC2 of each frame `[F, n, d]` of the same n points.
 
-    joint: one PCA over all frames together, each about its own mean (else the drift of the means is all one sees), so
-    axes are the same everywhere. procrustes: a frame's own plane, turned or
-    reflected to lie as near as it can to the reference frame's (least squares over points). sign: a frame's own
-    components, each with the sign that correlates with the frame before. Raises `InputError` on another alignment, for
-    fewer than 3 points or 2 dimensions, and for a reference that is no frame.
+    - joint: one PCA over all frames, each frame centred (else the drift of the means dominates), so all frames share
+      their axes.
+    - procrustes: a frame's own plane, rotated or reflected to match the reference frame's (least squares over points).
+    - sign: a frame's own components, each with the sign that correlates with the previous frame.
+
+    Raises `InputError` for another alignment, for fewer than 3 points or 2 dimensions, and for a reference that is not
+    a frame.
     """
     clouds = [as_cloud(frame, least=3) for frame in np.asarray(frames)]
     if not -len(clouds) <= reference < len(clouds):
@@ -65,7 +69,7 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
 
 
 def _components(centred: Floats) -> Floats:
-    """The two leading principal axes as columns `[d, 2]`, each with its largest entry positive."""
+    """Return the two leading principal axes as columns `[d, 2]`, each with its largest entry positive."""
     n, d = centred.shape
     if d < 2:
         raise InputError(f"points: {d} dimension, a plane needs two")

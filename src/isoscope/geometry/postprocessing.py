@@ -1,4 +1,4 @@
-"""Isotropy after the fact: maps fitted on some representations and laid on others, no model trained."""
+"""Post-hoc isotropy: whitening and all-but-the-top, fitted on some representations and applied to others."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +8,10 @@ from isoscope.geometry.moments import Floats, as_cloud
 
 
 def all_but_the_top(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> Floats:
-    """`points` `[n, d]` less the mean and the first `components` principal directions of `fitted_on` `[m, d]`.
+    """Subtract the mean and the first `components` principal directions of `fitted_on` `[m, d]` from `points` `[n, d]`.
 
-    Mu and Viswanath 2018 (arXiv:1702.01417), who take about d / 100 directions. Raises `InputError` for another width
-    or more directions than there are.
+    Mu and Viswanath 2018 (arXiv:1702.01417), who remove about d / 100 directions. Raises `InputError` for another
+    width, and for more directions than exist.
     """
     cloud, mean, _, directions = _fit(points, fitted_on, components)
     centred = cloud - mean
@@ -20,10 +20,10 @@ def all_but_the_top(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components:
 
 
 def whiten(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> Floats:
-    """`points` `[n, d]` in the first `components` principal directions of `fitted_on`, each at variance 1: `[n, k]`.
+    """Whiten `points` `[n, d]`: the first `components` principal directions of `fitted_on` at variance 1, `[n, k]`.
 
-    `(x − μ) U Λ^{−1/2}`, so the covariance of `fitted_on` itself becomes the identity. Su et al. 2021
-    (arXiv:2103.15316). Raises `InputError` for another width, and for more directions than have variance.
+    `(x − μ) U Λ^{−1/2}`, so the covariance of `fitted_on` becomes the identity. Su et al. 2021 (arXiv:2103.15316).
+    Raises `InputError` for another width, and for more directions than have variance.
     """
     cloud, mean, variances, directions = _fit(points, fitted_on, components)
     if not variances[components - 1] > 1e-12 * variances[0]:
@@ -34,7 +34,7 @@ def whiten(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> 
 
 
 def _fit(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """The cloud; mean, variances and the first principal directions `[components, d]` of what is fitted on."""
+    """Return the cloud, and the mean, variances and first principal directions `[components, d]` of `fitted_on`."""
     cloud, reference = as_cloud(points), as_cloud(fitted_on, least=2)
     if cloud.shape[1] != reference.shape[1]:
         raise InputError(f"points: {cloud.shape[1]} dimensions, but fitted on {reference.shape[1]}")

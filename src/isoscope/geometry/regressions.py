@@ -1,7 +1,8 @@
-"""Logistic regressions of the same points on many labels and with many penalties, all at once.
+"""Fit logistic regressions of the same points to many labels with many penalties, all at once.
 
-By truncated Newton steps: the step is solved for by preconditioned conjugate gradients, whose products are shared by
-all fits. First-order methods are no cheaper: a weak penalty leaves them percents away in the code length of labels.
+Truncated Newton steps: preconditioned conjugate gradients solve for the step, and all fits share their products.
+First-order methods are not cheaper: with a weak penalty they leave errors of several per cent in the code length of
+labels.
 """
 
 from typing import NamedTuple
@@ -14,14 +15,15 @@ from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints
 
 ABSENT = -1e30  # logit of a class without training points
-STEPS, PRODUCTS, HALVINGS = 100, 1000, 30  # at most: of Newton, of one of them, of its length
-ROUNDING = 1e-10  # nats a point that no step may find
-COARSE = 0.25  # of the gradient that a first step may leave; later ones leave less, by its square root
+STEPS, PRODUCTS, HALVINGS = 100, 1000, 30  # limits: Newton steps, products per step, halvings of a step
+ROUNDING = 1e-10  # nats per point below which rounding dominates
+COARSE = 0.25  # share of the gradient that a first step may leave; later steps leave less, by its square root
 
 
 class Fits(NamedTuple):
-    """Coefficients `[fits, classes, axes]`, and what is added to the logits `[fits, classes]` of classes without
-    points; of two classes those of the second alone.
+    """Coefficients `[fits, classes, axes]`, and terms `absent` `[fits, classes]` that switch off empty classes' logits.
+
+    With two classes, both hold the second class only.
     """
 
     coefficients: Floats
@@ -38,13 +40,12 @@ def logistic_regressions(
     tolerance: float,
     start: Fits | None = None,
 ) -> Fits:
-    """Minima of C · Σ −ln p(label) + ‖weights‖²/2 for labels `[fits, points]` (0 …) and each fit's C in `strength`.
+    """Minimise C · Σ −ln p(label) + ‖weights‖²/2 for labels `[fits, points]` (0 …) and each fit's C in `strength`.
 
-    `design` `[points, axes]` ends with a column of ones, whose weights (intercepts) are free, and stands in axes that
-    are orthogonal, all but: `energy` are the sums of squares along them, of these points or of more. A fit ends after a
-    step from within `tolerance` nats a point of its minimum, as half the decrement along that step has it. `start`:
-    fits to begin from.
-    Raises `InputError` where `STEPS` steps do not lead there: C is too large.
+    `design` `[points, axes]` ends with a column of ones, whose weights (intercepts) have no penalty. Its axes are
+    nearly orthogonal; `energy` are the sums of squares along them, of these points or of a superset. A fit ends after a
+    step from within `tolerance` nats per point of its minimum, estimated as half the decrement along that step.
+    `start`: fits to begin from. Raises `InputError` if `STEPS` steps do not converge: C is too large.
     """
     target = (labels[:, None] == np.arange(classes)[:, None]).astype(float)
     counts = target.sum(2)
@@ -63,9 +64,9 @@ def logistic_regressions(
         chance = _of_classes(raw)[:, -target.shape[1] :]
         slope = _onto(chance - target, design) + penalty * at
         scale = (chance * (1 - chance)).mean(2)[..., None] * energy + penalty
-        scale = np.maximum(scale, 1e-12 * energy)  # where every chance is 0 or 1
+        scale = np.maximum(scale, 1e-12 * energy)  # for probabilities of 0 or 1
         step = _newton_step(design, chance, slope, scale, penalty, max(1e-8 * tolerance, 1e-20) * len(design))
-        at, raw, loss, fell = _shortened(design, added, target, penalty, (at, raw, loss), step, slope)
+        at, raw, loss, fell = _line_search(design, added, target, penalty, (at, raw, loss), step, slope)
         found[left] = at
         missing = -_dot(slope, step) / (2 * len(design))
         if not (fell | (missing <= max(tolerance, ROUNDING))).all():
@@ -76,17 +77,17 @@ def logistic_regressions(
         left = left[going]
         at, added, target, penalty, raw, loss = (part[going] for part in (at, added, target, penalty, raw, loss))
     raise InputError(
-        f"logistic regression: C = {np.asarray(strength)[left].max():g} leads to no minimum; use a smaller one"
+        f"logistic regression: C = {np.asarray(strength)[left].max():g} does not converge; use a smaller C"
     )
 
 
 def chances(design: Floats, fits: Fits) -> Floats:
-    """Probabilities `[fits, classes, points]`."""
+    """Return probabilities `[fits, classes, points]`."""
     return _of_classes(_logits(design, *fits))
 
 
 def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, penalty: Floats, least: float) -> Floats:
-    """−H⁻¹ slope for each fit, as nearly as its slope is worth; one below `least` is worth nothing."""
+    """Return −H⁻¹ slope for each fit, with a precision that matches the slope; a gain below `least` is ignored."""
     found, left, rest = np.zeros_like(slope), np.arange(len(slope)), -slope
     step, direction = np.zeros_like(rest), rest / scale
     size = _dot(rest, direction)
@@ -112,7 +113,7 @@ def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, p
     return found
 
 
-def _shortened(
+def _line_search(
     design: Floats,
     absent: Floats,
     target: Floats,
@@ -121,9 +122,9 @@ def _shortened(
     step: Floats,
     slope: Floats,
 ) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
-    """Coefficients, logits and loss after a step halved until it pays (Armijo), and in which fits it does.
+    """Return coefficients, logits and loss after a step halved until it pays (Armijo), and which fits improved.
 
-    In the others there is nothing left but rounding.
+    In the other fits only rounding is left.
     """
     at, raw, loss = before
     length, gain = np.ones(len(at)), 1e-4 * _dot(step, slope)
@@ -131,7 +132,7 @@ def _shortened(
         here = at + length[:, None, None] * step
         logits = _logits(design, here, absent)
         value = _losses(logits, target, here, penalty)
-        worse = ~(value <= loss + length * gain)  # so that a loss that is no number is worse
+        worse = ~(value <= loss + length * gain)  # a loss of NaN counts as worse
         if not worse.any():
             return here, logits, value, ~worse
         length = np.where(worse, length / 2, length)
@@ -145,7 +146,7 @@ def _logits(design: Floats, coefficients: Floats, absent: Floats | float) -> Flo
 
 
 def _onto(values: Floats, design: Floats) -> Floats:
-    """Values `[fits, classes, points]` onto the axes."""
+    """Project values `[fits, classes, points]` onto the axes."""
     return np.asarray((values.reshape(-1, len(design)) @ design).reshape(*values.shape[:2], -1))
 
 

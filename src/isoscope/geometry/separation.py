@@ -1,4 +1,4 @@
-"""How a cloud falls into classes and clusters, as numbers instead of by eye."""
+"""Measure how a cloud falls into classes and clusters."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,19 +18,17 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, within_classes
 
 LEADING = 20
-"""Principal components that shapes are looked for in: enough for two, few enough to draw a null from."""
+"""Number of principal components that shape measures use: enough for two, few enough to draw a null from."""
 
 
 SQUARE = 4000
-"""Points of which all distances are kept while numbers of clusters are tried."""
+"""Up to this number of points, all distances are kept while the number of clusters is chosen."""
 PARTS = 20
-"""Parts of the points that a jackknife leaves out one after the other: each holds a few, and t needs no more."""
+"""Number of parts of a jackknife: each part holds a few points, and the t interval needs no more parts."""
 
 
 class Clusters(NamedTuple):
-    """k-means at the k with the largest mean silhouette: k, that silhouette, AMI with each attribute, and the cluster
-    of each point.
-    """
+    """k-means at the k of largest mean silhouette: k, silhouette, AMI with each attribute, each point's cluster."""
 
     k: int
     silhouette: float
@@ -39,7 +37,7 @@ class Clusters(NamedTuple):
 
 
 class Arch(NamedTuple):
-    """Out-of-sample R² of PC2 on PC1 and PC1², the share of null draws at least as large, and their mean."""
+    """Out-of-sample R² of PC2 on PC1 and PC1², its p (share of null draws at least as large), and the null's mean."""
 
     r2: float
     p: float
@@ -50,12 +48,12 @@ def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints
     cloud = as_cloud(points, least=3)
     of = indices(labels, len(cloud))
     if not 2 <= (count := int(of.max()) + 1) < len(cloud):
-        raise InputError(f"labels: {count} classes among {len(cloud)} points; expected two or more, and fewer")
+        raise InputError(f"labels: {count} classes among {len(cloud)} points; expected 2 to {len(cloud) - 1}")
     return centre(cloud), of
 
 
 def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
-    """The centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
+    """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
     left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
     found: Floats = left[:, :k] * values[:k]
     return found
@@ -68,7 +66,7 @@ def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """tr S_B / tr S_W: variance between class means over variance within classes; NaN where nothing varies within."""
+    """Fisher ratio tr S_B / tr S_W: variance between class means over variance within classes; NaN if none within."""
     cloud, of = _classes(points, labels)
     within = float((within_classes(cloud, of) ** 2).sum())
     total = float((cloud**2).sum())
@@ -76,9 +74,9 @@ def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def centroid_distance(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Mean Euclidean distance between class means, in units of the root mean squared distance of a point to its own.
+    """Mean Euclidean distance between class means, over the root mean squared distance of points to their class mean.
 
-    NaN where nothing varies within.
+    NaN if there is no variance within classes.
     """
     cloud, of = _classes(points, labels)
     means = np.stack([cloud[of == one].mean(0) for one in range(of.max() + 1)])
@@ -88,9 +86,9 @@ def centroid_distance(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> float:
-    """Accuracy on points held out of a ridge classifier, mean of two halves drawn within classes, in [0, 1].
+    """Held-out accuracy of a ridge classifier, mean over two halves stratified by class, in [0, 1].
 
-    The penalty is chosen inside the training half by generalised cross-validation. Chance is the largest class's share.
+    Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share.
     """
     cloud, of = _classes(points, labels)
     half = np.zeros(len(cloud), bool)
@@ -101,7 +99,7 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
     scores = []
     for train in (half, ~half):
         if len(np.unique(of[train])) < 2:
-            raise InputError("labels: a class with one point only cannot be split into halves")
+            raise InputError("labels: a class with only one point cannot be split into halves")
         model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
         scores.append(model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]))
     return float(np.mean(scores))
@@ -115,11 +113,11 @@ def clusters(
     seed: int = 0,
     scores: Floats | None = None,
 ) -> Clusters:
-    """k-means for k = 2 … `most` in the leading components, and what the clusters are made of.
+    """Run k-means for k = 2 … `most` in the leading components, and compare the clusters with attributes.
 
     AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition. A cluster is no
-    finding until it beats its nuisances: hand in first tokens, lengths and positions beside the label. `scores` are
-    the cloud's `principal_scores`, where they are known already.
+    finding until its AMI with the label beats that with nuisances: pass first tokens, lengths and positions beside the
+    label. `scores` are the cloud's `principal_scores`, if already computed.
     """
     cloud = as_cloud(points, least=most + 1)
     known = {name: indices(values, len(cloud), name) for name, values in attributes.items()}
@@ -127,7 +125,7 @@ def clusters(
     scores = scores[:, scores.std(0) > 1e-9 * scores.std()]
     places = len(np.unique(cloud, axis=0))
     if places < 2:
-        raise InputError("points: they are all the same")
+        raise InputError("points: all are equal")
     few = len(scores) <= SQUARE
     known_distances = {"X": pairwise_distances(scores), "metric": "precomputed"} if few else {"X": scores}
     best: tuple[float, int, Ints] | None = None
@@ -142,10 +140,10 @@ def clusters(
 
 
 def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
-    """AMI of the clusters `of` with `attribute`, and its interval by a jackknife over `PARTS` random parts of points.
+    """Return the AMI of clusters `of` with `attribute`, and its jackknife interval over `PARTS` random parts.
 
-    Pseudo-values PARTS·AMI − (PARTS − 1)·AMI(all but a part), t distribution (Tukey 1958). The clusters stay as they
-    are: the interval is that of their agreement, not of k-means. No bootstrap: a point drawn twice agrees with itself
+    Pseudo-values PARTS·AMI − (PARTS − 1)·AMI(all but a part), t distribution (Tukey 1958). The clusters stay fixed: the
+    interval is for their agreement, not for k-means. A bootstrap fails here: a point drawn twice agrees with itself
     (with 60 values its 95 % interval held the truth in 0 to 15 % of samples). NaN below 2·PARTS points.
     """
     cluster, value = indices(of, len(np.asarray(of))), indices(attribute, len(np.asarray(of)), "attribute")
@@ -161,14 +159,14 @@ def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: flo
 
 
 def _ami(counts: Ints) -> float:
-    """`adjusted_mutual_info_score` of a contingency table, without its checks of labels: most of its time."""
+    """`adjusted_mutual_info_score` of a contingency table, without its label checks, which take most of its time."""
     table = counts[counts.any(1)][:, counts.any(0)]
     if 1 in table.shape:
         return float(table.shape == (1, 1))
     chance = expected_mutual_information(table, int(table.sum()))
     entropy = (stats.entropy(table.sum(0)) + stats.entropy(table.sum(1))) / 2
     above, most = mutual_info_score(None, None, contingency=table) - chance, entropy - chance
-    least = np.finfo(float).eps  # as scikit-learn has it: rounding turns no sign
+    least = np.finfo(float).eps  # as in scikit-learn: rounding must not flip a sign
     return float(np.copysign(max(abs(above), least), above) / np.copysign(max(abs(most), least), most))
 
 
@@ -180,14 +178,15 @@ def arch_score(
     seed: int = 0,
     scores: Floats | None = None,
 ) -> Arch:
-    """Whether PC2 is a parabola of PC1, as a semicircle is: R² on held-out fifths of the points.
+    """Test whether PC2 is a parabola of PC1, as in a semicircle: R² on held-out fifths of the points.
 
-    The null keeps the spectrum, how far out each point lies along each component, and the curve that the cloud makes
-    `along` a nuisance `[n]` (a sentence's length): components' scores are the nuisance's parabola and a rest, whose
-    own components' scores take random signs. p = (1 + #{null ≥ r2})/(1 + draws). A Gaussian null of the same spectrum
-    is passed by long tails (12 % of clouds of t with 3 degrees) and by any cloud that bends with length. R² can be
-    negative: worse than the mean. NaN for a cloud along one line. `scores` as for `clusters`. Raises `InputError` for
-    fewer than 25 points.
+    The null keeps three things: the spectrum, how far out each point lies along each component, and the curve of the
+    cloud `along` a nuisance `[n]` (a sentence's length). It splits the components' scores into the nuisance's parabola
+    and a rest, and flips the signs of the rest's own component scores at random. p = (1 + #{null ≥ r2})/(1 + draws).
+
+    A Gaussian null of the same spectrum is not enough: long tails pass it (12 % of clouds of t with 3 degrees), and so
+    does any cloud that bends with length. R² can be negative: worse than the mean. NaN for a cloud along one line.
+    `scores` as for `clusters`. Raises `InputError` for fewer than 25 points.
     """
     cloud = as_cloud(points, least=25)
     scores = principal_scores(cloud) if scores is None else scores
@@ -208,7 +207,7 @@ def arch_score(
 
 
 def _parabola(scores: Floats, along: npt.ArrayLike | None) -> Floats:
-    """The part of each column that is a parabola of `along`, by least squares; 0 without it, or if it is constant."""
+    """Return each column's part that is a parabola of `along`, by least squares; 0 if `along` is None or constant."""
     if along is None:
         return np.zeros_like(scores)
     at = np.asarray(along, dtype=np.float64)
@@ -226,10 +225,10 @@ def _held_out_r2(plane: Floats, fold: npt.NDArray[np.int64]) -> float:
     x, y = plane[:, 0] / plane[:, 0].std(), plane[:, 1]
     design = np.stack([np.ones_like(x), x, x**2], 1)
     inside = np.zeros((5, len(x)))
-    inside[fold, np.arange(len(x))] = 1.0  # sums over a fold; those of the other four are what it is not in
+    inside[fold, np.arange(len(x))] = 1.0  # sums over a fold; the sums over the other four are the total minus these
     moments = np.einsum("kn,ni,nj->kij", inside, design, design, optimize=True)
     products = inside @ (design * y[:, None])
-    left = np.linalg.pinv(moments.sum(0) - moments, 1e-12, hermitian=True)  # PC1 may have two values only
+    left = np.linalg.pinv(moments.sum(0) - moments, 1e-12, hermitian=True)  # PC1 may have only two values
     weights = np.einsum("kij,kj->ki", left, products.sum(0) - products)
     means = (products.sum(0)[0] - products[:, 0]) / (moments.sum(0)[0, 0] - moments[:, 0, 0])
     error = ((y - (design * weights[fold]).sum(1)) ** 2).sum()

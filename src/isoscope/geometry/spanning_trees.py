@@ -1,4 +1,4 @@
-"""Minimum spanning trees of clouds of points: compiled on the CPU, in batches without a word to the host elsewhere."""
+"""Compute minimum spanning trees of clouds of points: compiled on the CPU, batched without synchronisation on a GPU."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ from isoscope.geometry.loops import Floats, Places, Values
 
 
 class Trees(NamedTuple):
-    """A tree of each of B clouds of at most n points, its edges by rising length.
+    """A tree for each of B clouds of at most n points, its edges by rising length.
 
-    `edges` `[B, n − 1, 2]`: the two points of each, int64; `lengths` `[B, n − 1]`, float64, NaN where a cloud's
-    distances are no numbers (then any tree); `real` `[B, n − 1]`: False beyond a cloud's last edge, where an edge
-    joins the point 0 to itself and has no length.
+    - `edges` `[B, n − 1, 2]`: the two points of each edge, int64.
+    - `lengths` `[B, n − 1]`: float64, NaN if a cloud's distances are not finite (the tree is then arbitrary).
+    - `real` `[B, n − 1]`: False beyond a cloud's last edge, where an edge joins point 0 to itself and has no length.
     """
 
     edges: Tensor
@@ -24,10 +24,10 @@ class Trees(NamedTuple):
 
 
 def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
-    """The trees of `points` `[B, n, d]` over those that `mask` `[B, n]` names (None: all); Euclidean.
+    """Return the trees of `points` `[B, n, d]` over the points that `mask` `[B, n]` selects (None: all); Euclidean.
 
-    Distances are sums of squared differences, so they keep their digits in a narrow cone; those of half precision are
-    taken in float32. Memory O(B n²) off the CPU, O(n²) on it, beside the points.
+    Distances are sums of squared differences, so they stay precise in a narrow cone; half precision is computed in
+    float32. Memory beside the points: O(n²) on the CPU, O(B n²) on other devices.
     """
     points = plain(points.detach())
     if points.device.type == "cpu":
@@ -37,16 +37,16 @@ def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
 
 
 def plain(points: Tensor) -> Tensor:
-    """Points that numpy can have, those of half precision in float32."""
+    """Return points in a type that numpy supports; half precision becomes float32."""
     return (points.float() if points.dtype.itemsize < 4 else points).resolve_neg()
 
 
 def compiled(points: Tensor, mask: Tensor | None) -> Trees:
-    """One cloud after the other, each by compiled code in O(n² d)."""
+    """Compute one cloud after another by compiled code, each in O(n² d)."""
     clouds, n, _ = points.shape
     edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
     lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
-    # Arrays from here on: half of what a small cloud costs would be operations on small tensors.
+    # Use arrays from here on: tensor operations would be half the cost of a small cloud.
     there = None if mask is None else mask.numpy()
     for at, cloud in enumerate(points.numpy()):
         of = None if there is None or there[at].all() else there[at].nonzero()[0]
@@ -58,12 +58,12 @@ def compiled(points: Tensor, mask: Tensor | None) -> Trees:
 
 
 def _tree(cloud: Values) -> tuple[Places, Floats | float]:
-    """Edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
+    """Return the edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
     n = len(cloud)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
     distances = loops.distances(cloud)
-    if not np.isfinite(distances.max()):  # the largest is NaN if any is
+    if not np.isfinite(distances.max()):  # the maximum is NaN if any distance is
         return np.stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)], 1), np.nan
     edges, lengths = loops.joined(distances, n)
     order = lengths.argsort(kind="stable")
@@ -71,10 +71,10 @@ def _tree(cloud: Values) -> tuple[Places, Floats | float]:
 
 
 def batched(distances: Tensor, mask: Tensor) -> Trees:
-    """Borůvka's algorithm over all clouds at once, from `distances` `[B, n, n]`.
+    """Run Borůvka's algorithm over all clouds at once, from `distances` `[B, n, n]`.
 
-    Its ⌈log₂ n⌉ rounds are tensor operations of fixed shapes: nothing waits for a result, nothing loops over points.
-    Pairs are compared by their rank among a cloud's, so ties have one order and no round closes a circle.
+    Its ⌈log₂ n⌉ rounds are tensor operations of fixed shapes: no step waits for a result or loops over points. Pairs
+    are compared by their rank in their cloud, so ties have one order and no round closes a cycle.
     """
     clouds, n, _ = distances.shape
     device = distances.device
@@ -86,7 +86,7 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     pairs = distances[:, rows, columns].masked_fill(~there, torch.inf)
     finite = (pairs.isfinite() | ~there).all(1)
     order = torch.where(finite[:, None], pairs, torch.where(there, 0.0, torch.inf)).argsort(dim=1, stable=True)
-    first, second = rows[order], columns[order]  # points of the pair of each rank
+    first, second = rows[order], columns[order]  # the two points of the pair at each rank
     count = order.shape[1]
     none = torch.full((clouds, n, n), count, device=device)
     ranks = none.clone()
@@ -95,7 +95,7 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     ranks[of, first, second] = rank
     ranks[of, second, first] = rank
     component = torch.arange(n, device=device).repeat(clouds, 1)
-    chosen = torch.zeros((clouds, count + 1), dtype=torch.bool, device=device)  # the last column: no edge
+    chosen = torch.zeros((clouds, count + 1), dtype=torch.bool, device=device)  # the last column means: no edge
     own = torch.arange(n, device=device).expand(clouds, n)
     for _ in range((n - 1).bit_length()):
         outside = component[:, :, None] != component[:, None, :]
@@ -111,7 +111,7 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
             parent = parent.gather(1, parent)
         component = parent.gather(1, component)
     chosen = chosen[:, :count]
-    place = torch.where(chosen, chosen.cumsum(1) - 1, n - 1)  # the last place: thrown away
+    place = torch.where(chosen, chosen.cumsum(1) - 1, n - 1)  # the last place is discarded
     edges = torch.zeros((clouds, n, 2), dtype=torch.int64, device=device)
     edges.scatter_(1, place[..., None].expand(-1, -1, 2), torch.stack([first, second], dim=2))
     lengths = torch.zeros((clouds, n), dtype=torch.float64, device=device)

@@ -1,1 +1,1 @@
-"""What is seen in trained models: hidden states on disk, and a table per analysis of them."""
+"""Analyse trained models from the inside: hidden states on disk, and a table per analysis."""

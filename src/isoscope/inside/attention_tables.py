@@ -1,6 +1,4 @@
-"""Attention over training: what each head looks at, how far heads agree with themselves at the chosen epoch, and with
-the heads of other runs.
-"""
+"""Attention over training: summaries per head, and agreement of heads with the chosen epoch and with other runs."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -20,10 +18,10 @@ Key = tuple[str, int]
 
 
 def attention_table(run: Trajectory) -> pd.DataFrame:
-    """A row for each snapshot, layer (1 … L) and head: means over sentences, their sd, and n.
+    """Build a row for each snapshot, layer (1 … L) and head: means over sentences, their sd, and n.
 
-    `agreement`: 1 − Jensen–Shannon divergence of the head's attention here and at the chosen epoch; `between`: of the
-    head with the other heads of its layer, here.
+    `agreement`: 1 − Jensen–Shannon divergence of the head's attention at this snapshot and at the chosen epoch.
+    `between`: the same between the head and the other heads of its layer, at this snapshot.
     """
     best = _maps(run, run.best)
     kept = list(best)
@@ -63,10 +61,11 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
 
 
 class Pair(NamedTuple):
-    """Two runs whose heads are held against each other, each at its chosen epoch, and what they differ in.
+    """Two runs whose heads are compared, each at its chosen epoch, and what they differ in.
 
-    `arms`: the fusion, with the same seed. `seeds`: the seed alone. `random`: training; the other one is the first
-    one's twin with random weights.
+    - `arms`: the fusion; the seed is the same.
+    - `seeds`: the seed only.
+    - `random`: training; the other run is the first run's twin with random weights.
     """
 
     differ: str
@@ -75,13 +74,16 @@ class Pair(NamedTuple):
 
 
 def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
-    """How far the heads of two runs agree at the chosen epoch, layer by layer: differ, arm, seed, other, other_seed.
+    """Return how far the heads of two runs agree at the chosen epoch, by layer: differ, arm, seed, other, other_seed.
 
-    Heads of two runs have no correspondence: those of a layer are paired so that they agree best (Kuhn 1955), on the
-    whole maps of the same sentences. `agreement`: 1 − Jensen–Shannon divergence, mean over the pairs; `unpaired`: mean
-    over every two heads of the layer; what arms share beyond that and beyond `differ` = `random` they have learned,
-    and what differs more than two `seeds` of one arm is the arm's. `heads`: pairs; `n`: sentences. Layers that both
-    have. Empty without whole maps. Raises `InputError` for runs whose maps are of different sentences.
+    Heads of two runs have no correspondence. So the heads of a layer are paired for best agreement (Kuhn 1955), on the
+    whole maps of the same sentences. `agreement`: 1 − Jensen–Shannon divergence, mean over the pairs. `unpaired`: mean
+    over all pairs of heads of the layer. Agreement between arms above `unpaired` and above `differ` = `random` is
+    learned. A difference larger than that between two `seeds` of one arm belongs to the arm. `heads`: pairs; `n`:
+    sentences.
+
+    Only layers that both runs have. Empty without whole maps. Raises `InputError` if the runs' maps are of different
+    sentences.
     """
     maps = {key: _maps(run, run.best) for key, run in runs.items()}
     rows = []
@@ -100,7 +102,7 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
 
 
 def _maps(run: Trajectory, snapshot: Snapshot) -> dict[str, Floats]:
-    """Whole attention maps `[L, H, T, T]` by sentence."""
+    """Return whole attention maps `[L, H, T, T]` by sentence."""
     arrays = run.arrays(snapshot)
     return {
         name: arrays.whole(name).astype(np.float64)
@@ -128,6 +130,6 @@ def _who(pair: Pair) -> dict[str, str | int]:
 
 
 def _paired(agreement: Floats) -> dict[str, float | int]:
-    """Figures of one layer's agreement `[heads, heads]`."""
+    """Return the metrics of one layer's agreement `[heads, heads]`."""
     best = agreement[linear_sum_assignment(agreement, maximize=True)]
     return {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}

@@ -1,7 +1,7 @@
-"""The embedding block over training: what word, position and fusion make of each other.
+"""Analyse the embedding block over training: how word, position and fusion combine.
 
-Cosines of tokens after the block (the source's heat-map, and as numbers), spectra along the hidden index with the
-control of permuted axes, values over the hidden dimensions, and the fusion's kernel as a filter.
+Cosines of tokens after the block (the heat map of Li 2025 (fusion), and as numbers), spectra along the hidden index
+with permuted axes as control, values over the hidden dimensions, and the fusion's kernel as a filter.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,18 +18,18 @@ from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
 GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
-"""Parts with weights of their own, in the order of `block_gradient`."""
+"""Parts with their own weights, in the order of `block_gradient`."""
 LEAVES = ("block_normed", "block_fused", "block_word")
-"""What leaves the block: the first of these that there is. One without LayerNorm or positions of its own lacks some."""
+"""Candidates for the block's output: the first that exists. A block without LayerNorm or position table lacks some."""
 NEAR = 3
-"""Positions at most so far apart are neighbours: a kernel may see both."""
+"""Positions at most this far apart are neighbours: a kernel may see both."""
 
 
 def cosine_table(run: Trajectory) -> pd.DataFrame:
-    """Mean cosine of pairs of tokens of different sentences, for each snapshot and part of the block.
+    """Return the mean cosine of pairs of tokens of different sentences, for each snapshot and part of the block.
 
-    Pairs: all; of one position and different words; of one word and different positions; of different words whose
-    positions are more than `NEAR` apart; [CLS] and [SEP] are left out. `n`: pairs of the kind.
+    Kinds of pairs: all; same position and different words; same word and different positions; different words more than
+    `NEAR` positions apart. [CLS] and [SEP] are left out. `n`: pairs of the kind.
     """
     tokens = run.tokens
     inner = ~tokens["end"].to_numpy()
@@ -55,10 +55,9 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
 
 
 def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
-    """Cosine of every two of the first `most` tokens that leave the block, [CLS] and [SEP] left out.
+    """Return the cosine of every two of the first `most` output tokens of the block, without [CLS] and [SEP].
 
-    A row for each snapshot and pair: one, other (places 0, 1, …), cosine. As `token_cosines`, of the snapshots of
-    `_ends`.
+    A row for each snapshot of `_ends` and each pair: one, other (places 0, 1, …), cosine. Computed by `token_cosines`.
     """
     rows = []
     for snapshot in _ends(run):
@@ -71,7 +70,7 @@ def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
 
 
 def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDArray[np.float64]:
-    """Cosines `[T, T]` of the first `most` tokens that leave the block, [CLS] and [SEP] left out; `[0, 0]` of none."""
+    """Return cosines `[T, T]` of the block's first `most` output tokens, without [CLS], [SEP]; `[0, 0]` if none."""
     arrays = run.arrays(snapshot)
     part = leaving(arrays)
     inner = np.flatnonzero(~run.tokens["end"].to_numpy())[: most if part else 0]
@@ -81,12 +80,12 @@ def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDAr
 
 
 def leaving(arrays: Arrays) -> str | None:
-    """Which of the arrays holds the tokens that leave the block, see `LEAVES`."""
+    """Return the name of the array of the block's output tokens, see `LEAVES`."""
     return next((part for part in LEAVES if part in arrays.names), None)
 
 
 def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
-    """Spectral flatness and near-dead share for each snapshot and part, and both with the hidden axes permuted."""
+    """Return spectral flatness and near-dead share for each snapshot and part, and both with permuted hidden axes."""
     rows = []
     for who, points in _parts(run, run.snapshots):
         found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
@@ -105,7 +104,7 @@ def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
 
 
 def magnitude_table(run: Trajectory) -> pd.DataFrame:
-    """Root mean squared magnitude of each frequency, over a mean of 1, by part, of the snapshots of `_ends`."""
+    """Return the rms magnitude of each frequency, scaled to a mean of 1, by part, for the snapshots of `_ends`."""
     rows = []
     for who, points in _parts(run, _ends(run)):
         found = fourier(points).magnitude
@@ -115,7 +114,7 @@ def magnitude_table(run: Trajectory) -> pd.DataFrame:
 
 
 def weight_table(run: Trajectory) -> pd.DataFrame:
-    """The fusion's kernel at each snapshot, a weight a row: source, place along tokens and hidden axis (0: middle)."""
+    """Return the fusion's kernel at each snapshot, a row per weight: source, offset along both axes (0: centre)."""
     rows = []
     for who, weights in _kernels(run):
         for (source, token, hidden), weight in np.ndenumerate(weights):
@@ -129,7 +128,7 @@ def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
 
 
 def kernel_table(run: Trajectory) -> pd.DataFrame:
-    """Where the energy of the fusion's kernel lies at each snapshot; empty without a kernel."""
+    """Return the kernel's energy by position at each snapshot; empty without a kernel."""
     rows = []
     for who, weights in _kernels(run):
         energy = kernel_energy(weights)
@@ -140,7 +139,7 @@ def kernel_table(run: Trajectory) -> pd.DataFrame:
 
 
 def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
-    """The fusion's kernel of each snapshot of training that has one."""
+    """Yield the fusion's kernel of each training snapshot that has a kernel."""
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
         if "kernel" in arrays.names:
@@ -148,7 +147,7 @@ def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.f
 
 
 def _parts(run: Trajectory, snapshots: Iterable[Snapshot]) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
-    """The tokens of each part of the block that a snapshot has, `[T, d]`."""
+    """Yield the tokens of each part of the block that a snapshot has, `[T, d]`."""
     for snapshot in snapshots:
         arrays = run.arrays(snapshot)
         for part in PARTS:
@@ -161,9 +160,11 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def gradient_table(run: Trajectory) -> pd.DataFrame:
-    """Gradient of each part of the embedding block at each snapshot: its squared norm (unbiased), the trace of its
-    covariance over batches, and their ratio, the noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162);
-    no ratio where the norm is not told from 0. `n`: batches.
+    """Return the gradient noise of each part of the embedding block at each snapshot.
+
+    Columns: the squared norm of the gradient (unbiased), the trace of its covariance over batches, and their ratio, the
+    noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162). There is no ratio if the norm estimate is not
+    positive. `n`: batches.
     """
     rows = []
     for snapshot in run.trained:
@@ -178,7 +179,7 @@ def gradient_table(run: Trajectory) -> pd.DataFrame:
 
 
 def dimension_table(run: Trajectory) -> pd.DataFrame:
-    """Mean, sd, skewness and kurtosis of each hidden dimension of the tokens that leave the block; see `_ends`.
+    """Return mean, sd, skewness and kurtosis of each hidden dimension of the block's output tokens, for `_ends`.
 
     `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
     """
@@ -215,7 +216,7 @@ def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 def _ends(run: Trajectory) -> list[Snapshot]:
-    """The first and the chosen snapshot; of one checkpoint, which has no training, itself and its twin."""
+    """Return the first and the chosen snapshot; for a single checkpoint, the checkpoint and its twin."""
     return list(dict.fromkeys((run.trained[0], run.best))) if len(run.trained) > 1 else run.snapshots
 
 

@@ -1,4 +1,4 @@
-"""The analyses of hidden states by name: each a function of a run that gives its tables, those it has anything for."""
+"""The analyses of hidden states by name: each is a function of a run that returns its tables."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,16 +18,16 @@ from isoscope.inside.trajectory import Trajectory
 
 Tables = dict[str, pd.DataFrame]
 MAPPED = 24
-"""Tokens of a cosine map: few enough to be named."""
+"""Tokens in a cosine map: few enough to label each."""
 MOMENTS = ("chosen", "random")
-"""Of a checkpoint, whose one snapshot is its first and its last one too."""
+"""Moments shown for a single checkpoint, which is both its first and its last snapshot."""
 
 
 def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
-    """The kinds that are looked at where none is asked for: what a model itself makes of a sentence, and words.
+    """Return the default kinds of vectors: the model's own sentence vectors, and words.
 
-    [CLS] and the mean of an encoder, the mean alone where its tokenizer has no [CLS] (`cls`); of a `causal` model,
-    whose first token has seen no other, the last token and the mean. [SEP] is looked at only where it is asked for.
+    An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS] (`cls`). A `causal` model has the
+    last token and the mean, since its first token sees no other token. [SEP] is analysed only on request.
     """
     if causal:
         return ("last", "mean", "words")
@@ -35,12 +35,13 @@ def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
 
 
 class Asked(NamedTuple):
-    """What is looked at, and how.
+    """Options of the analyses.
 
-    `vectors`: kinds of sentence vectors; `probed`: kinds that probes read, if others; `folds` of probes; `confidence`:
-    coverage of intervals; `neighbours`: near tokens looked at; `diagram`: points of a persistence diagram;
-    `everywhere`: probing tasks of every snapshot; `snapshots`: those that are probed (None: all); `train`: texts and
-    labels of the training split, where there is one.
+    - `vectors`: kinds of sentence vectors; `probed`: kinds that probes read, if different.
+    - `folds` of probes; `confidence`: coverage of intervals; `neighbours`: number of nearest tokens.
+    - `diagram`: points of a persistence diagram.
+    - `everywhere`: probing tasks run at every snapshot; `snapshots`: snapshots to probe (None: all).
+    - `train`: texts and labels of the training split, if any.
     """
 
     vectors: tuple[str, ...]
@@ -57,7 +58,7 @@ class Asked(NamedTuple):
 
     @property
     def probes(self) -> dict[str, Any]:
-        """Arguments of tables of probes."""
+        """Return the arguments that probe tables share."""
         return {"vectors": self.probed or self.vectors, "seed": self.seed, "folds": self.folds}
 
 
@@ -137,5 +138,5 @@ ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
 
 
 def analysed(name: str, run: Trajectory, asked: Asked) -> Tables:
-    """The tables of one analysis of `ANALYSES` that have rows."""
+    """Return the tables of one analysis of `ANALYSES` that have rows."""
     return {one: table for one, table in ANALYSES[name](run, asked).items() if len(table)}

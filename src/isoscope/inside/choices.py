@@ -1,11 +1,11 @@
-"""What `isoscope geometry` can be asked for, and what it takes where nothing else is asked for."""
+"""The options of `isoscope geometry` and their defaults."""
 
 from typing import NamedTuple
 
 VECTORS = ("first", "last", "mean", "words")
-"""Kinds of representation: of the first and the last token, the mean over tokens, and of words."""
+"""Kinds of representation: first token, last token, mean over tokens, words."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
-"""In the order of the page."""
+"""Analyses, in the order of the page."""
 MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
 """The built-in measures, see `isoscope.inside.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
@@ -13,7 +13,7 @@ ALIGNMENTS = ("joint", "procrustes", "sign")
 
 
 class Settings(NamedTuple):
-    """What is looked at, and how; see the command's options. No `vectors`: `catalogue.usual_vectors`."""
+    """Options of `isoscope geometry`; see the command's help. Without `vectors`: `catalogue.usual_vectors`."""
 
     analyses: tuple[str, ...] = ANALYSES
     measures: tuple[str, ...] = MEASURES

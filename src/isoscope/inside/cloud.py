@@ -1,4 +1,4 @@
-"""One cloud of representations, a layer at a snapshot, with what measures ask of it, each worked out once."""
+"""A cloud of representations, one layer at one snapshot, with cached quantities for its measures."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -12,18 +12,18 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
 
 OWN = 0.9
-"""Share of sentences' vectors that must differ: fewer are not of sentences, but of the few tokens that they look at."""
+"""Minimum share of distinct sentence vectors. With fewer, the vectors belong to the few tokens that they depend on."""
 
 
 class OfAll(Estimate):
-    """An estimate from all points of a cell with an interval of its own; any other is of subsamples."""
+    """An estimate from all points of a cell with its own interval; a plain `Estimate` is over subsamples."""
 
 
 def fault(points: Floats, *, sentences: bool) -> str | None:
-    """Why `points` have no geometry to speak of, or None.
+    """Return why `points` have no meaningful geometry, or None.
 
-    All are one: [CLS] at layer 0 of a fusion that looks at one token at a time. Or they are of `sentences` that share
-    their vectors: there of a kernel, which sees the first word too.
+    Either all points are equal: [CLS] at layer 0 of a fusion that reads one token at a time. Or several `sentences`
+    share their vectors: [CLS] at layer 0 of a kernel, which also reads the first word.
     """
     spread = np.sqrt(((points - points.mean(0)) ** 2).sum(1).mean())
     if spread <= moments.ALIKE * np.sqrt((points**2).sum(1).mean()):
@@ -34,11 +34,12 @@ def fault(points: Floats, *, sentences: bool) -> str | None:
 
 
 class Cell:
-    """A cloud `points` `[n, d]` and what is known of its points.
+    """A cloud `points` `[n, d]` and the attributes of its points.
 
-    `labels`: class of each, None where they have none (words). `groups`: the sentence of each. `names`: the word of
-    each, or None. `attributes`: nuisances by name (first token, length, …), each `[n]`. `subsample` points in each of
-    `draws` subsamples without replacement, the same in all cells of as many points.
+    - `labels`: class of each point, None if there are none (words).
+    - `groups`: sentence of each point. `names`: word of each point, or None.
+    - `attributes`: nuisances by name (first token, length, …), each `[n]`.
+    - `subsample` points are in each of `draws` subsamples without replacement, the same in all cells with equal n.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Cell:
 
     @cached_property
     def fault(self) -> str | None:
-        """Why these points have no geometry, see `fault`."""
+        """Why these points have no meaningful geometry, see `fault`."""
         return fault(self.points, sentences=self.names is None)
 
     @cached_property
@@ -78,33 +79,34 @@ class Cell:
 
     @cached_property
     def centred(self) -> Floats:
-        """Squared singular values after the mean is taken off."""
+        """Squared singular values after mean subtraction."""
         return moments.spectrum(self.points)
 
     @cached_property
     def within(self) -> Floats | None:
-        """Squared singular values after each class's mean is taken off; None without classes."""
+        """Squared singular values after subtraction of each class's mean; None without classes."""
         if self.labels is None:
             return None
         return moments.spectrum(moments.within_classes(self.points, self.labels), centred=False)
 
     @cached_property
     def subsamples(self) -> list[Ints]:
-        """Rows of each subsample, by a stream that depends on the seed and n alone."""
+        """Rows of each subsample, from a random stream that depends only on the seed and n."""
         random = np.random.default_rng((self.seed, self.n))
         size = min(self.subsample, self.n)
         return [np.sort(random.permutation(self.n)[:size]) for _ in range(self.draws)]
 
     def at_fixed_n(self, function: Callable[[Floats], float]) -> Estimate:
-        """A figure of `subsample` points, see `spread`."""
+        """Return a metric of `subsample` points, see `spread`."""
         return self.spread([function(self.points[rows]) for rows in self.subsamples])
 
     def spread(self, figures: list[float]) -> Estimate:
-        """Mean of a figure over subsamples, and where it lies for as many other points with probability `confidence`.
+        """Return the mean of a metric over subsamples, and its prediction interval for as many other points.
 
-        A prediction interval, mean ± t(k − 1)·sd·√((1 + m/n)/(1 − m/n) + 1/k) for k subsamples of m of n points: they
-        overlap, so they differ by a share √(1 − m/n) of what samples do, and their mean has the error of all n points.
-        No interval for fewer than two subsamples' worth of points, or one draw; NaN if a figure is.
+        The interval has probability `confidence`: mean ± t(k − 1)·sd·√((1 + m/n)/(1 − m/n) + 1/k) for k subsamples of m
+        of n points. Subsamples overlap, so their spread is √(1 − m/n) times that of independent samples, and their mean
+        has the error of all n points. There is no interval for fewer than two subsamples' worth of points, or for one
+        draw. NaN if a value is not finite.
         """
         values = np.array(figures)
         if not np.isfinite(values).all():
@@ -117,7 +119,7 @@ class Cell:
         return Estimate(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
 
     def twin(self) -> "Cell":
-        """Isotropic Gaussian noise in this cell's place: as many points and dimensions, the same labels and words."""
+        """Return isotropic Gaussian noise as a cell with the same n, d, labels and words."""
         noise = np.random.default_rng((self.seed, self.n, self.d)).standard_normal(self.points.shape)
         return Cell(
             noise,

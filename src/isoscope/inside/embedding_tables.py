@@ -1,4 +1,4 @@
-"""The embedding space of several arms: one joint map of their tokens, and evidence that does not need a map."""
+"""Compare the embedding spaces of several arms: a joint map of their tokens, and evidence that needs no map."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from isoscope.statistics.paired import bootstrap_mean
 
 
 def _chosen(runs: Mapping[str, Trajectory], most: int) -> pd.DataFrame:
-    """The tokens shown, the same of every arm: those of the first sentences, [CLS] and [SEP] left out."""
+    """Return the tokens to show, the same for every arm: those of the first sentences, without [CLS] and [SEP]."""
     tables = [run.tokens for run in runs.values()]
     if any(not table.equals(tables[0]) for table in tables):
         raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
@@ -31,18 +31,18 @@ def joint_map(
     seed: int,
     most: int,
 ) -> pd.DataFrame:
-    """t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
+    """Compute t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
 
-    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the
-    PCA, with a fixed seed; it is an illustration: distances between its clusters and their sizes mean nothing. Raises
-    `InputError` for fewer points than three perplexities, and for arms with different probe sets.
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the PCA
+    with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
+    Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
     """
     tokens = _chosen(runs, most)
     parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
     points = np.concatenate(parts).astype(np.float64)
     if len(points) < 3 * perplexity:
         raise InputError(
-            f"measures.perplexity: {perplexity:g} needs {3 * perplexity:.0f} tokens or more, got {len(points)}"
+            f"measures.perplexity: {perplexity:g} needs at least {3 * perplexity:.0f} tokens, got {len(points)}"
         )
     reduced = PCA(min(50, *points.shape), svd_solver="full").fit_transform(points)
     tsne = TSNE(perplexity=perplexity, init=reduced[:, :2] / reduced[:, 0].std() * 1e-4, random_state=seed)
@@ -53,10 +53,11 @@ def joint_map(
 
 
 def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> pd.DataFrame:
-    """For each snapshot and part of the block: how often near tokens are the same word, or stand at the same place.
+    """Return how often a token's neighbours share its word or position, by snapshot and part of the block.
 
-    Rates among the k nearest by cosine in the full space, in other sentences, beside chance; [CLS] and [SEP] left out.
-    `low`, `high`: interval of the rate over sentences, whose tokens go together; `n`: tokens; `sentences`.
+    Rates among the k nearest tokens by cosine in the full space, in other sentences, with the rate at chance; without
+    [CLS] and [SEP]. `low`, `high`: interval of the rate over sentences, since tokens of a sentence are dependent. `n`:
+    tokens; `sentences`.
     """
     tokens = run.tokens
     inner = np.flatnonzero(~tokens["end"].to_numpy())
@@ -90,9 +91,9 @@ def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) ->
 
 
 def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
-    """How often word and position are read back linearly from what the block makes of them, beside a control.
+    """Return how often word and position can be decoded linearly from the block's tokens, with a control.
 
-    For the first and the chosen snapshot and the random twin, before and after LayerNorm; sentences are held out.
+    For the first snapshot, the chosen snapshot and the random twin, before and after LayerNorm. Sentences are held out.
     """
     tokens = run.tokens
     inner = np.flatnonzero(~tokens["end"].to_numpy())

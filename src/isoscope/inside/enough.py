@@ -1,4 +1,4 @@
-"""Whether an extraction kept as many sentences as the analyses of it divide."""
+"""Check that an extraction has enough sentences for its analyses."""
 
 from isoscope.errors import InputError
 from isoscope.geometry.probes import FRACTIONS
@@ -6,9 +6,9 @@ from isoscope.inside.trajectory import Trajectory
 
 
 def check_enough(run: Trajectory, *, folds: int, neighbours: int) -> None:
-    """Raise `InputError` where fewer were kept, naming the number to change.
+    """Check the number of sentences; else raise `InputError` with the option to change.
 
-    Probes take as many sentences as `folds`, and as code lengths have blocks; `neighbours` of a token are looked for
+    Probes need as many sentences as `folds`, and as many as code lengths have blocks. A token needs `neighbours` tokens
     in other sentences.
     """
     least = max(folds, len(FRACTIONS))
@@ -20,10 +20,10 @@ def check_enough(run: Trajectory, *, folds: int, neighbours: int) -> None:
         kept["extraction.treebank.sentences"] = run.treebank["sentence"].nunique()
     for key, sentences in kept.items():
         if sentences < least:
-            raise InputError(f"{key}: of {sentences} sentences, but probes take {least}; give more, or fewer folds")
+            raise InputError(f"{key}: {sentences} sentences, but probes need {least}; increase it, or use fewer folds")
     inner = run.tokens.loc[~run.tokens["end"], "sentence"]
     if len(inner) and (others := len(inner) - inner.value_counts().max()) < neighbours:
         raise InputError(
             f"extraction.block: a token has {others} in other sentences, fewer than measures.neighbours = {neighbours}"
-            "; give more sentences"
+            "; use more sentences"
         )

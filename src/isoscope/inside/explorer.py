@@ -1,4 +1,4 @@
-"""What the report's explorer shows: every sentence's place in the plane of each layer and snapshot."""
+"""Data of the report's explorer: the position of every sentence in the plane of each layer and snapshot."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ import pandas as pd
 from isoscope.inside.trajectory import Trajectory
 
 MOST = 200
-"""Sentences in the explorer: enough to see, few enough for a page."""
+"""Number of sentences in the explorer: enough to see a shape, few enough for a page."""
 LETTERS = 120
-"""Of a sentence."""
+"""Maximum number of letters of a sentence."""
 
 
 def explorer(
@@ -19,10 +19,10 @@ def explorer(
     planes: Mapping[tuple[str, int], pd.DataFrame],
     frames: Mapping[tuple[str, int], pd.DataFrame],
 ) -> dict[str, Any]:
-    """Plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates, three digits each.
+    """Return plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates.
 
-    Coordinates are scaled by each frame's largest (an untrained one is a hundred times smaller than a trained one) to
-    whole numbers from −1000 to 1000: `points[layer][snapshot]` is x and y of each sentence in turn.
+    Coordinates are scaled by each frame's largest value (an untrained frame is a hundred times smaller than a trained
+    frame) to integers from −1000 to 1000. `points[layer][snapshot]` lists x and y of each sentence.
     """
     first = next(iter(runs.values()))
     kept = np.linspace(0, len(first.probe) - 1, min(MOST, len(first.probe))).round().astype(int)

@@ -1,4 +1,4 @@
-"""Extraction: the arrays of every snapshot of a run over one probe set, written to a folder."""
+"""Extract the arrays of every snapshot of a run over one probe set into a folder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,10 +22,10 @@ def extract_snapshots(
     title: str,
     watch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write what `arrays` gives of each snapshot, the probe set, and the list of snapshots with `facts`.
+    """Write the arrays of each snapshot, the probe set, and the list of snapshots with `facts`.
 
-    A file that was made from the same `key` and weights, and is unchanged, stays. `watch` is called before each
-    snapshot and may raise to stop.
+    An unchanged file made from the same `key` and weights is kept. `watch` is called before each snapshot and may raise
+    to stop.
     """
     for snapshot in tqdm(snapshots, desc=title, unit="snapshot", disable=None):
         watch()

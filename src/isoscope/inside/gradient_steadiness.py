@@ -1,4 +1,4 @@
-"""How steady the gradient of the embedding block is from batch to batch, by part of the block."""
+"""Measure the gradient noise of the embedding block: how much its gradient varies between batches, by part."""
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,13 @@ _CALLED = {
 def block_gradients(
     model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, batches: int, seed: int
 ) -> npt.NDArray[np.float32]:
-    """Squared norm of the gradient, trace of its covariance over batches, and their number, by part `[5, 3]`; NaN
-    without a part.
+    """Return squared gradient norm, trace of its covariance over batches, and number of batches, by part `[5, 3]`.
 
-    At most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without replacement, dropout off,
-    cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the unbiased variance over batches, summed
-    over parameters; the squared norm is that of the mean less trace / batches, which noise adds to it: unbiased, and
-    below 0 where noise is all there is. Leaves the model's gradients empty.
+    NaN for a missing part. Uses at most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without
+    replacement, without dropout, with cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the
+    unbiased variance over batches, summed over parameters. The squared norm is that of the mean gradient minus trace /
+    batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
+    model's gradients empty.
     """
     device = next(model.parameters()).device
     parts: dict[str, list[nn.Parameter]] = {name: [] for name in PARTS}

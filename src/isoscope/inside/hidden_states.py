@@ -1,8 +1,8 @@
-"""One pass of a model over a probe set: every layer's representations, pooled as they are looked at, and attention.
+"""Run a model over a probe set once: pooled representations of every layer, and attention.
 
-Works on any Hugging Face encoder or decoder. Sentences go in batches of like length, padding is masked, and what is
-kept of a batch goes straight to its rows, so memory does not grow with the number of snapshots or of sentences beyond
-what is kept.
+Works with any Hugging Face encoder or decoder. Sentences are batched by length and padding is masked. Results of a
+batch are written to their rows at once, so memory does not grow with the number of snapshots, nor with the sentences
+beyond the results.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,22 +30,25 @@ TABLES = {
 }
 NORMS = ("LayerNorm", "layer_norm", "norm")
 MAPS = 4
-"""Sentences whose whole attention maps are kept, to hold heads against each other."""
+"""Number of sentences whose whole attention maps are kept, to compare heads."""
 LONGEST_MAP = 32
-"""Tokens of such a sentence at most."""
+"""Maximum number of tokens of such a sentence."""
 
 
 @torch.no_grad()
 def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
-    """Representations at layers 0 (after the embedding block) … L, fp32.
+    """Return representations at layers 0 (after the embedding block) … L, fp32.
 
-    `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last one ([SEP]; what a decoder
-    knows of the whole text), and the mean over a sentence's tokens, special ones included. `words` `[L + 1, W, D]`: the
-    mean over a word's tokens. `shifted_first`, `shifted_last`, `shifted_mean`: the same of the sentences with two words
-    changed about. `bag` `[n, D]`: the mean of a sentence's rows of the word table. Where the model has such tables, of
-    every token of the sentences `probe.block`, `[T, D]`: `block_word`, `block_position`, `block_fused` (what enters the
-    block's LayerNorm; of a block that adds both and has none, what leaves it) and `block_normed` (what leaves it).
-    `model` is the bare encoder or decoder, without a head. Raises `InputError` on values that are no numbers.
+    - `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last token ([SEP]; in a
+      decoder it sees the whole text), and the mean over a sentence's tokens, special tokens included.
+    - `words` `[L + 1, W, D]`: the mean over a word's tokens.
+    - `shifted_first`, `shifted_last`, `shifted_mean`: the same for the sentences with two words swapped.
+    - `bag` `[n, D]`: the mean of a sentence's rows of the word table.
+    - `block_word`, `block_position`, `block_fused`, `block_normed`, `[T, D]`: every token of the sentences
+      `probe.block`, if the model has such tables. `block_fused` is the input of the block's LayerNorm; for a block that
+      adds both and has no LayerNorm, its output. `block_normed` is the output of the LayerNorm.
+
+    `model` is the bare encoder or decoder, without a head. Raises `InputError` for NaN or infinity.
     """
     encoded, words = probe.encoded, probe.words
     block = {int(sentence): place for place, sentence in enumerate(probe.block)}
@@ -97,7 +100,7 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
 
 @torch.no_grad()
 def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
-    """`treebank` `[L + 1, words, D]`: the mean over each word's tokens, for every word of a treebank's sentences."""
+    """Return `treebank` `[L + 1, words, D]`: the mean over each word's tokens, for every word of a treebank."""
     model.eval()
     found: Arrays = {}
     for rows in evaluation_batches(bank.encoded.lengths, batch_size=batch_size):
@@ -111,7 +114,7 @@ def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: in
 
 
 def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
-    """All layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` on NaN or infinity."""
+    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
     device = next(model.parameters()).device
     inputs = _inputs(model, encoded, rows, pad_id, device)
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
@@ -123,7 +126,7 @@ def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bo
 
 
 def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """First token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
+    """Return first token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
     weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
     every = torch.arange(len(mask), device=layers.device)
     return {
@@ -134,7 +137,7 @@ def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
 
 
 def _put_words(put: Any, layers: Tensor, words: Any, rows: Indices, shape: tuple[int, ...]) -> None:
-    """Means over the tokens of each sampled word in a batch, by differences of running sums."""
+    """Write the means over the tokens of each sampled word in a batch."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
     chosen = [number for number, sentence in enumerate(words.sentence) if int(sentence) in place]
     if not chosen:
@@ -162,7 +165,7 @@ def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: 
 
 @contextmanager
 def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """What the embedding block's tables gave, and its LayerNorm took and gave, in the last call `[B or 1, T, D]`."""
+    """Capture the outputs of the embedding tables and the LayerNorm's input and output, `[B or 1, T, D]`."""
     seen: dict[str, Tensor] = {}
     handles = []
 
@@ -189,7 +192,7 @@ def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 def _module(model: nn.Module, called: tuple[str, ...], kind: type[nn.Module]) -> nn.Module | None:
-    """The first sub-module whose own name is one of `called` and whose type is `kind`."""
+    """Return the first sub-module whose own name is in `called` and whose type is `kind`."""
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in called and isinstance(module, kind):
             return module
@@ -198,11 +201,11 @@ def _module(model: nn.Module, called: tuple[str, ...], kind: type[nn.Module]) ->
 
 @torch.no_grad()
 def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int) -> Arrays:
-    """Summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
+    """Return summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
 
-    `attention_<summary>` `[L, H, S]` for each of `geometry.attention.AttentionSummary`, padding cut off; and of the
-    first `MAPS` sentences of up to `LONGEST_MAP` tokens the maps themselves, `attention_map_<i>` `[L, H, T, T]`. Raises
-    `InputError` for a model that gives none, and for weights that do not sum to 1 (attention sinks of their own).
+    `attention_<summary>` `[L, H, S]` for each field of `geometry.attention.AttentionSummary`, without padding. For the
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens also the maps, `attention_map_<i>` `[L, H, T, T]`. Raises
+    `InputError` for a model that returns no attention, and for weights that do not sum to 1 (attention sinks).
     """
     device = next(model.parameters()).device
     rows = probe.attended
@@ -213,7 +216,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     config: Any = model.config
     before = config._attn_implementation
     if "output_attentions" not in (takes := signature(model.forward).parameters) and "kwargs" not in takes:
-        raise InputError(f"attention: {type(model).__name__} gives none")
+        raise InputError(f"attention: {type(model).__name__} returns no maps")
     model.set_attn_implementation("eager")  # type: ignore[operator]
     model.eval()
     try:
@@ -221,7 +224,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
             chosen = rows[batch]
             output = model(**_inputs(model, probe.encoded, chosen, pad_id, device), output_attentions=True)
             if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
-                raise InputError(f"attention: {type(model).__name__} gives none at some of its layers, or at all")
+                raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
             for place, sentence in enumerate(map(int, chosen)):
                 size = int(lengths[sentence])
                 maps = np.stack([layer[place, :, :size, :size].float().cpu().numpy() for layer in output.attentions])
@@ -237,7 +240,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
 
 
 def kernel(weights: Mapping[str, Tensor]) -> Arrays:
-    """The fusion kernel `[sources, kh, kw]` among a model's weights, as `kernel`; nothing where there is none."""
+    """Return the fusion kernel `[sources, kh, kw]` from a model's weights, as `kernel`; empty if there is none."""
     for name, value in weights.items():
         if name.endswith("embeddings.fusion.weight") and value.dim() == 3:
             return {"kernel": value.detach().float().cpu().numpy()}
@@ -248,11 +251,11 @@ HEADS = (
     ("bert.pooler.dense", "classifier"),
     ("classifier.dense", "classifier.out_proj"),
 )
-"""The two linear maps, a tanh between them, from [CLS] to class scores: BERT's, RoBERTa's."""
+"""The two linear maps from [CLS] to class scores, with a tanh in between: BERT's, RoBERTa's."""
 
 
 def head(weights: Mapping[str, Tensor]) -> Arrays:
-    """Both maps of a classifier's head: `head_pooler`, `head_classifier`, their biases; nothing for another head."""
+    """Return both maps of a classifier's head: `head_pooler`, `head_classifier`, with biases; empty for other heads."""
     for pooler, classifier in HEADS:
         called = {
             "head_pooler": f"{pooler}.weight",

@@ -1,4 +1,4 @@
-"""A cache by content: what was made once lies in a sealed folder under what it was made from."""
+"""A content-addressed cache: each result is a sealed folder named by the hash of its inputs."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from isoscope.sealing import Point, fault, write_whole
 
 
 def kept(cache: Path, made_from: Mapping[str, Any], fill: Callable[[Path], None], point: Point) -> Path:
-    """The folder for `made_from` in `cache`; `fill` writes it where it is missing or a file of it was altered.
+    """Return the folder for `made_from` in `cache`; call `fill` to write it if it is missing or damaged.
 
-    `made_from`: plain values, as JSON takes them; equal values give the same folder.
+    `made_from`: JSON-serialisable values; equal values give the same folder.
     """
     folder = cache / hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     if fault(folder) is not None:

@@ -1,4 +1,4 @@
-"""How a probe's score grows with the sentences it is trained on."""
+"""Measure how a probe's score grows with the number of training sentences."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ from isoscope.inside.trajectory import Trajectory
 
 
 def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds: int = 5) -> pd.DataFrame:
-    """The label's probe at the last layer of the chosen snapshot, trained on a quarter, half and all of the rest.
+    """Return the label probe's score at the last layer of the chosen snapshot, by share of the training sentences.
 
-    On the same held-out sentences: whether a score waits for more sentences, or for other vectors.
+    Trained on a quarter, half and all training sentences; the held-out sentences are the same. This shows whether a
+    score needs more sentences, or other vectors.
     """
     arrays, labels = run.arrays(run.best), run.probe["label"].to_numpy()
     rows = []

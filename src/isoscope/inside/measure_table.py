@@ -1,4 +1,4 @@
-"""The table of every measure at every snapshot, layer and kind of representation of one run."""
+"""Build the table of every measure at every snapshot, layer and kind of representation of one run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 class Cells:
-    """The cells of a run, and how each is measured; `settings` as `Cell` takes them."""
+    """The cells of a run and their measurement; `settings` are arguments of `Cell`."""
 
     def __init__(self, run: Trajectory, *, subsample: int, draws: int, confidence: float, seed: int) -> None:
         self.run = run
@@ -31,7 +31,7 @@ class Cells:
         self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
-        """A cloud of the run's sentences, or of its sampled words, with what is known of each point."""
+        """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
         probe, words = self.run.probe, self.run.words
         if vectors == "words":
             return Cell(
@@ -54,13 +54,13 @@ class Cells:
         )
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows of the table for one cell."""
+        """Return the table's rows for one cell."""
         cell = self.cell(self.run.arrays(snapshot).layer(vectors, layer), vectors)
         rows = []
         for name in names:
             baseline = self._baseline(name, vectors, cell)
             found, note = _figures(name, cell)
-            if cell.fault:  # marked, and no figure given
+            if cell.fault:  # mark the cell and give no values
                 found, note = dict.fromkeys(baseline, float("nan")), cell.fault
             for figure, value in found.items():
                 subsampled = isinstance(value, Estimate) and not isinstance(value, OfAll)
@@ -82,7 +82,7 @@ class Cells:
         return rows
 
     def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
-        """The same measure of isotropic noise with as many points, dimensions, classes and words."""
+        """Measure isotropic noise with as many points, dimensions, classes and words."""
         key = (name, vectors, cell.d)
         if key not in self._baselines:
             found, _ = _figures(name, cell.twin())
@@ -95,15 +95,15 @@ class Cells:
 def measured(
     run: Trajectory, names: Sequence[str], vectors: Sequence[str], *, title: str, **settings: Any
 ) -> pd.DataFrame:
-    """The table of the measures `names` on the kinds `vectors` that the run has; `settings` as `Cells` takes them."""
+    """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
     cells = Cells(run, **settings)
     shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
     return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
 
 
 def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
-    """A measure's figures; where a cell cannot have them, one without a value under the measure's name, and why."""
-    function = measure(name)  # refused here where there is none
+    """Return a measure's values; if the cell has none, NaN under the measure's name, and the reason."""
+    function = measure(name)  # raises for an unknown name
     if cell.fault:
         return {}, None
     with quick():
@@ -114,15 +114,13 @@ def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str
 
 
 def quick() -> AbstractContextManager[None]:
-    """scikit-learn without its checks of arrays and parameters, which cost small cells more than the work: ours are
-    made.
-    """
+    """Turn off scikit-learn's checks of arrays and parameters: `as_cloud` checks, and they dominate small cells."""
     found: AbstractContextManager[None] = config_context(assume_finite=True, skip_parameter_validation=True)
     return found
 
 
 def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
-    """Every (snapshot, kind of representation, layer) there is; those of `vectors` the model has."""
+    """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
         for kind in arrays.vectors:
@@ -131,8 +129,8 @@ def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, 
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The rows as a table with fixed types."""
+    """Return the rows as a table with fixed types."""
     if not rows:
-        raise InputError("measures: nothing was measured; does measures.vectors name what the model has?")
+        raise InputError("measures: nothing was measured; check that the model has the kinds in measures.vectors")
     found = pd.DataFrame(rows, columns=list(COLUMNS))
     return found.astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})

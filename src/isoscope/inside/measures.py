@@ -1,7 +1,7 @@
-"""The measures of a cell, by name: each a function of a `Cell` that returns its figures by name.
+"""The measures of a cell by name: each is a function of a `Cell` that returns its metrics by name.
 
-A figure is a number, or an `Estimate` over the cell's subsamples. A measure of one's own is registered by a plugin file
-(`isoscope.plugins.measure`) and then stands beside these.
+A metric is a number, or an `Estimate` over the cell's subsamples. A plugin file can register a custom measure
+(`isoscope.plugins.measure`).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.inside.cloud import Cell, OfAll
 
 NEIGHBOURS = 10
-"""Of the maximum likelihood dimension: few enough for subsamples of 16 points."""
+"""Neighbours of the maximum likelihood dimension: few enough for subsamples of 16 points."""
 
 Figures = Mapping[str, float | Estimate]
 Measure = Callable[[Cell], Figures]
 
 
 def anisotropy(cell: Cell) -> Figures:
-    """a_1 … a_3 raw, centred and within classes, a_1 of each at a fixed n, the share of variance between classes."""
+    """Anisotropy: a_1 … a_3 raw, centred and within classes, a_1 of each at fixed n, variance share between classes."""
     found: dict[str, float | Estimate] = {}
     spectra = {"": cell.raw, "_centred": cell.centred, "_within": cell.within}
     for suffix, spectrum in spectra.items():
@@ -50,8 +50,8 @@ def anisotropy(cell: Cell) -> Figures:
 def isoscore(cell: Cell) -> Figures:
     """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs).
 
-    Partition isotropy hangs on the scale of the points: they are brought to a root mean squared length of √d, that of
-    the noise beside them, so that layers can be compared.
+    Partition isotropy depends on the scale of the points. So they are scaled to a root mean squared length of √d, that
+    of the noise baseline, which makes layers comparable.
     """
     size = np.sqrt((cell.points**2).mean()) or 1.0
     plug_in, unbiased = isotropy.participation_ratio(cell.centred), isotropy.unbiased_participation_ratio(cell.points)
@@ -66,7 +66,7 @@ def isoscore(cell: Cell) -> Figures:
 
 
 def similarity(cell: Cell) -> Figures:
-    """AvgSim over pairs of different sentences; of words also SelfSim and IntraSim, as published and leave-one-out."""
+    """AvgSim over pairs of different sentences; for words also SelfSim and IntraSim, as published and leave-one-out."""
     found: dict[str, float | Estimate] = {"avg_sim": contextuality.avg_sim(cell.points, cell.groups)}
     if cell.names is not None:
         intra = contextuality.intra_sim(cell.points, cell.groups)
@@ -83,7 +83,7 @@ def intrinsic(cell: Cell) -> Figures:
     try:
         whole = dimension.near_distances(cell.points, NEIGHBOURS)
         parts = [dimension.near_distances(cell.points[rows], NEIGHBOURS) for rows in cell.subsamples]
-    except InputError:  # so many points coincide that there are no neighbours
+    except InputError:  # so many points coincide that there are too few neighbours
         return dict.fromkeys(("two_nn", "two_nn_at_n", "mle", "mle_at_n"), float("nan"))
     return {
         "two_nn": dimension.two_nn_of(whole),
@@ -105,7 +105,7 @@ def homology(cell: Cell) -> Figures:
 
 
 def classes(cell: Cell) -> Figures:
-    """How far apart the classes are: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
+    """Class separation: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
     if cell.labels is None:
         return {}
     return {
@@ -117,9 +117,7 @@ def classes(cell: Cell) -> Figures:
 
 
 def shape(cell: Cell) -> Figures:
-    """Clusters and what they are made of (AMI with label and nuisances, intervals over sentences); whether PC2 is a
-    parabola of PC1, and p.
-    """
+    """Clusters and their AMI with label and nuisances (intervals over sentences); is PC2 a parabola of PC1?"""
     if cell.names is not None:
         return {}
     attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
@@ -152,21 +150,21 @@ BUILT_IN: dict[str, Measure] = {
 
 
 def measure(name: str) -> Measure:
-    """The measure called `name`, built in or a plugin's. Raises `InputError` where there is none."""
+    """Return the measure called `name`, built in or a plugin's. Raises `InputError` if there is none."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name in plugins.MEASURES:
         return partial(_of_plugin, plugins.MEASURES[name])
     known = [*BUILT_IN, *plugins.MEASURES]
     raise InputError(
-        f"measures.names: no measure {name!r}{nearest(name, known)}; one of one's own is loaded as a plugin"
+        f"measures.names: no measure {name!r}{nearest(name, known)}; a custom measure must be loaded as a plugin"
     )
 
 
 def _of_plugin(plugin: plugins.Plugin, cell: Cell) -> Figures:
-    """The figures of a plugin's measure. Raises `RunError` for what is no mapping of names to numbers."""
+    """Return the values of a plugin's measure. Raises `RunError` if they are not a mapping of names to numbers."""
     found = plugin.factory(cell)
     try:
         return {str(name): one if isinstance(one, Estimate) else float(one) for name, one in found.items()}
     except (AttributeError, TypeError, ValueError):
-        raise RunError(f"{plugin.title}: gives {brief(found)}; expected {{'figure': number}}") from None
+        raise RunError(f"{plugin.title}: returns {brief(found)}; expected {{'figure': number}}") from None

@@ -1,15 +1,15 @@
-"""The phases of a training run: each snapshot named by stated thresholds on the last layer's [CLS].
+"""Name the phases of a training run: thresholds on the last layer's [CLS] classify each snapshot.
 
-Separability is the held-out accuracy of a linear probe for the label; the best is the run's. In this order:
+Separability is the held-out accuracy of a linear probe for the label; the best is the run's maximum. In this order:
 
 Unstructured            separability is within `chance` standard errors of chance.
-Maximum separation      it is within `best` standard errors of the best.
+Maximum separation      separability is within `best` standard errors of the best.
 Entering structure      before the best snapshot.
-Late homogenisation     after it: the share `fall` of the best above chance is lost, or more, and AvgSim is higher.
+Late homogenisation     after it: at least the share `fall` of the best above chance is lost, and AvgSim is higher.
 Morphological changes   after it, otherwise.
 
-The names are those of Li 2025 (fusion). A phase may be absent. Where one ends and another begins is no finding: a
-smooth learning curve passes the thresholds, too.
+The names are those of Li 2025 (fusion). A phase may be absent. The boundary between two phases is no finding: a smooth
+learning curve passes the thresholds, too.
 """
 
 from typing import NamedTuple
@@ -19,11 +19,11 @@ import numpy.typing as npt
 import pandas as pd
 
 NEEDED = ("linear_separability", "avg_sim")
-"""Measures of [CLS] that phases are named by."""
+"""Measures of [CLS] that define the phases."""
 
 
 class Phase(NamedTuple):
-    """The snapshots of a run in one phase: how many, their first and last step, and their means."""
+    """The snapshots of a run in one phase: their number, first and last step, and means."""
 
     name: str
     snapshots: int
@@ -34,11 +34,11 @@ class Phase(NamedTuple):
 
 
 def named(geometry: pd.DataFrame, labels: npt.ArrayLike, *, chance: float, best: float, fall: float) -> pd.DataFrame:
-    """The phase of each snapshot of one run, in the order of steps: snapshot, step, the measures `NEEDED`, phase.
+    """Return the phase of each snapshot of one run, by step: snapshot, step, the measures `NEEDED`, phase.
 
-    `geometry`: the run's table of measures; snapshots without a number for both measures are left out. `labels` of the
-    probe set `[n]` give chance (the largest class). The standard error of a share p is √(q(1 − q)/(n + 4)) with q =
-    (n p + 2)/(n + 4) (Agresti and Coull 1998): at p = 1 it is not 0.
+    `geometry`: the run's table of measures; snapshots that lack either measure are left out. `labels` of the probe set
+    `[n]` give chance (the largest class). The standard error of a share p is √(q(1 − q)/(n + 4)) with q = (n p + 2)/(n
+    + 4) (Agresti and Coull 1998), which is not 0 at p = 1.
     """
     rows = geometry[(geometry["vectors"] == "first") & geometry["step"].notna()]
     rows = rows[(rows["layer"] == rows["layer"].max()) & rows["figure"].isin(NEEDED)]
@@ -65,7 +65,7 @@ def _error(share: float, n: float) -> float:
 
 
 def phases(table: pd.DataFrame) -> list[Phase]:
-    """What `named` found, a line per phase in the order of their first snapshots."""
+    """Summarise the result of `named`: an entry per phase in the order of their first snapshots."""
     return [
         Phase(
             str(name),

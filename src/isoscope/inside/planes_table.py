@@ -1,4 +1,4 @@
-"""Feature dynamics: the principal plane of a representation at every layer and snapshot, frames made comparable."""
+"""Feature dynamics: the principal plane of a representation at every layer and snapshot, in comparable frames."""
 
 from collections.abc import Mapping
 
@@ -13,18 +13,18 @@ from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
 def feature_dynamics(
     run: Trajectory, alignment: Alignment, *, vectors: str = "first"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`aligned` over training: the frames of a layer are its snapshots, the reference is the chosen epoch's."""
+    """Run `aligned` over training: the frames of a layer are its snapshots, the chosen epoch is the reference."""
     return aligned({one: run.arrays(one) for one in run.trained}, alignment, reference=run.best, vectors=vectors)
 
 
 def aligned(
     states: Mapping[Snapshot, Arrays], alignment: Alignment, *, reference: Snapshot, vectors: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Coordinates of every sentence, and a row for each frame: one of `states` at a layer.
+    """Return the coordinates of every sentence, and a row for each frame: one of `states` at a layer.
 
     First table: layer, snapshot, sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes,
     principal angles (degrees) to the reference, and whether the frame is degenerate (`isoscope.inside.cloud.fault`).
-    All have the same sentences, width and depth.
+    All states have the same sentences, width and depth.
     """
     snapshots = list(states)
     points, frames = [], []

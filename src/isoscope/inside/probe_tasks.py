@@ -1,4 +1,4 @@
-"""The tasks that probes of a run solve: points of each kind, what is asked of them, and their control tasks."""
+"""The probing tasks of a run: points of each kind, labels and control tasks."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
@@ -14,16 +14,17 @@ from isoscope.inside.trajectory import Arrays, Trajectory
 
 WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
 TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
-METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression, where labels are numbers
-FREQUENT = 10  # words that a tag needs to be a class of its own
+METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression for numeric labels
+FREQUENT = 10  # minimum number of words per tag class
 Labels = npt.NDArray[Any]
 Vectors = npt.NDArray[np.float32]
 
 
 class Cloud(NamedTuple):
-    """Vectors of one kind, what is asked of them, and the control task of each task that has one; labels `[n]`.
+    """Vectors of one kind, the labels `[n]` of their tasks, and the control labels of tasks that have a control.
 
-    `points(arrays, layer)` takes them out of the arrays `needs`. `groups`: the sentence of each. `words`: those behind.
+    `points(arrays, layer)` takes the vectors from the arrays `needs`. `groups`: sentence of each vector. `words`: the
+    words behind them.
     """
 
     vectors: str
@@ -37,9 +38,9 @@ class Cloud(NamedTuple):
 
 
 def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, seed: int) -> list[Cloud]:
-    """What is asked of a run: those of `tasks` that it has the sentences, words or treebank for, and two classes in.
+    """Return the clouds for those of `tasks` that the run has data and at least two classes for.
 
-    Raises `InputError` for a task that there is none of.
+    Raises `InputError` for an unknown task.
     """
     if unknown := set(tasks) - set(TASKS):
         raise InputError(f"probes: no task {sorted(unknown)[0]!r}; there are {', '.join(TASKS)}")
@@ -57,11 +58,11 @@ def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterat
     frequent = probe["token_1"].value_counts().index[:2]
     first = probe["token_1"].where(probe["token_1"].isin(frequent), -1).to_numpy()
     tasks = {"label": label, "first token": first, "length": _terciles(length)}
-    # A sentence too short to have words changed about would give itself away.
+    # A sentence too short for a word swap would reveal its class.
     kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
     moved, random = shifted[kept], np.random.default_rng((seed, 10))
     permuted, shuffled = random.permutation(label), random.permutation(moved)
-    every, strata = np.arange(len(probe)), label * len(label) + permuted  # both tasks' classes dealt evenly over folds
+    every, strata = np.arange(len(probe)), label * len(label) + permuted  # spread both tasks' classes over folds
     for name in vectors:
         yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, strata)
         points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
@@ -76,12 +77,12 @@ def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
     numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
     pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
-    # As many pairs as words: more of the same sentences would tell little more.
+    # As many pairs as words: more pairs of the same sentences would add little.
     drawn = np.sort(np.random.default_rng((seed, 13)).permutation(len(pairs))[: len(words)])
     before, after = (pairs[name].to_numpy()[drawn] for name in ("word_1", "word_2"))
     right = np.random.default_rng((seed, 11)).permutation(len(drawn)) % 2 == 0
     one, other = np.where(right, before, after), np.where(right, after, before)
-    rank = _by_type(text, np.arange(len(text)), seed)  # the control: which type comes first in an order drawn of types
+    rank = _by_type(text, np.arange(len(text)), seed)  # the control: order of types in a random permutation
     yield Cloud(
         *("words", ("words",), partial(_pairs, one, other), sentence[one]),
         *({"word order": right}, {"word order": rank[one] < rank[other]}, None, (text[one], text[other])),
@@ -118,6 +119,6 @@ def _terciles(values: Labels) -> Ints:
 
 
 def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
-    """A label for each word type, drawn from the labels of all words; Hewitt and Liang 2019."""
+    """Return a label per word type, drawn from the labels of all words; Hewitt and Liang 2019."""
     types, of = np.unique(text, return_inverse=True)
     return np.asarray(np.random.default_rng((seed, 12)).choice(labels, len(types))[of])

@@ -1,6 +1,6 @@
-"""Probes of a run: what a linear reader finds in each layer over training, beside control tasks and baselines.
+"""Probe a run linearly at each layer over training, with control tasks and baselines.
 
-Folds hold whole sentences out and are the same in all snapshots, layers and baselines.
+Folds hold out whole sentences and are the same for all snapshots, layers and baselines.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,9 +20,12 @@ from isoscope.inside.trajectory import RANDOM, Trajectory
 
 FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")
 CONTROL = "control of "
-PERMUTATIONS = 3  # of the labels of a task, whose mean score is chance as its folds have it
-FEATURES = 5000  # terms of TF-IDF in the probe's own folds, the most frequent ones
-GRAMS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"}  # unlike by default, "a" is a word
+PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
+FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
+GRAMS: dict[str, Any] = {
+    "ngram_range": (1, 2),
+    "token_pattern": r"(?u)\b\w+\b",
+}  # keeps one-letter words
 Rows = Iterator[dict[str, Any]]
 
 
@@ -39,16 +42,21 @@ def probing_table(
     snapshots: Collection[str] | None = None,
     closely: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """A row for each snapshot, layer, kind of vectors and task: score on sentences held out, chance, control, code.
+    """Build a row for each snapshot, layer, kind of vectors and task: held-out score, chance, control, code length.
 
-    `score`: accuracy (`chance`: the largest class's share; `permuted`: the mean score on labels permuted within folds,
-    below it where folds are not stratified, as folds of words cannot be) or R². `control`: the score with labels
-    permuted (sentences) or drawn once for each word type (words: memorisable, as types are shared by training and
-    test). `compression`: uniform over online code length of the labels. `share` of each training part is trained on,
-    `trained` points; R² is of the whole part. `distinct`: how many different vectors there are; a cell of one is
-    degenerate and has no score, a cell of few knows no more than what tells these few apart. `snapshots`: names, None
-    for all. Of these `closely` (None: the first, the chosen one and the twin) have code lengths, permuted labels and
-    all `tasks`, the rest those `everywhere` alone. Raises `InputError` where nothing was measured.
+    - `score`: accuracy or R².
+    - `chance`: the largest class's share. `permuted`: the mean score on labels permuted within folds; it is below
+      chance if folds are not stratified, as folds of words cannot be.
+    - `control`: the score with permuted labels (sentences), or with a random label per word type (words; memorisable,
+      since training and test share types).
+    - `compression`: uniform over online code length of the labels.
+    - `share`: part of each training part that is used, `trained` points; R² uses the whole part.
+    - `distinct`: number of different vectors. A cell with one vector is degenerate and has no score. A cell with few
+      vectors encodes only what distinguishes these few.
+    - `snapshots`: names, None for all. Those in `closely` (None: the first, the chosen one and the twin) have code
+      lengths, permuted labels and all `tasks`; the others only the tasks `everywhere`.
+
+    Raises `InputError` if nothing was measured.
     """
     closely = {run.trained[0].name, run.best.name, RANDOM} if closely is None else closely
     settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
@@ -63,7 +71,7 @@ def probing_table(
                     who | {"layer": layer} | row for row in _rows(cloud, cloud.points(arrays, layer), close, settings)
                 ]
     if not rows:
-        raise InputError("probes: nothing was measured; do vectors and tasks name what the run has?")
+        raise InputError("probes: nothing was measured; check that the run has these vectors and tasks")
     return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64"})
 
 
@@ -77,13 +85,19 @@ def baselines_table(
     folds: int = 5,
     penalties: Sequence[float] = probes.PENALTIES,
 ) -> pd.DataFrame:
-    """What needs no encoder, on the same points and folds: baseline, task, metric, score, sd, chance, n, d, trained.
+    """Score baselines without an encoder, on the same points and folds.
 
-    The majority class of train. TF-IDF of uni- and bigrams known from `train_texts`, with logistic regression in the
-    probe's folds; and the same trained on all of `train_labels`, C = 1. Bags of word embeddings before training and at
-    the chosen epoch. `draws` of random vectors of words bound to random ones of positions and summed: mean and sd. For
-    tasks of words, their types alone. `trained`: labels seen. The texts of a pair are joined by a space. Without train,
-    TF-IDF counts in the probe's own texts (it sees no label of theirs), and what is trained on train is left out.
+    Columns baseline, task, metric, score, sd, chance, n, d, trained (labels seen).
+
+    - The majority class of train.
+    - TF-IDF of uni- and bigrams of `train_texts`, with logistic regression in the probe's folds; and the same trained
+      on all of `train_labels`, C = 1.
+    - Bags of word embeddings before training and at the chosen epoch.
+    - Random word vectors bound to random position vectors and summed: mean and sd over `draws`.
+    - For tasks of words, the word types alone.
+
+    The texts of a pair are joined by a space. Without train, TF-IDF counts terms in the probe's own texts (without
+    their labels), and baselines trained on train are left out.
     """
     settings = {"seed": seed, "folds": folds, "penalties": penalties}
     unscaled, width = settings | {"standardise": False}, run.arrays(run.best).shape("mean")[-1]
@@ -108,9 +122,9 @@ def baselines_table(
 
 
 def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Floats:
-    """Sums over a sentence of word ⊛ position (circular convolution) `[n, width]`, both drawn from N(0, 1/width).
+    """Return sums over a sentence of word ⊛ position (circular convolution) `[n, width]`, both from N(0, 1/width).
 
-    A binding has expected squared length 1, so a sentence of T tokens T. Source: Plate 1995.
+    A binding has expected squared length 1, so a sentence of T tokens has T. Source: Plate 1995.
     """
     random, lengths = np.random.default_rng((seed, width)), [len(one) for one in sentences]
     words, of = np.unique(np.concatenate(sentences), return_inverse=True)
@@ -162,7 +176,7 @@ def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, 
 
 
 def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Each classification task's mean score on permuted labels."""
+    """Return each classification task's mean score on permuted labels."""
     fixed = {"seed": settings["seed"], "folds": settings["folds"], "strata": cloud.strata}
     labels = {
         f"{draw} {name}": of
@@ -176,7 +190,7 @@ def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dic
 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
-    """A row for each task: mean and sd over the draws of the points."""
+    """Return a row for each task: mean and sd over the draws of the points."""
     found = [_scores(points, cloud, cloud.tasks, settings) for points in draws]
     trained = round(len(cloud.groups) * (1 - 1 / settings["folds"]))
     for task, labels in cloud.tasks.items():

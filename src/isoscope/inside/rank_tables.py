@@ -1,7 +1,7 @@
-"""How much of a decision lies in how few directions: SUFO's views (Hsu et al. 2024) of singular values and of rank k.
+"""Measure the rank of a decision: views of SUFO (Hsu et al. 2024) on singular values and on rank k.
 
-[CLS] of the last layer, rebuilt from some of its principal components, goes through the trained pooler and classifier:
-the k leading ones alone, all but these, and each of the first two by itself.
+[CLS] of the last layer is rebuilt from some of its principal components and passed through the trained pooler and
+classifier: from the k leading components, from all but these, and from each of the first two alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,19 +16,19 @@ from isoscope.inside.cloud import fault
 from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
 
 KEPT = (1, 2, 5, 10)
-"""Components kept or dropped together."""
+"""Numbers of components kept or dropped together."""
 ALONE = (1, 2)
-"""Components that go through the head by themselves, as in the source."""
+"""Components passed through the head alone, as in Hsu et al. 2024."""
 LEADING = 50
-"""Singular values kept of a cell: what is left beyond these is in `cumulative`."""
+"""Number of singular values kept per cell; `cumulative` covers the rest."""
 
 
 def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
-    """The leading singular values of the centred sentences' vectors at each layer and snapshot, the twin's as well.
+    """Return the leading singular values of the centred sentence vectors at each layer and snapshot, with the twin.
 
-    Columns snapshot, step, best, vectors, layer, component (1 the largest), value (over the largest one, 0 … 1), share
-    of variance, cumulative share, n, d, degenerate. A degenerate cell (`isoscope.inside.cloud.fault`) has one row
-    without figures. Of the kinds of `vectors` that the run has; empty where it has none.
+    Columns snapshot, step, best, vectors, layer, component (1 the largest), value (over the largest value, 0 … 1),
+    share of variance, cumulative share, n, d, degenerate. A degenerate cell (`isoscope.inside.cloud.fault`) has one row
+    without values. Uses the kinds of `vectors` that the run has; empty if it has none.
     """
     rows = []
     for snapshot in run.snapshots:
@@ -55,12 +55,12 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
 
 
 def rank_table(run: Trajectory) -> pd.DataFrame:
-    """How well the trained head decides on each snapshot's rebuilt sentences.
+    """Score the trained head on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k, accuracy, macro_f1 (both against the labels), explained (share of
-    variance in these components), n. `components`: `kept`, the k leading ones; `dropped`, all but these, where k = 0 is
-    the whole model; `alone`, the k-th by itself. Empty where the head is not BERT's pooler and classifier, or the
-    sentences have no classes.
+    variance in these components), n. `components`: `kept`, the k leading components; `dropped`, all but these, where k
+    = 0 is the whole model; `alone`, the k-th component alone. Empty if the head is not BERT's pooler and classifier, or
+    if the sentences have no classes.
     """
     labels = run.probe["label"].to_numpy()
     rows = [
@@ -77,10 +77,10 @@ def rank_table(run: Trajectory) -> pd.DataFrame:
 
 
 def predicted_table(run: Trajectory) -> pd.DataFrame:
-    """How the trained head shares each snapshot's rebuilt sentences out over the classes.
+    """Return the class shares that the trained head predicts on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k (as in `rank_table`), class, predicted and actual (shares of the
-    sentences that are said to be, and are, of the class), n. Empty where that is.
+    sentences of the class), n. Empty whenever `rank_table` is.
     """
     labels = run.probe["label"].to_numpy()
     parts = []
@@ -94,7 +94,7 @@ def predicted_table(run: Trajectory) -> pd.DataFrame:
 
 
 def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, int]]:
-    """Who, from which components, their share of variance, the class said of each sentence, and how many there are."""
+    """Yield identity and components, their share of variance, predicted class of each sentence, number of classes."""
     labels = run.probe["label"].to_numpy()
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
@@ -107,7 +107,7 @@ def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, i
 
 
 def _rebuilt(arrays: Arrays) -> Iterator[tuple[str, int, float, Floats]]:
-    """The last layer's [CLS] from some of its components: which, k, their share of variance, the points `[n, d]`."""
+    """Yield the last layer's [CLS] rebuilt from components: which, k, their share of variance, the points `[n, d]`."""
     points = arrays.layer("first", arrays.shape("first")[0] - 1).astype(np.float64)
     mean = points.mean(0)
     left, values, right = np.linalg.svd(points - mean, full_matrices=False)

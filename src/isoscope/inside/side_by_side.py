@@ -1,4 +1,4 @@
-"""What is worked out of all arms' hidden states together, from the first seed of each: tables for their views."""
+"""Tables that compare the hidden states of all arms, from the first seed of each arm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from isoscope.inside.trajectory import Snapshot, Trajectory
 Key = tuple[str, int]
 """Arm and seed of a run."""
 COLUMNS, ROWS = 6, 5
-"""Snapshots and layers in a figure of feature dynamics."""
+"""Number of snapshots and of layers in a figure of feature dynamics."""
 TOGETHER = 1200
-"""Tokens of all arms in a map, so that a study of many arms takes no longer than one of five."""
+"""Number of tokens of all arms in a map; it bounds the cost of studies with many arms."""
 
 
 def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
-    """The first seed of each arm, in the order of the arms."""
+    """Return the first seed of each arm, in the order of the arms."""
     found: dict[str, Trajectory] = {}
     for (arm, _), run in runs.items():
         found.setdefault(arm, run)
@@ -28,16 +28,16 @@ def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
 
 
 def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """The snapshots that arms are shown at side by side."""
+    """Return the snapshots at which arms are compared."""
     return {"first": run.trained[0], "chosen": run.best}
 
 
 def shown_planes(
     runs: Mapping[Key, Trajectory], planes: Mapping[Key, pd.DataFrame], classes: Sequence[str]
 ) -> pd.DataFrame:
-    """Coordinates as in `analysis.dynamics`, at a few snapshots and layers, with the label and class of each sentence.
+    """Return coordinates of `planes` at a few snapshots and layers, with the label and class of each sentence.
 
-    Snapshots are spread from the first to the last, the chosen one among them.
+    Snapshots are spread from the first to the last; the chosen snapshot is included.
     """
     found = []
     for arm, run in first_seeds(runs).items():
@@ -55,12 +55,12 @@ def shown_planes(
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """At most `most` places of `count`, evenly, the first and the last among them."""
+    """Return at most `most` of `count` positions, evenly spaced, with the first and the last."""
     return sorted({int(place) for place in np.linspace(0, count - 1, min(most, count)).round()})
 
 
 def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: int) -> pd.DataFrame:
-    """The joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
+    """Compute the joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = first_seeds(runs)
     most = min(most, max(3, TOGETHER // len(one)))
     parts = []
@@ -72,7 +72,7 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
 
 
 def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
-    """Cosines of the same `square` tokens in each arm after the block's LayerNorm, [CLS] and [SEP] left out.
+    """Return cosines of the same `square` tokens in each arm after the block's LayerNorm, without [CLS] and [SEP].
 
     A row per arm, moment and token: `cosines` with each of the tokens.
     """
@@ -86,16 +86,16 @@ def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
 
 
 def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
-    """Frequency response of each kernel, as `geometry.kernels` gives it: a row per arm, moment, source and frequency.
+    """Return the frequency response of each kernel (`geometry.kernels`): a row per arm, moment, source and frequency.
 
-    `magnitudes` are by frequency along the hidden index. No rows where no arm has a kernel.
+    `magnitudes` are by frequency along the hidden index. No rows if no arm has a kernel.
     """
     rows = [row for arm, run in first_seeds(runs).items() for row in _responses(arm, run)]
     return pd.DataFrame(rows, columns=["arm", "moment", "source", "magnitudes"])
 
 
 def _responses(arm: str, run: Trajectory) -> Iterator[tuple[str, str, str, Any]]:
-    called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one of both names, if they are the same
+    called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
     for snapshot, moment in called.items():
         arrays = run.arrays(snapshot)
         if "kernel" in arrays.names:

@@ -1,4 +1,4 @@
-"""Persistence diagrams of [CLS] at the last layer, over a few snapshots, and how far apart they are."""
+"""Persistence diagrams of [CLS] at the last layer, at a few snapshots, and distances between them."""
 
 from itertools import combinations
 
@@ -11,18 +11,18 @@ from isoscope.inside.trajectory import Snapshot, Trajectory
 
 
 def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """The first, the chosen and the last snapshot of training, and the twin with random weights."""
+    """Return the first, the chosen and the last snapshot of training, and the twin with random weights."""
     twin = next((one for one in run.snapshots if one.step is None), None)
     found = {"first": run.trained[0], "chosen": run.best, "last": run.trained[-1]}
     return found | ({"random": twin} if twin is not None else {})
 
 
 def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Bars, and distances between diagrams, of the same sentences at each moment, at most `points` of them.
+    """Return bars, and distances between diagrams, of the same sentences at each moment, at most `points` sentences.
 
     First table: moment, snapshot, degree (0, 1), birth, death. Second: moment, degree, bottleneck and 1-Wasserstein
-    distance to the chosen snapshot's diagram, after each cloud is scaled to a root mean squared distance of 1 from its
-    mean, for size alone is no shape; n. A moment whose points are all one has neither.
+    distance to the chosen snapshot's diagram, n. Each cloud is first scaled to a root mean squared distance of 1 from
+    its mean, since size is not shape. A moment whose points are all equal is in neither table.
     """
     rows, bars, diagrams = None, [], {}
     for moment, snapshot in moments(run).items():
@@ -54,9 +54,9 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
 
 
 def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
-    """Bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
+    """Return bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
 
-    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` as `topology` gives them, with arm and seed.
+    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` is the table of `topology` with arm and seed.
     """
     rows = []
     chosen = bars[bars["moment"] == "chosen"]

@@ -1,4 +1,4 @@
-"""Hidden states on disk: a folder per run with its probe set and one file per snapshot, read a layer at a time."""
+"""Store hidden states on disk: a folder per run with its probe set and one file per snapshot, read layer by layer."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from isoscope.sealing import announce, sync, write_text
 SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
 TREEBANK = "treebank.parquet"
 RANDOM = "random"
-"""Name of the snapshot of another random initialisation, never trained."""
+"""Name of the random twin's snapshot: another initialisation, never trained."""
 
 
 class Snapshot(NamedTuple):
@@ -38,9 +38,9 @@ class Snapshot(NamedTuple):
 
 
 class Trajectory:
-    """The hidden states of one run over its snapshots, by step; nothing is in memory until it is asked for.
+    """The hidden states of one run over its snapshots, by step; arrays are loaded on demand.
 
-    Raises `InputError` where the folder is none, and where nothing but a random twin is in it.
+    Raises `InputError` if the folder is not such a folder, or holds only a random twin.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class Trajectory:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{folder / SNAPSHOTS}: not a list of snapshots ({error}); run: isoscope repro") from None
         if not self.trained:
-            raise InputError(f"{folder / SNAPSHOTS}: no snapshot of a training run in it; run: isoscope repro")
+            raise InputError(f"{folder / SNAPSHOTS}: it lists no training snapshot; run: isoscope repro")
 
     @cached_property
     def probe(self) -> pd.DataFrame:
@@ -73,18 +73,18 @@ class Trajectory:
 
     @cached_property
     def treebank(self) -> pd.DataFrame | None:
-        """Words of the treebank: sentence, text, tag, depth; None where the run was extracted without one."""
+        """Words of the treebank: sentence, text, tag, depth; None if the run was extracted without a treebank."""
         path = self.folder / TREEBANK
         return pq.read_table(path).to_pandas() if path.is_file() else None
 
     @property
     def trained(self) -> list[Snapshot]:
-        """Snapshots on the way of training, by step."""
+        """Snapshots of training, by step."""
         return sorted((one for one in self.snapshots if one.step is not None), key=lambda one: one.step or 0)
 
     @property
     def best(self) -> Snapshot:
-        """The snapshot that validation chose, or the last one."""
+        """The snapshot chosen on validation, else the last."""
         return next((one for one in self.trained if one.best), self.trained[-1])
 
     def file(self, snapshot: Snapshot) -> Path:
@@ -95,7 +95,7 @@ class Trajectory:
 
 
 class Arrays:
-    """The arrays of one snapshot, mapped into memory; `layer` reads only what it returns."""
+    """The arrays of one snapshot, memory-mapped; `layer` reads only what it returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,7 +109,7 @@ class Arrays:
         return tuple(self._file.get_slice(name).get_shape())
 
     def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
-        """One layer of `first`, `last`, `mean` or `words`."""
+        """Return one layer of `first`, `last`, `mean` or `words`."""
         found: npt.NDArray[np.float32] = self._file.get_slice(name)[layer]
         return found
 
@@ -119,14 +119,14 @@ class Arrays:
 
     @property
     def vectors(self) -> list[str]:
-        """Which of the layered representations there are."""
+        """The layered representations in the file."""
         return [name for name in ("first", "last", "mean", "words") if name in self.names]
 
 
 def write_probe(folder: Path, probe: ProbeSet) -> None:
     """Write the probe set's tables; equal sets give equal bytes."""
     encoded = probe.encoded
-    begin = [int(np.argmin(special)) for special in probe.special]  # of text: behind [CLS], where there is one
+    begin = [int(np.argmin(special)) for special in probe.special]  # start of the text, after [CLS] if there is one
     columns = {
         f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
         for place, part in enumerate(zip(*probe.texts, strict=True))
@@ -164,18 +164,18 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
 
 
 def write_treebank(folder: Path, bank: Treebank) -> None:
-    """Write what is known of a treebank's words."""
+    """Write the words of a treebank with their attributes."""
     columns = {"sentence": bank.sentence, "text": bank.text, "tag": bank.tag, "depth": bank.depth}
     write_parquet(pd.DataFrame(columns), folder / TREEBANK)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:
-    """Write a snapshot's arrays, whole or not at all, marked with `key`, which says what they were made from."""
+    """Write a snapshot's arrays, completely or not at all, marked with `key`, which identifies their inputs."""
     announce("states", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.writing")
     whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-    # One entry: of several, safetensors writes now this one first and now that one.
+    # A single entry: safetensors writes several entries in no fixed order.
     save_file(whole, fresh, metadata={"key": f"{key} {_sha256(whole)}"})
     sync(fresh)
     announce("states", path)
@@ -183,7 +183,7 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key:
 
 
 def holds(path: Path, key: str) -> bool:
-    """Whether the file stands, was made from `key`, and has not changed since it was written; damage is named."""
+    """Return whether the file exists, was made from `key`, and is unchanged; warn if it is damaged."""
     if not path.is_file():
         return False
     try:
@@ -196,12 +196,12 @@ def holds(path: Path, key: str) -> bool:
     except (OSError, SafetensorError, UnicodeDecodeError):
         whole = False
     if not whole:
-        print(f"warning: {path}: has changed since it was written; it is made again", file=sys.stderr)
+        print(f"warning: {path}: has changed since it was written; rebuilding it", file=sys.stderr)
     return whole
 
 
 def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """sha256 over names, types, shapes and bytes."""
+    """Return sha256 over names, types, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         value = arrays[name]
@@ -211,6 +211,6 @@ def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
 
 
 def write_snapshots(folder: Path, snapshots: list[Snapshot], facts: Mapping[str, Any]) -> None:
-    """Write the list of snapshots, which makes the folder readable."""
+    """Write the list of snapshots; it makes the folder readable."""
     text = json.dumps({"facts": facts, "snapshots": [one._asdict() for one in snapshots]}, indent=1) + "\n"
     write_text(folder / SNAPSHOTS, text, "states")

@@ -1,1 +1,1 @@
-"""Scores of classifiers: pure functions of a confusion matrix, and the same as a module of the library `evaluate`."""
+"""Classifier scores: pure functions of a confusion matrix, and a module of the library `evaluate`."""

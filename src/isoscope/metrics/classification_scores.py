@@ -1,6 +1,6 @@
-"""Accuracy, F1 and Matthews correlation as a module of the library `evaluate`: the very figures that training logs.
+"""Accuracy, F1 and Matthews correlation as a module of the library `evaluate`: the same metrics that training logs.
 
-Without a network: `evaluate.load("…/isoscope/metrics/classification_scores.py")`, or `ClassificationScores()`.
+Works offline: `evaluate.load("…/isoscope/metrics/classification_scores.py")`, or `ClassificationScores()`.
 """
 
 import datasets
@@ -10,10 +10,10 @@ from isoscope.metrics.matrix_scores import scores
 
 
 class ClassificationScores(evaluate.Metric):
-    """Accuracy, F1 (of class 1 if there are two classes, else the classes' mean) and Matthews correlation.
+    """Accuracy, F1 (of class 1 for two classes, else the mean over classes) and Matthews correlation.
 
-    `compute(predictions=…, references=…)` takes class numbers `[N]` and gives a float for each score. The number of
-    classes is the largest number that occurs, plus one, and two at least.
+    `compute(predictions=…, references=…)` takes class numbers `[N]` and returns a float for each score. The number of
+    classes is the largest class number plus one, at least two.
     """
 
     def _info(self) -> evaluate.MetricInfo:

@@ -10,9 +10,9 @@ Score = Callable[[Counts], float]
 
 
 def confusion_matrix(label: ArrayLike, predicted: ArrayLike, classes: int) -> Counts:
-    """Counts `[C, C]`: row = actual class, column = predicted class.
+    """Return counts `[C, C]`: row = actual class, column = predicted class.
 
-    Raises `ValueError` where a class index lies outside 0 … C−1.
+    Raises `ValueError` if a class index is outside 0 … C−1.
     """
     label, predicted = np.asarray(label, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
     if label.size and not (min(label.min(), predicted.min()) >= 0 and max(label.max(), predicted.max()) < classes):
@@ -21,12 +21,12 @@ def confusion_matrix(label: ArrayLike, predicted: ArrayLike, classes: int) -> Co
 
 
 def accuracy(counts: Counts) -> float:
-    """Share of items on the diagonal."""
+    """Return the share of items on the diagonal."""
     return float(np.trace(counts) / counts.sum())
 
 
 def f1(counts: Counts) -> float:
-    """2·TP / (2·TP + FP + FN) of class 1 when there are two classes, else its unweighted mean over classes (macro).
+    """F1 2·TP / (2·TP + FP + FN) of class 1 for two classes, else its unweighted mean over classes (macro).
 
     A class that is neither present nor predicted counts as 0.
     """
@@ -39,7 +39,7 @@ def f1(counts: Counts) -> float:
 def matthews(counts: Counts) -> float:
     """Matthews correlation: covariance of actual and predicted class over the product of their standard deviations.
 
-    0 where either never varies. Gorodkin's form for any number of classes.
+    0 if actual or predicted class never varies. Gorodkin's form for any number of classes.
     """
     total, actual, predicted = float(counts.sum()), counts.sum(axis=1).astype(float), counts.sum(axis=0).astype(float)
     covariance = np.trace(counts) * total - actual @ predicted
@@ -51,6 +51,6 @@ SCORES: dict[str, Score] = {"accuracy": accuracy, "f1": f1, "matthews": matthews
 
 
 def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, float]:
-    """Every score of `SCORES` by name."""
+    """Return every score of `SCORES` by name."""
     counts = confusion_matrix(label, predicted, classes)
     return {name: score(counts) for name, score in SCORES.items()}

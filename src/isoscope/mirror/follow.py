@@ -16,7 +16,7 @@ from isoscope.runs.record import Tail
 LONGEST_PAUSE = 60.0
 
 
-class _Followed:
+class _MirroredRecord:
     """A record and its mirror: what has been read, and how many lines have been sent."""
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class _Followed:
             self.mirror = None
 
 
-def _below(item: _Followed) -> bool:
+def _below(item: _MirroredRecord) -> bool:
     """Return whether a run has a parent run, which must be in MLflow first."""
     return item.tail.record.run is not None and item.tail.record.run.parent is not None
 
@@ -53,7 +53,7 @@ class Follower:
 
     def __init__(self, records: Path, root: Path, uri: str | None, digests: Collection[str] | None = None) -> None:
         self.records, self.root, self.uri, self.digests = records, root, uri, digests
-        self.followed: dict[Path, _Followed] = {}
+        self.followed: dict[Path, _MirroredRecord] = {}
         self._server: Server | None = None
         self._begun = False
 
@@ -62,7 +62,7 @@ class Follower:
         for path in sorted(self.records.glob("*.jsonl")):
             if self.digests is not None and path.stem not in self.digests:
                 continue
-            known = self.followed.setdefault(path, _Followed(path))
+            known = self.followed.setdefault(path, _MirroredRecord(path))
             try:
                 known.tail.poll()
             except OSError:

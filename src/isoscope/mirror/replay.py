@@ -17,7 +17,7 @@ from isoscope.runs.record import read
 
 
 @dataclass
-class Sent:
+class MirrorResult:
     """Counts of what was written to MLflow. `missing`: artifacts without file; `error`: why it stopped early."""
 
     digest: str
@@ -48,7 +48,7 @@ class Mirror:
         self._points = 0
         self._models: dict[str, Any] = {}
 
-    def send(self, record: RunRecord, deadline: float = float("inf")) -> Sent:
+    def send(self, record: RunRecord, deadline: float = float("inf")) -> MirrorResult:
         """Write what MLflow lacks of `record`; start no request after `deadline` (`time.monotonic`).
 
         Raises `UnreachableError` or `RefusedError`: sent data stay, and the next call compares everything again.
@@ -56,7 +56,7 @@ class Mirror:
         run = record.run
         if run is None:
             raise RefusedError("the record does not name its run: its first line is missing")
-        sent = Sent(run.digest)
+        sent = MirrorResult(run.digest)
         compared_before = self._present is not None
         try:
             self._send(record, run, sent, deadline)
@@ -70,14 +70,14 @@ class Mirror:
             raise
         return sent
 
-    def _send(self, record: RunRecord, run: Run, sent: Sent, deadline: float) -> None:
+    def _send(self, record: RunRecord, run: Run, sent: MirrorResult, deadline: float) -> None:
         patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
         with trouble(), self.server.lock(run.digest[:16], patience):
             for what in self._requests(record, run, sent):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"no time left after {what}")
 
-    def _requests(self, record: RunRecord, run: Run, sent: Sent) -> Iterator[str]:
+    def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[str]:
         present = self._present = self._present or self._open(record, run, sent)
         if present is None:
             return
@@ -100,7 +100,7 @@ class Mirror:
             present.status, present.end = record.status, end
             sent.status = record.status
 
-    def _open(self, record: RunRecord, run: Run, sent: Sent) -> Present | None:
+    def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
         """Find or create the run by its digest; None for a restored record whose original is in MLflow.
 
         An original record replaces a run that was restored from an output.
@@ -134,7 +134,7 @@ class Mirror:
         known = self.server.parents.get(run.parent)
         return {} if known is None else {"mlflow.parentRunId": known}
 
-    def _send_params(self, present: Present, run: Run, sent: Sent) -> Iterator[str]:
+    def _send_params(self, present: Present, run: Run, sent: MirrorResult) -> Iterator[str]:
         # MLflow cannot change a parameter: send only missing parameters.
         lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
@@ -143,7 +143,9 @@ class Mirror:
             sent.params += len(part)
             yield "parameters"
 
-    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord, sent: Sent) -> Iterator[str]:
+    def _send_tags(
+        self, present: Present, wanted: dict[str, str], record: RunRecord, sent: MirrorResult
+    ) -> Iterator[str]:
         lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
             self.server.log_tags(present.run_id, part)
@@ -159,7 +161,7 @@ class Mirror:
             sent.tags += 1
             yield "tags"
 
-    def _send_points(self, present: Present, record: RunRecord, sent: Sent) -> Iterator[str]:
+    def _send_points(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[str]:
         lacking = []
         for point in record.metrics[self._points :]:
             steps = self._steps[plan.safe_name(point.name)]
@@ -172,7 +174,7 @@ class Mirror:
             yield "metrics"
         self._points = len(record.metrics)
 
-    def _send_models(self, present: Present, wanted: list[plan.Model], sent: Sent) -> Iterator[str]:
+    def _send_models(self, present: Present, wanted: list[plan.Model], sent: MirrorResult) -> Iterator[str]:
         if any(item.key not in self._models for item in wanted):
             self._models = self.server.models(self._experiment, present.run_id)
         for item in wanted:
@@ -195,7 +197,7 @@ class Mirror:
                 self._models[item.key] = model
             yield "models"
 
-    def _send_artifacts(self, present: Present, record: RunRecord, sent: Sent) -> Iterator[str]:
+    def _send_artifacts(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[str]:
         missing = []
         for name, item in plan.artifacts(record).items():
             path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
@@ -216,20 +218,20 @@ class Mirror:
         sent.missing = tuple(missing)
 
 
-def mirror_record(server: Server, record: RunRecord) -> Sent:
+def mirror_record(server: Server, record: RunRecord) -> MirrorResult:
     """Write what MLflow lacks of `record`; raises the errors of `Mirror.send`."""
     return Mirror(server).send(record)
 
 
-def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] | None = None) -> list[Sent]:
+def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] | None = None) -> list[MirrorResult]:
     """Mirror `records` [default: all in `root`/.isoscope/records], each independently.
 
-    Errors go to `Sent.error` and are not raised; after MLflow is unreachable, the remaining records are not tried.
-    Raises `InputError` for an invalid address.
+    Errors go to `MirrorResult.error` and are not raised. After MLflow is unreachable, the remaining records are not
+    tried. Raises `InputError` for an invalid address.
     """
     if records is None:
         records = [read(path) for path in sorted((root / ".isoscope" / "records").glob("*.jsonl"))]
-    done: list[Sent] = []
+    done: list[MirrorResult] = []
     server: Server | None = None
     away: str | None = None
     for record in records:
@@ -241,7 +243,7 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
             done.append(mirror_record(server, record))
         except UnreachableError as error:
             away = str(error)
-            done.append(Sent(digest, error=away))
+            done.append(MirrorResult(digest, error=away))
         except RefusedError as error:
-            done.append(Sent(digest, error=str(error)))
+            done.append(MirrorResult(digest, error=str(error)))
     return done

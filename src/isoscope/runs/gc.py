@@ -28,14 +28,14 @@ class Piece(NamedTuple):
     reason: str
 
 
-class Cleared(NamedTuple):
+class RemovedFiles(NamedTuple):
     """The removed pieces, and the bytes that `.isoscope/` still holds."""
 
     pieces: list[Piece]
     kept: int
 
 
-def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> Cleared:
+def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> RemovedFiles:
     """Remove unneeded files from `.isoscope/`; `cache` is DVC's cache. Records are never removed.
 
     Removes a stored output if dvc.lock names its hash and the cache holds all its files, except outputs of accepted
@@ -53,7 +53,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
             continue
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()
-    return Cleared(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
+    return RemovedFiles(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:

@@ -97,7 +97,7 @@ class End(NamedTuple):
     output_md5: str | None = None
 
 
-class Accepted(NamedTuple):
+class AcceptedVersion(NamedTuple):
     """A code version that reproduces the run's golden trace: `code`, and the run's `digest` under that version."""
 
     t: int
@@ -105,7 +105,7 @@ class Accepted(NamedTuple):
     digest: str
 
 
-class Mended(NamedTuple):
+class Repair(NamedTuple):
     """Repair up to here: total `damaged` lines, and number of points `refilled` from the run's output."""
 
     t: int
@@ -121,8 +121,8 @@ KINDS: dict[str, Any] = {
     "artifact": Artifact,
     "checkpoint": Checkpoint,
     "end": End,
-    "accepted": Accepted,
-    "mended": Mended,
+    "accepted": AcceptedVersion,
+    "mended": Repair,
 }
 
 
@@ -151,7 +151,7 @@ class RunRecord:
     datasets: list[Dataset] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
-    accepted: list[Accepted] = field(default_factory=list)
+    accepted: list[AcceptedVersion] = field(default_factory=list)
     end: End | None = None
     damaged: int = 0
     mended: int = 0
@@ -196,9 +196,9 @@ class RunRecord:
                 self.artifacts.append(item)
             case Checkpoint():
                 self.checkpoints.append(item)
-            case Accepted():
+            case AcceptedVersion():
                 self.accepted.append(item)
-            case Mended():
+            case Repair():
                 self.mended = item.damaged
             case End():
                 if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:

@@ -12,14 +12,14 @@ from isoscope.runs.record import Record, read
 REASON = "its process died (killed, out of memory, or power loss)"
 
 
-class Healed(NamedTuple):
+class KilledRun(NamedTuple):
     """A run that was marked as KILLED."""
 
     digest: str
     title: str
 
 
-def reconcile(project: Project) -> list[Healed]:
+def reconcile(project: Project) -> list[KilledRun]:
     """Mark every run as KILLED that is RUNNING in its record and that no live process owns; return these runs.
 
     A run's owner holds the kernel lock of its lease and empties the lease file at its end. A lease with text that
@@ -36,7 +36,7 @@ def reconcile(project: Project) -> list[Healed]:
     return healed
 
 
-def _heal(path: Path) -> list[Healed]:
+def _heal(path: Path) -> list[KilledRun]:
     known = read(path)
     if known.run is None or not known.attempts or known.status != RUNNING:
         return []
@@ -44,4 +44,4 @@ def _heal(path: Path) -> list[Healed]:
         record.end("KILLED", reason=REASON)
     run = known.run
     title = run.arm or f"{run.stage} {run.study or ''}".strip()
-    return [Healed(run.digest, title if run.seed is None else f"{title} seed {run.seed}")]
+    return [KilledRun(run.digest, title if run.seed is None else f"{title} seed {run.seed}")]

@@ -110,7 +110,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has an intact output, or its output can be restored. Only for the run's owner."""
+        """Whether the run has an intact output; restores a missing output first. Only for the run's owner."""
         wrong = fault(self.output) if self.output.is_dir() else None
         if self.output.is_dir() and wrong is None:
             return True

@@ -1,1 +1,1 @@
-"""The pipeline's stages: one function each, which DVC, MLflow projects and a person at the prompt call alike."""
+"""The pipeline's stages: a function per stage, called by DVC, MLflow projects and the command line."""

@@ -1,4 +1,4 @@
-"""Finished runs accepted for the code as it is now, where it gives their golden traces bit by bit."""
+"""Accept finished runs of earlier code if the current code reproduces their golden traces bit by bit."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from isoscope.training import trace
 
 
 class Candidate(NamedTuple):
-    """A finished run of an earlier version of the code, and the job that is its like now."""
+    """A finished run of earlier code, and the equal job under the current code."""
 
     job: Job
     digest: str
@@ -37,12 +37,12 @@ class Candidate(NamedTuple):
 
 
 def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
-    """Let finished runs of earlier code stand for what `jobs` would make now: all of them, or none.
+    """Accept finished runs of earlier code as results of `jobs`: all of them, or none. Return the accepted runs.
 
-    Of each study, arm and earlier version of the code one run begins anew, for as many updates as its trace holds:
-    losses, gradient norms, validation figures and weights must equal the trace's in every bit. Where several versions
-    have made a run, the newest whose trace is equal is taken. Returns the runs accepted, none where nothing was to
-    accept. Raises `RunError` naming the first difference, `InputError` where a run has no trace or is gone.
+    For each study, arm and earlier version of the code, a run is repeated for as many updates as its trace holds.
+    Losses, gradient norms, validation metrics and weights must equal the trace in every bit. If several versions made a
+    run, the newest with an equal trace is accepted. Raises `RunError` that names the first difference, `InputError` if
+    a run has no trace or its output is gone.
     """
     codes = _codes(project)
     found: list[Candidate] = []
@@ -61,11 +61,9 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
             wrong = wrong or verdicts[key]
         else:
             if wrong is not None:
-                raise RunError(f"{wrong}; nothing is accepted, and isoscope repro trains again what has changed")
+                raise RunError(f"{wrong}; nothing is accepted; to train the changed runs again, run: isoscope repro")
             if gone := _gone(job, codes):
-                raise InputError(
-                    f"{gone.title}: finished, but its stored output is gone; get it back with dvc checkout"
-                )
+                raise InputError(f"{gone.title}: finished, but its stored output is gone; restore it with dvc checkout")
     for one in found:
         run = one.job.run
         with Lease(project.runs / one.digest), Record(project.records / f"{one.digest}.jsonl") as record:
@@ -75,7 +73,7 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
 
 
 def _stands(job: Job) -> bool:
-    """Whether the code as it is now has made this run, its output stored or put back."""
+    """Whether the current code has finished this run and its output is stored or can be restored."""
     run = job.run
     if run.output.is_dir() or not finished(run.project, run.digest):
         return run.finished
@@ -84,7 +82,7 @@ def _stands(job: Job) -> bool:
 
 
 def _codes(project: Project) -> list[str]:
-    """Versions of the code that have finished a training here, by the records; the newest first."""
+    """Return the versions of the code that finished a training run, from the records, newest first."""
     newest: dict[str, int] = {}
     for path in project.records.glob("*.jsonl"):
         record = read(path)
@@ -94,7 +92,7 @@ def _codes(project: Project) -> list[str]:
 
 
 def _candidates(job: Job, codes: list[str]) -> Iterator[Candidate]:
-    """Finished and undamaged runs that differ from the job in nothing but the version of the code."""
+    """Yield finished, undamaged runs that differ from the job only in the version of the code."""
     for code in codes:
         one = Candidate(job, job.run.identity.digest_under(code), code)
         if not one.output.is_dir() and finished(project := job.run.project, one.digest):
@@ -105,25 +103,25 @@ def _candidates(job: Job, codes: list[str]) -> Iterator[Candidate]:
 
 
 def _gone(job: Job, codes: list[str]) -> Candidate | None:
-    """A run that has finished and left nothing here."""
+    """Return a finished run without a stored output, if there is one."""
     like = (Candidate(job, job.run.identity.digest_under(code), code) for code in codes)
     return next((one for one in like if not one.output.is_dir() and finished(job.run.project, one.digest)), None)
 
 
 def _difference(one: Candidate) -> str | None:
-    """How the code as it is now departs from a run's golden trace, in words; None where every bit is the same."""
+    """Return how the current code differs from a run's golden trace; None if every bit is equal."""
     file = one.output / trace.FILE
     if not file.is_file():
-        raise InputError(f"{one.title}: its version of the code left no golden trace; train it again")
+        raise InputError(f"{one.title}: its version of the code wrote no golden trace; train it again")
     before: dict[str, Any] = json.loads(file.read_text("utf-8"))
     wrong = trace.difference(before, rehearse(one.job, len(before["steps"])))
     return None if wrong is None else f"{one.title}: {wrong}{_circumstances(one)}"
 
 
 def _circumstances(one: Candidate) -> str:
-    """What else than the code may have moved the bits."""
+    """Return the differences other than the code that may change bits."""
     author = read(one.job.run.project.records / f"{one.digest}.jsonl").author
     made = author.environment if author else {}
     now = {"torch": version("torch"), "threads": torch.get_num_threads(), "processes": 1}
     other = [f"{name} {made[name]} then, {value} now" for name, value in now.items() if made.get(name, value) != value]
-    return f" (not the code alone has changed: {', '.join(other)})" if other else ""
+    return f" (other things than the code changed, too: {', '.join(other)})" if other else ""

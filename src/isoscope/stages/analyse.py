@@ -17,18 +17,18 @@ from isoscope.studies.classified import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
 
 READ = (CONFIG, METRICS)
-"""Of each run; of a classifier also its predictions."""
+"""Files read of each run; of a classifier also its predictions."""
 
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
     """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, `config.yaml`; figures in `results/`.
 
-    A study without seeds is not run: its tables are empty. Raises `InputError` where a run is missing.
+    A study without seeds has empty tables. Raises `InputError` if a run is missing.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     check_present(name, {output: _read(output) for output in outputs}, project)
     manifest = read_manifest(project, study.task)
-    for output in outputs:  # the baselines are of the same test split
+    for output in outputs:  # baselines and runs must use the same test split
         trained = read_output(output).run
         again = f"isoscope train {name} {trained.arm} --seed {trained.seed}"
         check_trained_on(trained.inputs, project, study.task, output.relative_to(project.folder), again)
@@ -54,7 +54,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _read(output: Path) -> list[Path]:
-    """The files of a run that its study's tables are made of."""
+    """Return the files of a run that its study's tables need."""
     files = [output / name for name in READ]
     classifies = files[0].is_file() and read_output(output).objective == "classification"
     return [*files, output / PREDICTIONS] if classifies else files

@@ -1,4 +1,4 @@
-"""All cells of a study: publish those that are finished, do the others side by side."""
+"""Carry out all cells of a study: publish finished cells, and run the others in parallel."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
 from isoscope.stages.mirror import following_here
 
-_WAIT, _PATIENCE = 1.0, 180.0  # seconds between looks, and until a lost machine's lease or file is given up
+_WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
 
 class CellWork(NamedTuple):
     """A cell of a study for the executor.
 
-    `find`: publishes a finished cell and returns its folder, None if it is not finished. `do`: does the cell in a
-    process of its own, perhaps on another node, and returns its folder.
+    `find`: publishes a finished cell and returns its folder; returns None if the cell is not finished. `do`: carries
+    out the cell in its own process, perhaps on another node, and returns its folder.
     """
 
     name: str
@@ -32,7 +32,7 @@ class CellWork(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """How runs are placed: threads and device of each; how many at a time (None: as many as fit); on which cluster."""
+    """How runs are executed: threads and device of a run, runs at a time (None: as many as fit), cluster."""
 
     threads: int | None
     device: str
@@ -48,16 +48,16 @@ def carry_out_all(
     runs: Runs,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[Path]:
-    """Publish finished cells and do the others; `prepare` imports what local processes share.
+    """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    Returns the folder of each cell.
-    Raises `RunError` that names failed cells, and `StoppedError` after a signal.
+    `prepare` imports what local processes share. Raises `RunError` that names failed cells, and `StoppedError` after a
+    signal.
     """
     with following_here(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
         for number, cell in enumerate(cells):
-            stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}")
+            stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
             if (folder := cell.find(stop)) is None:
                 rest.append(Piece(cell.name, partial(_when_free, cell.do)))
             else:
@@ -66,7 +66,7 @@ def carry_out_all(
             nodes, workers = None, runs.workers or room(runs.threads, device=runs.device)
             if runs.cluster is not None:
                 nodes = stack.enter_context(connected(runs.cluster.sized(runs.threads, device=runs.device)))
-                workers = runs.workers or len(rest)  # Ray makes those wait for which there is no room
+                workers = runs.workers or len(rest)  # Ray queues workers until there is room
             else:
                 prepare()
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
@@ -77,7 +77,7 @@ def carry_out_all(
 
 
 def _check_visible(folder: Path) -> None:
-    """Wait for a file system that shows late what another node has written."""
+    """Wait until a shared file system shows what another node wrote."""
     deadline = time.monotonic() + _PATIENCE
     while not folder.is_dir():
         if time.monotonic() > deadline:
@@ -86,7 +86,7 @@ def _check_visible(folder: Path) -> None:
 
 
 def _when_free(do: Callable[[Progress], str], shown: Progress) -> str:
-    """Wait for the run's lease: the process of a lost node may still be saving its state."""
+    """Carry out a cell once its lease is free: the process of a lost node may still be saving its state."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

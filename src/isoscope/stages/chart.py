@@ -1,4 +1,4 @@
-"""Stage `chart-<study>`: arms over training: curves, averages of the end, differences, published figures."""
+"""Stage `chart-<study>`: compare arms over training: curves, final averages, differences, published values."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -32,10 +32,10 @@ def chart(
     arms: Iterable[str],
     project: paths.Project,
 ) -> Path:
-    """Write `reports/parts/<study>/chart/`: averages, differences, those at equal effect (parquet),
+    """Write `reports/parts/<study>/chart/`: averages, differences, differences at matched effect (parquet),
     `reproduction.json`; and figures (svg).
 
-    Without seeds the study is not run here, and the tables are empty. Raises `InputError` where a run is missing.
+    A study without seeds has empty tables. Raises `InputError` if a run is missing.
     """
     folders = {arm: [project.folder / paths.trained(name, arm, seed) for seed in study.seeds] for arm in arms}
     outputs = [output for of_arm in folders.values() for output in of_arm]
@@ -76,21 +76,26 @@ def chart(
 
 
 def _table(doses: Mapping[str, Dose]) -> pd.DataFrame:
-    """A row per arm."""
+    """Return a table of doses with a row per arm."""
     rows = [{"arm": arm, **one._asdict()} for arm, one in doses.items()]
     return pd.DataFrame(rows, columns=["arm", *Dose._fields])
 
 
 def _dose(outputs: list[Path]) -> Dose:
-    """That of an arm's runs. Raises `InputError` where they were trained with different ones."""
+    """Return the dose of an arm's runs. Raises `InputError` if its runs have different doses."""
     found = {dose(read_yaml(output, CONFIG)) for output in outputs}
     if len(found) > 1:
-        raise InputError(f"{outputs[0].parent}: seeds with different weights or shares of train; run: isoscope repro")
+        raise InputError(
+            f"{outputs[0].parent}: its seeds have different weights or shares of train; run: isoscope repro"
+        )
     return found.pop()
 
 
 def _published(outputs: list[Path], reproduced: Reproduction, project: paths.Project) -> dict[str, Known] | str:
-    """What an arm's runs are held against, by what they were trained with, whatever params.yaml says now."""
+    """Return the published values of an arm's runs, or why there are none.
+
+    The settings are those that the runs were trained with; params.yaml may have changed since.
+    """
     options = {"last": reproduced.last, "tolerance": reproduced.tolerance}
     found = []
     for output in outputs:

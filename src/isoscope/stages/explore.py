@@ -1,4 +1,4 @@
-"""Stage `explore-<study>`: the arms inside, side by side: tables, figures, phases, the explorer's data."""
+"""Stage `explore-<study>`: compare the insides of a study's models: tables, figures, phases, the explorer's data."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ from isoscope.workers import workers
 Labels = npt.NDArray[np.int64]
 LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
 PLANES = "planes"
-"""The table of coordinates of all sentences, of which a few snapshots and layers are kept."""
+"""The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
@@ -44,7 +44,7 @@ def explore(
 ) -> Path:
     """Write `reports/parts/<study>/inside/`: tables (parquet), phases, the explorer's data; and `figures/`.
 
-    Raises `InputError` where a run was not measured.
+    Raises `InputError` if a run was not measured.
     """
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
@@ -106,7 +106,7 @@ def explore(
             write_text(fresh / "explorer.json", json.dumps(data, separators=(",", ":")), "table")
             (fresh / "png").mkdir()  # for papers; DVC shows the SVG
             asked = pictures(with_added(fusion.VIEWS), tables)
-            anew = partial(stop.check, f"{run.identity.title}: stopped; the same command begins it anew")
+            anew = partial(stop.check, f"{run.identity.title}: stopped; run the same command to start this stage again")
             for one, svg, png in spread(partial(_drawn, source), asked, anew):
                 write_text(shown / f"{one}.svg", svg, "table")
                 (fresh / "png" / f"{one}.png").write_bytes(png)
@@ -115,13 +115,13 @@ def explore(
 
 
 def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes]:
-    """A picture's name, SVG and PNG."""
+    """Draw a figure; return its name, SVG and PNG."""
     figure = picture.figure()
     return picture.name, to_svg(figure, source), to_png(figure, metadata=source)
 
 
 def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
-    """One kind of table of all runs that have it, with their arm and seed."""
+    """Concatenate the tables `name` of all runs that have it; add columns arm and seed."""
     parts = [
         pd.read_parquet(path).assign(arm=arm, seed=seed)
         for (arm, seed), folder in folders.items()
@@ -131,7 +131,7 @@ def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
 
 
 def _by_layer(geometry: pd.DataFrame) -> str:
-    """The figures of `BY_LAYER` of [CLS] as text for `dvc plots`: mean and sd over seeds."""
+    """Return the metrics `BY_LAYER` of [CLS] as CSV for `dvc plots`: mean and sd over seeds."""
     rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
     found = rows.groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
     return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
@@ -142,7 +142,7 @@ def _classes(project: paths.Project, task: str) -> list[str]:
 
 
 def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:
-    """The phases of every run that has the measures for them; none where it has too few snapshots."""
+    """Return the phases of every run that has the necessary measures; no phases if it has too few snapshots."""
     limits = thresholds.model_dump(exclude={"snapshots"})
     found = []
     for (arm, seed), folder in folders.items():
@@ -165,7 +165,7 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> 
 
 
 def _phase_table(found: list[dict[str, Any]]) -> pd.DataFrame:
-    """The phase of each snapshot of each run that has phases."""
+    """Return the phase of each snapshot, for runs that have phases."""
     rows = [
         {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
         for run in found

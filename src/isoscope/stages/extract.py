@@ -1,4 +1,4 @@
-"""A cell of stage `extract@<study>`: hidden states of every snapshot of a run over the probe set."""
+"""A cell of stage `extract@<study>`: extract the hidden states of every snapshot of a run over the probe set."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run
 
 OWN = "task"
-"""In the place of a treebank's name: the task's own."""
+"""As the name of a treebank: the task's own treebank."""
 
 
 def extract(
@@ -46,10 +46,10 @@ def extract(
     stop: StopSignal,
     find: bool = False,
 ) -> Path | None:
-    """Keep the hidden states of a finished run, or go on with that, or find it done; returns the folder with them.
+    """Extract the hidden states of a finished run, resume the extraction, or find it done. Return their folder.
 
-    `find`: only the last of these; None where it is not done. `output`: where to publish it, None publishes nothing.
-    Raises `InputError` where the run or its task is missing, `StoppedError` after a signal.
+    `find`: only find it; return None if it is not done. `output`: where to publish; None publishes nothing. Raises
+    `InputError` if the run or its task is missing, `StoppedError` after a signal.
     """
     trained = project.folder / paths.trained(name, arm, seed)
     data = project.folder / paths.processed(study.task)
@@ -59,7 +59,7 @@ def extract(
         (data, "manifest.json", f"isoscope prepare {study.task}"),
     ):
         if not (folder / file).is_file():
-            raise InputError(f"{folder}: not there yet; run: {command}")
+            raise InputError(f"{folder}: does not exist yet; run: {command}")
     check_trained_on(read_output(trained).run.inputs, project, study.task, paths.trained(name, arm, seed), again)
     bank = trees_of(extraction, study.task, data, project)
     run = Run(project, _identity(extraction, name, arm, seed, study.task, trained, data, bank))
@@ -146,7 +146,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
         key=f"{run.digest} {chosen.digest}",
         facts={"split": extraction.split},
         title=f"{run.identity.title}: hidden states",
-        watch=partial(stop.check, f"{run.identity.title}: stopped; the same command goes on"),
+        watch=partial(stop.check, f"{run.identity.title}: stopped; run the same command to resume"),
     )
     run.record.metric("probe/sentences", len(chosen.rows), step=0)
     run.record.metric("probe/words", len(chosen.words.text), step=0)
@@ -156,7 +156,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
 def snapshot_arrays(
     model: Any, chosen: probe.ProbeSet, bank: treebank.Treebank | None, extraction: Extraction, *, pad_id: int
 ) -> passes.Arrays:
-    """Everything kept of one model: representations, embedding parts, attention, and the fusion's kernel."""
+    """Return all arrays kept of a model: representations, embedding parts, attention, and the fusion's kernel."""
     bf16 = extraction.precision == "bf16"
     found = passes.hidden_states(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
     if bank is not None:
@@ -166,12 +166,12 @@ def snapshot_arrays(
 
 
 def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
-    """Every n-th of the snapshots and kept checkpoints of a finished run, by step, with the folders of their weights.
+    """Return every n-th snapshot or kept checkpoint of a finished run, by step, with the folder of its weights.
 
-    The chosen and the last one are among them; a twin with other random weights comes last.
+    The chosen and the last snapshot are always included. The twin with random weights comes last.
     """
     points = list(read_points(read_output(trained)))
-    # The test split is scored at the end, for the epoch that was chosen: its points say nothing about steps.
+    # Points of the test split are logged at the end for the chosen epoch, so they do not map epochs to steps.
     of_epochs = [one for one in points if one.get("epoch") is not None and one["name"].startswith("validation/")]
     epochs = {int(point["step"]): int(point["epoch"]) for point in of_epochs}
     steps = {epoch: step for step, epoch in epochs.items()}
@@ -180,7 +180,7 @@ def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
     for one in (trained / "checkpoints").glob("epoch-*"):
         folders.setdefault(steps[int(one.name.removeprefix("epoch-"))], one)
     if not folders:
-        raise InputError(f"{trained}: neither snapshots nor checkpoints in it; train this run again")
+        raise InputError(f"{trained}: has neither snapshots nor checkpoints; train this run again")
     taken = {*sorted(folders)[::every], max(folders), *(steps[one] for one in steps if one == best)}
     found = {
         Snapshot(
@@ -200,20 +200,23 @@ def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
 def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
     folder = next(iter(sorted((trained / "checkpoints").glob("epoch-*"))), None)
     if folder is None:
-        raise InputError(f"{trained}: no checkpoint with a tokenizer in it; train this run again")
+        raise InputError(f"{trained}: has no checkpoint with a tokenizer; train this run again")
     settings = json.loads((folder / tokens.CONFIG).read_text("utf-8"))
     return tokens.load(folder), int(settings["model_max_length"])
 
 
 def trees_of(extraction: Extraction, task: str, data: Path, project: paths.Project) -> Path | None:
-    """The file of the treebank that `extraction` names, None without one; a task need not have its own, and says so."""
+    """Return the file of the treebank that `extraction` names; None without a treebank.
+
+    If the task has no treebank of its own, print a note and return None.
+    """
     if extraction.treebank is None:
         return None
     if extraction.treebank.file != OWN:
         return treebank.find(extraction.treebank.file, project.folder)
     if (data / TREEBANK).is_file():
         return data / TREEBANK
-    print(f"task {task!r} has no trees of its own: part of speech and tree depth are not probed", file=sys.stderr)
+    print(f"task {task!r} has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
     return None
 
 

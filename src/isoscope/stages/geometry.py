@@ -1,8 +1,7 @@
-"""`isoscope geometry`: the geometry of any encoder's or decoder's representations of any sentences, as one page.
+"""`isoscope geometry`: analyse the representations of any encoder or decoder on any sentences, on a single page.
 
-What was computed is kept in the output's `cache/`, in sealed folders: hidden states by (weights, sentences, classes,
-code), each measure's figures by (hidden states, code, settings). A second call works out what is new or was altered,
-and nothing else.
+Results are cached in sealed folders in the output's `cache/`: hidden states by (weights, sentences, classes, code),
+values of each measure by (hidden states, code, settings). A second call computes only what is new or was altered.
 """
 
 import json
@@ -30,13 +29,13 @@ from isoscope.stages.geometry_states import Checkpoint, hidden_states
 from isoscope.stages.geometry_tables import analysis, code_of, planes
 
 PAGE = {"made_by": "isoscope geometry"}
-"""Marks a manifest as that of a page; others have manifests too."""
+"""Entry that marks a manifest as that of a page: other outputs have manifests, too."""
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:
-    """Checkpoints by folder or by hub name, `@revision` at its end; each is called by a short name of its own.
+    """Find checkpoints by folder or by hub name (`name@revision`); each gets a unique short name.
 
-    Raises `InputError` where one is not to be had, or is given twice.
+    Raises `InputError` if a checkpoint cannot be found or is given twice.
     """
     folders: list[Path] = []
     for name in given:
@@ -49,10 +48,12 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
             try:
                 folder = fetch_checkpoint(bare, revision=revision or "main")
             except InputError as error:
-                raise InputError(f"{error}; nor is there a folder {bare} here") from error
+                raise InputError(f"{error}; and there is no folder {bare} here") from error
         loadable_config(folder)
         if folder in folders:
-            raise InputError(f"checkpoints: {given[folders.index(folder)]} and {name} are one folder; give it once")
+            raise InputError(
+                f"checkpoints: {given[folders.index(folder)]} and {name} are the same folder; give it once"
+            )
         folders.append(folder)
     return [
         Checkpoint(name, folder, checkpoint_digest(folder), asked)
@@ -61,29 +62,29 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
 
 
 def _paths(given: Sequence[str]) -> list[str]:
-    """What names are made of: `.` and `..` as the folders that they are. Whole paths where two would be one."""
+    """Return the paths that names are made from: `.` and `..` resolved; whole paths if two would be equal."""
     plain = [os.path.normpath(name) for name in given]
     plain = [os.path.realpath(name) if name.endswith(".") and Path(name).is_dir() else name for name in plain]
     return plain if len(set(plain)) == len(plain) else [os.path.realpath(name) for name in given]
 
 
 def check_out(out: Path) -> None:
-    """Raise `InputError` unless `out` is new, empty, an earlier page, or the cache of a call that got to none."""
+    """Check that `out` is new, empty, an earlier page, or the cache of an interrupted call; else raise `InputError`."""
     above = next(one for one in (out.absolute(), *out.absolute().parents) if one.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out}: {above} is no folder that can be written to")
+        raise InputError(f"--out {out}: {above} is not a writable folder")
     if above != out.absolute():
         return
     begun = {path.relative_to(out).parts for path in (*out.glob("*"), *out.glob("cache/*"))}
-    # The page's manifest is its first file: a call that was stopped while writing it leaves no more than that.
+    # The manifest is the page's first file, so a call that is stopped while writing it leaves no other file.
     if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), (".manifest.json.writing",)}:
         return
     if not PAGE.items() <= _manifest(out).items():
-        raise InputError(f"--out {out}: holds something other than an earlier page; give a new folder")
+        raise InputError(f"--out {out}: contains other files than an earlier page; give a new folder")
 
 
 def _manifest(out: Path) -> dict[str, Any]:
-    """That of an earlier page, or of anything else; empty where there is none."""
+    """Read the manifest in `out`, of a page or of another output; empty if there is none."""
     try:
         facts = json.loads((out / "manifest.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -92,11 +93,11 @@ def _manifest(out: Path) -> dict[str, Any]:
 
 
 def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, out: Path) -> Tables:
-    """The tables of every analysis of every checkpoint and of its random twin, by name; also written to `out`.
+    """Run every analysis on every checkpoint and its random twin. Return the tables by name, and write them to `out`.
 
-    All have a column `checkpoint`; `geometry` is that of measures, with columns as in `analysis.geometry`. Raises
-    `InputError` for what is no text transformer, NaN weights, too few sentences and measures that none of the
-    representations has.
+    Every table has a column `checkpoint`; `geometry` is the table of measures, with columns as in
+    `inside.measure_table`. Raises `InputError` for a model that is no text transformer, for NaN weights, too few
+    sentences, and measures that apply to none of the representations.
     """
     for name in settings.measures:
         measure(name)
@@ -106,7 +107,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     with threadpool_limits(settings.threads):
         for one, name in product(checkpoints, (name for name in settings.analyses if name != "planes")):
-            if not sys.stderr.isatty():  # a log, where no bar is drawn
+            if not sys.stderr.isatty():  # a log has no progress bar
                 print(f"{one.name}: {name}", file=sys.stderr, flush=True)
             run = runs[one.name]
             if name == "attention":
@@ -137,7 +138,9 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "measures": {name: code_of(name) for name in settings.measures},
     }
     earlier = _manifest(out).get("tables", ())
-    write_text(out / "manifest.json", json.dumps(facts, indent=1) + "\n", "table")  # first: it makes the folder ours
+    write_text(
+        out / "manifest.json", json.dumps(facts, indent=1) + "\n", "table"
+    )  # first, because it marks the folder as ours
     for name in earlier:
         (out / f"{name}.parquet").unlink(missing_ok=True)
     for name, table in whole.items():
@@ -148,20 +151,20 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
 
 
 def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
-    """What to know of a first token that was asked for, and is no [CLS]. Raises `InputError` where it means nothing."""
+    """Yield notes if the requested first token is no [CLS]. Raises `InputError` if it carries no information."""
     if "first" not in settings.vectors or (run.facts["cls"] and not run.facts["causal"]):
         return
     if not run.facts["causal"]:
-        why = "its tokenizer has none, so that `first` is a sentence's first word"
+        why = "its tokenizer has none, so `first` is a sentence's first word"
         yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
         return
-    why = "its first token has seen no other, so it says nothing about the sentence"
+    why = "its first token attends to no other token, so it carries no information about the sentence"
     if settings.vectors == ("first",):
-        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; ask for last or mean")
+        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; use last or mean")
     yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
 
 
 def _pieces(run: Trajectory) -> list[str]:
-    """The tokens of a cosine map, as people read them."""
+    """Return the tokens of a cosine map as readable text."""
     inner = run.tokens[~run.tokens["end"]].iloc[:MAPPED]
     return [run.facts["pieces"][str(token)] for token in inner["token"]]

@@ -1,4 +1,4 @@
-"""Hidden states and attention of a checkpoint and its random twin: a run of one snapshot, kept by content."""
+"""Extract hidden states and attention of a checkpoint and its random twin; cache them by content."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,14 +19,14 @@ from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
 OWN = "checkpoint"
 """Name of the snapshot that is the checkpoint itself."""
 BLOCK = 40
-"""Sentences whose tokens' embedding parts are kept."""
+"""How many sentences keep the embedding parts of their tokens."""
 STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
 ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
-"""Settings that each of the two passes depends on."""
+"""Settings that the pass for hidden states and the pass for attention depend on."""
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint's short name, its folder, its digest, and the path or hub name that was given for it."""
+    """A checkpoint: short name, folder, digest, and the path or hub name as given."""
 
     name: str
     folder: Path
@@ -35,9 +35,9 @@ class Checkpoint(NamedTuple):
 
 
 def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
-    """Hidden states of a checkpoint and its twin, or (`attended`) their attention; extracted where they are not kept.
+    """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
 
-    `facts` are those of `extract_model`.
+    The trajectory's `facts` are those of `extract_model`.
     """
     chosen = {name: getattr(settings, name) for name in (ATTENTION if attended else STATES)}
     about = {"weights": one.digest, "texts": texts.digest, "code": code_version("geometry"), **chosen}
@@ -45,7 +45,7 @@ def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path
 
 
 def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
-    import torch  # takes seconds; a call that finds everything does not need it
+    import torch  # takes seconds to import; not needed if everything is cached
 
     from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
     from isoscope.models.precision import warn_of_emulation
@@ -80,11 +80,15 @@ def extract_model(
     attended: bool = False,
     title: str = "hidden states",
 ) -> None:
-    """Write the hidden states of a model in memory, or (`attended`) its attention, over `rows` of a table of sentences.
+    """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `twin` gives the same architecture with random weights; None leaves it out. Facts beside those of every extraction:
-    `causal`; `cls`, whether sentences begin with a special token; `pieces`, the text of each token id of the sentences
-    whose embedding parts are kept; `lacking`, why there is no attention.
+    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
+    extraction:
+
+    - `causal`: whether the model is causal.
+    - `cls`: whether sentences begin with a special token.
+    - `pieces`: text of each token id of the sentences whose embedding parts are kept.
+    - `lacking`: why there is no attention.
     """
     from isoscope.inside import hidden_states as passes
     from isoscope.inside.extracted_states import extract_snapshots
@@ -109,11 +113,11 @@ def extract_model(
     given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
-        looked_at = twin() if twin and snapshot.name == RANDOM else model
+        current = twin() if twin and snapshot.name == RANDOM else model
         if not attended:
-            return passes.hidden_states(looked_at, chosen, bf16=settings.precision == "bf16", **given)
+            return passes.hidden_states(current, chosen, bf16=settings.precision == "bf16", **given)
         try:
-            return passes.attention(looked_at, chosen, **given)
+            return passes.attention(current, chosen, **given)
         except InputError as error:
             facts["lacking"] = str(error)
             return {}
@@ -123,6 +127,6 @@ def extract_model(
 
 
 def _piece(tokenizer: tokens.WordPieces, number: int) -> str:
-    """A token as people read it."""
+    """Return a token as readable text."""
     text = tokenizer.backend.decode([number], skip_special_tokens=False).strip()
     return text or str(tokenizer.backend.id_to_token(number))

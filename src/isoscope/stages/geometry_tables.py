@@ -1,4 +1,4 @@
-"""The tables of `isoscope geometry`: each analysis of each checkpoint, worked out once and kept by content."""
+"""Make the tables of `isoscope geometry`: each analysis of each checkpoint, cached by content."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,27 +22,27 @@ from isoscope.sealing import write_text
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
-"""Near tokens looked at, and points of a persistence diagram, as in params.yaml, which a page has none of."""
+"""Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
 PARTS = {"probing": ("probing", "learning", "baselines")}
-"""Analyses that are several in `inside.catalogue`."""
+"""Analyses that consist of several in `inside.catalogue`."""
 LACKING = {
-    "attention": "the model gives none",
-    "embedding": "the model has no table of words by one of the usual names",
-    "spectrum": "the model has no table of words by one of the usual names",
-    "topology": "its vectors are all one",
+    "attention": "the model returns none",
+    "embedding": "the model has no word embedding with a known name",
+    "spectrum": "the model has no word embedding with a known name",
+    "topology": "all its vectors are equal",
 }
-"""Why an analysis that was tried has no table."""
+"""Reason why an analysis has no table."""
 
 
-class Analysed(NamedTuple):
-    """Tables by name, and why there are none (or None)."""
+class AnalysisResult(NamedTuple):
+    """Tables by name, and the reason why there are none (or None)."""
 
     tables: Tables
     note: str | None
 
 
-def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> Analysed:
-    """The table `geometry` as `inside.measure_table` gives it; the rows of each measure are kept by themselves."""
+def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
+    """Make the table `geometry` as in `inside.measure_table`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
@@ -53,17 +53,17 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> A
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
-            "classes need --labels, and classes and shape are of sentences, not of words"
+            "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
-    return Analysed({"geometry": pd.concat(parts, ignore_index=True)}, None)
+    return AnalysisResult({"geometry": pd.concat(parts, ignore_index=True)}, None)
 
 
 def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
     return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
 
 
-def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> Analysed:
-    """The tables of `measures` or of an analysis of `inside.catalogue`, or why there are none."""
+def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
+    """Make the tables of `measures` or of an analysis of `inside.catalogue`, or say why there are none."""
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
@@ -72,14 +72,14 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     parts = PARTS.get(name, (name,))
     found = _kept(cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()})
     lacking = None if found.tables else found.note or run.facts.get("lacking") or LACKING[name]
-    return Analysed(found.tables, lacking)
+    return AnalysisResult(found.tables, lacking)
 
 
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
-    """Principal planes: of checkpoints of the same width and depth turned to the first of them, others by themselves.
+    """Make the tables of principal planes. Checkpoints of the same width and depth are aligned to the first of them.
 
-    `planes` and `frames` as `inside.planes_table.aligned` gives them, and `vectors`, `checkpoint`, `group` (from 0:
-    which were aligned together) and, of points, `label`.
+    `planes` and `frames` as in `inside.planes_table.aligned`, with `vectors`, `checkpoint`, `group` (number from 0 of
+    the checkpoints aligned together) and, for points, `label`.
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():
@@ -106,13 +106,16 @@ def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables
 
 
 def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
-    """Kinds of representation that are looked at: those asked for, of a causal model without `first`, or the usual."""
+    """Return the kinds of representation to analyse: the requested kinds, or the default kinds.
+
+    A causal model never has `first`.
+    """
     asked = tuple(kind for kind in settings.vectors if kind != "first" or not run.facts["causal"])
     return asked or usual_vectors(causal=run.facts["causal"], cls=run.facts["cls"])
 
 
 def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
-    """Those of them that are of whole sentences, else the usual ones."""
+    """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
     for asked in (asked_vectors(run, settings), asked_vectors(run, settings._replace(vectors=()))):
         if kinds := tuple(kind for kind in asked if kind != "words"):
             break
@@ -120,13 +123,13 @@ def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
 
 
 def code_of(name: str) -> str:
-    """What a measure's figures depend on in the code; a plugin's also on its file."""
+    """Return the version of the code that a measure's values depend on; for a plugin also the digest of its file."""
     one = plugins.MEASURES.get(name)
     return code_version("geometry") + (plugins.digest(one.file) if one else "")
 
 
-def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> Analysed:
-    """What `make` gives, kept under what it depends on; bad input is kept as a note."""
+def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> AnalysisResult:
+    """Return the tables of `make`, cached by what they depend on; an `InputError` is cached as a note."""
 
     def fill(folder: Path) -> None:
         tables, note = {}, None
@@ -139,12 +142,12 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
             write_parquet(table, folder / f"{name}.parquet")
 
     folder = kept(cache / "tables", about, fill, "table")
-    return Analysed(
+    return AnalysisResult(
         {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}, json.loads((folder / NOTE).read_text())
     )
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """A table; parquet alone does not tell whole numbers with gaps from others."""
+    """Read a table; parquet does not distinguish whole numbers with gaps from floats."""
     table = pd.read_parquet(path)
     return table.astype({name: "Int64" for name in ("step", "epoch") if name in table})

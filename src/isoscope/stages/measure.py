@@ -1,4 +1,4 @@
-"""A cell of stage `measure@<study>`: tables of what is seen in the hidden states of a run."""
+"""A cell of stage `measure@<study>`: measure the hidden states of a run and write tables."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -23,10 +23,10 @@ from isoscope.runs.carried import carry_out
 from isoscope.runs.prepared import content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run
-from isoscope.stages.measure_parts import Looked, cell, part, parts_of
+from isoscope.stages.measure_parts import MeasureInputs, cell, part, parts_of
 from isoscope.workers import Spread, workers
 
-ANEW = "stopped; the same command begins these tables anew"
+ANEW = "stopped; run the same command to start these tables again"
 
 
 def measure(
@@ -42,16 +42,18 @@ def measure(
     find: bool = False,
     processes: int | None = None,
 ) -> Path | None:
-    """Write the tables of a run (parquet), or find them done; returns the folder with them.
+    """Write the tables of a run (parquet), or find them done. Return their folder.
 
-    `find`: only the latter; None where they are not. `output`: where to publish them, None publishes nothing.
-    `processes`: so many, in place of `measures.processes`. Every figure is also a metric of the record,
-    `geometry/layer_07/first/avg_sim` at its step. Raises `InputError` where the hidden states are missing,
-    `StoppedError` after a signal.
+    - `find`: only find them; return None if they are not done.
+    - `output`: where to publish them; None publishes nothing.
+    - `processes`: replaces `measures.processes`.
+
+    Every value of `geometry` is also a metric of the record, such as `geometry/layer_07/first/avg_sim` at its step.
+    Raises `InputError` if the hidden states are missing, `StoppedError` after a signal.
     """
     states = project.folder / paths.extracted(name, arm, seed)
     if not (states / "config.yaml").is_file():
-        raise InputError(f"{states}: no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
+        raise InputError(f"{states}: has no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
     data = project.folder / paths.processed(study.task)
     run = Run(project, _identity(measures, name, arm, seed, study.task, states, data))
 
@@ -78,8 +80,8 @@ def _measure(run: Run, measures: Measures, states: Path, data: Path, stop: StopS
     run.begin(device="cpu", threads=measures.threads, precision="fp64")
     run.work.mkdir(parents=True, exist_ok=True)
     check_enough(Trajectory(states), folds=measures.probes.folds, neighbours=measures.neighbours)
-    looked = Looked(states, run.identity.inputs["states"], data, measures)
-    for name, table in _tables(looked, run, stop, spread):
+    given = MeasureInputs(states, run.identity.inputs["states"], data, measures)
+    for name, table in _tables(given, run, stop, spread):
         write_parquet(table, run.work / f"{name}.parquet")
         stop.check(f"{run.identity.title}: {ANEW}")
     run.complete()
@@ -104,7 +106,7 @@ def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, st
 
 
 def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A row of the table `geometry` as a metric; None for the twin's, and where there is no value."""
+    """Return a row of the table `geometry` as a metric; None for rows of the twin and rows without a value."""
     if pd.isna(row["step"]) or pd.isna(row["value"]):
         return None
     name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['figure']}"
@@ -112,19 +114,19 @@ def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}
 
 
-def _tables(looked: Looked, run: Run, stop: StopSignal, spread: Spread) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Tables by name; every figure of `geometry` becomes a metric on the way."""
-    title, states, rows = run.identity.title, Trajectory(looked.states), []
+def _tables(given: MeasureInputs, run: Run, stop: StopSignal, spread: Spread) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield tables by name; record every value of `geometry` as a metric."""
+    title, states, rows = run.identity.title, Trajectory(given.states), []
     go_on = partial(stop.check, f"{title}: {ANEW}")
-    where = list(places(states, looked.measures.vectors))
-    cells = tqdm(spread(partial(cell, looked), where, go_on), f"{title}: measures", len(where), disable=None)
+    where = list(places(states, given.measures.vectors))
+    cells = tqdm(spread(partial(cell, given), where, go_on), f"{title}: measures", len(where), disable=None)
     for found in cells:
         rows += found
         for point in filter(None, map(_point, found)):
             run.record.metric(**point)
     yield "geometry", frame(rows)
-    parts = parts_of(states, looked.measures)
-    made = tqdm(spread(partial(part, looked), parts, go_on), f"{title}: analyses", len(parts), disable=None)
+    parts = parts_of(states, given.measures)
+    made = tqdm(spread(partial(part, given), parts, go_on), f"{title}: analyses", len(parts), disable=None)
     probing: dict[str | None, pd.DataFrame] = {}
     for (name, probed), tables in zip(parts, made, strict=True):
         if name == "probing":

@@ -1,4 +1,4 @@
-"""The parts of a run's tables, each made from its hidden states alone by whatever process it falls to."""
+"""Make the parts of a run's tables; any process can make a part from the hidden states."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -13,11 +13,11 @@ from isoscope.inside.measure_table import Cells
 from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
 
 PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
-"""Analyses of `inside.catalogue` beside the probes; what takes longest stands first."""
+"""Analyses of `inside.catalogue` other than the probes, slowest first."""
 
 
-class Looked(NamedTuple):
-    """Hidden states with their md5 (a path may hold others later), the task's texts, and what is measured."""
+class MeasureInputs(NamedTuple):
+    """Hidden states with their md5 (the content of a path may change), the task's texts, and the measures."""
 
     states: Path
     md5: str
@@ -26,21 +26,21 @@ class Looked(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _cells(looked: Looked) -> Cells:
-    """Keeps what the cells of a run are held against."""
-    one = looked.measures
+def _cells(given: MeasureInputs) -> Cells:
+    """Return the cells of a run; cached, because they share reference values."""
+    one = given.measures
     return Cells(
-        Trajectory(looked.states), subsample=one.subsample, draws=one.draws, confidence=one.confidence, seed=one.seed
+        Trajectory(given.states), subsample=one.subsample, draws=one.draws, confidence=one.confidence, seed=one.seed
     )
 
 
-def cell(looked: Looked, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:
-    """The measures of one snapshot, kind of representation and layer: rows of `geometry`."""
-    return _cells(looked).measured(*place, looked.measures.names)
+def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:
+    """Measure a snapshot's layer in a kind of representation; return rows of `geometry`."""
+    return _cells(given).measured(*place, given.measures.names)
 
 
 def parts_of(run: Trajectory, measures: Measures) -> list[tuple[str, str | None]]:
-    """The other tables to make: by name, and of `probing` by snapshot; what takes longest stands first."""
+    """Return the other tables to make as (name, snapshot), slowest first; only `probing` is split by snapshot."""
     steps = [one.name for one in run.trained]
     closely = [run.best.name, steps[0], RANDOM]
     probed = dict.fromkeys([*closely, steps[-1], *steps[:: measures.probes.every]])
@@ -48,11 +48,11 @@ def parts_of(run: Trajectory, measures: Measures) -> list[tuple[str, str | None]
     return [*(("probing", name) for name in probed if name in there), *((name, None) for name in PARTS)]
 
 
-def part(looked: Looked, made: tuple[str, str | None]) -> Tables:
-    """The tables of one of `parts_of`."""
-    (name, snapshot), one, train = made, looked.measures, None
+def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
+    """Make the tables of a part from `parts_of`."""
+    (name, snapshot), one, train = made, given.measures, None
     if name == "baselines":  # on the same sentences and folds
-        table = pq.read_table(looked.data / "train.parquet")
+        table = pq.read_table(given.data / "train.parquet")
         train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
     asked = Asked(
         vectors=("first",),
@@ -67,4 +67,4 @@ def part(looked: Looked, made: tuple[str, str | None]) -> Tables:
         snapshots=None if snapshot is None else (snapshot,),
         train=train,
     )
-    return analysed(name, Trajectory(looked.states), asked)
+    return analysed(name, Trajectory(given.states), asked)

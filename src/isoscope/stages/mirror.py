@@ -1,4 +1,4 @@
-"""Records and restored outputs into MLflow: once, as they grow, or to look at."""
+"""Mirror records and restored outputs into MLflow: once, or while they grow; serve MLflow's pages."""
 
 import json
 import os
@@ -23,9 +23,9 @@ from isoscope.sealing import write_text
 
 
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
-    """Send MLflow what it lacks of every record, and of every output that has no record here; says what was new.
+    """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
 
-    Raises `InputError` where MLflow cannot be reached or refuses something.
+    Raises `InputError` if MLflow cannot be reached or refuses a run.
     """
     from isoscope.mirror.replay import mirror
     from isoscope.runs.lines import RunRecord
@@ -43,12 +43,14 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
         elif digest in outputs:
             records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
         elif record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
-            print(f"warning: {path}: what run it is of is lost, and so is the run to MLflow", file=sys.stderr)
+            print(
+                f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr
+            )
     records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
     sent = mirror(project.state, uri=uri, records=records)
     failed = [one for one in sent if one.error]
     if failed:
-        raise InputError(f"MLflow has not taken {len(failed)} of {len(sent)} runs: {failed[0].error}")
+        raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
     _note_mirrored(project, uri, there)
     return {
         "uri": address(uri),
@@ -59,13 +61,13 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
 
 
 def follow_records(project: Project, uri: str | None, digest: str | None) -> None:
-    """Mirror one record, or all, as they grow, until stdin closes; with all, bring the rest too.
+    """Mirror a record, or all records, while they grow, until stdin closes; with all records, also send what is left.
 
-    MLflow takes seconds to import, so it is not touched before there is something to send.
+    MLflow takes seconds to import, so it is imported only when there is something to send.
     """
     parent = os.getppid()
     stdout = follower.own_stdout()
-    die_with(parent)  # also in the middle of a long answer of MLflow's
+    die_with(parent)  # also while MLflow takes long to answer
     before = _sizes(project)
     ended = False
     away = False
@@ -92,9 +94,9 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
 
 @contextmanager
 def following(project: Project) -> Iterator[dict[str, str]]:
-    """A process that mirrors all records while the pipeline runs; yields the variables that tell its stages so.
+    """Run a process that mirrors all records while the pipeline runs; yield environment variables for its stages.
 
-    None is started where one does so already: two would write the same things at once.
+    If such a process runs already, start none: two would write the same data at the same time.
     """
     if os.environ.get(FOLLOWED):
         yield {}
@@ -108,7 +110,7 @@ def following(project: Project) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def following_here(project: Project) -> Iterator[None]:
-    """The same around runs of this process and of those it forks: one process mirrors them all."""
+    """Like `following`, for runs of this process and of its children: a single process mirrors them all."""
     with following(project) as followed:
         os.environ.update(followed)
         try:
@@ -119,7 +121,7 @@ def following_here(project: Project) -> Iterator[None]:
 
 
 def serve(project: Project, port: int) -> int:
-    """Serve MLflow's pages for this project on 127.0.0.1 until stopped; returns the server's exit code."""
+    """Serve MLflow's pages for this project on 127.0.0.1 until stopped. Return the server's exit code."""
     from isoscope.mirror.mlflow import connect, default_uri
 
     uri = default_uri(project.state)
@@ -129,28 +131,28 @@ def serve(project: Project, port: int) -> int:
     mlflow = [sys.executable, "-P", "-m", "mlflow"]
     command = [*mlflow, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    # The processes that it starts look into no folder of the project for a library, uvicorn's (app-dir) neither.
+    # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
     settings |= {"PYTHONSAFEPATH": "1", "UVICORN_APP_DIR": str(project.runs.parent)}
     environment = {**os.environ, **settings}
-    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen([*command, "--backend-store-uri", uri], env=environment, start_new_session=True) as server:
         try:
             return server.wait()
-        finally:  # MLflow's server is a process below the one started here, and would outlive it
+        finally:  # MLflow's server is a child of the process started here, and would outlive it
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
-    """Digest → published output in the tree: of training, and of analysing a study."""
+    """Return digest → published output in the working tree, of training runs and of analysed studies."""
     places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted((folder / PARTS).glob("*")))
     named = ((published_digest(path), path) for path in places)
     return {digest: path for digest, path in named if digest}
 
 
 def _sizes(project: Project) -> dict[str, int]:
-    """Digest → bytes of its record, 0 where only an output is here: what a mirror would have to send."""
+    """Return digest → bytes of its record, 0 if only an output is here: what a mirror has to send."""
     sizes = dict.fromkeys(_outputs(project.folder), 0)
     for path in sorted(project.records.glob("*.jsonl")):
         sizes[path.stem] = path.stat().st_size
@@ -162,7 +164,7 @@ def _note(project: Project) -> Path:
 
 
 def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
-    """What was sent to this address last time, as `_sizes`; nothing where the local database is gone."""
+    """Return what was last sent to this address, as in `_sizes`; None if the local database is gone."""
     if address(uri) == LOCAL and not (project.state / LOCAL).exists():
         return None
     return read_notes(_note(project)).get(address(uri))
@@ -174,7 +176,7 @@ def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> 
 
 
 def _committed_at(folder: Path) -> int:
-    """When the outputs' hashes were committed, in Unix milliseconds; now, where they never were."""
+    """Return when the outputs' hashes were committed, in Unix milliseconds; if they were never committed, now."""
     command = ["git", "log", "-1", "--format=%ct", "--", "dvc.lock"]
     shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     text = shown.stdout.strip()
@@ -182,9 +184,9 @@ def _committed_at(folder: Path) -> int:
 
 
 def _told_to_end(parent: int, seconds: float) -> bool:
-    """Whether stdin has closed, waiting so long; ends this process where that is because its parent was killed.
+    """Whether stdin closes within `seconds`. Exit this process if its parent was killed.
 
-    What is unsent then waits in the records: nothing of a killed pipeline may run on.
+    Unsent data stay in the records: no process of a killed pipeline may continue.
     """
     if not _closed(sys.stdin.fileno(), seconds):
         return False
@@ -194,6 +196,6 @@ def _told_to_end(parent: int, seconds: float) -> bool:
 
 
 def _closed(descriptor: int, seconds: float) -> bool:
-    """Whether the other end of a pipe has closed, waiting for it at most so long."""
+    """Whether the other end of a pipe closes within `seconds`."""
     ready, _, _ = select.select([descriptor], [], [], seconds)
     return bool(ready) and os.read(descriptor, 1024) == b""

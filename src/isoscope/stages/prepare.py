@@ -1,4 +1,4 @@
-"""Stage `prepare@<task>`: text from its source to parquet, a manifest and a tokenizer."""
+"""Stage `prepare@<task>`: turn text from its source into parquet files, a manifest and a tokenizer."""
 
 import json
 from pathlib import Path
@@ -16,14 +16,15 @@ from isoscope.runs.prepared import SETTINGS, settings
 from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import replacing, write_text
 
-_UNCUT = 1_000_000  # tokens: lengths in the manifest are those before a model cuts
+_UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
 
 
 def prepare(data: Data, *, task: str, project: paths.Project, output: Path | None = None) -> Path:
-    """Write `data/processed/<task>/`: a parquet file per split, `manifest.json`, `settings.json` (all that decides the
-    others) and the task's WordPiece `tokenizer/`. With `output`, write them there.
+    """Write `data/processed/<task>/`: a parquet file per split, `manifest.json`, `settings.json`, `tokenizer/`.
 
-    The folder appears whole or not at all, and equal settings give equal bytes. Raises `InputError` on bad data.
+    `settings.json` has all settings that determine the other files; `tokenizer/` is the task's WordPiece tokenizer.
+    With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes.
+    Raises `InputError` for bad data.
     """
     corpus = _read(data, project.folder)
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
@@ -63,13 +64,13 @@ def _shared(source: Source) -> dict[str, Any]:
 
 
 def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:
-    """The corpus that a data set of one's own returns as rows per split."""
+    """Return the corpus of a plugin's data set, which returns rows per split."""
     rows = plugin.factory(**options)
     try:
         raw = {name: Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS}
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(
-            f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, a row being a "
+            f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, where a row is a "
             f"mapping such as {{'sentence': 'fine', 'label': 1}}: {said(error)}"
         ) from error
     single_or_pair = PAIR if "sentence1" in raw["train"].table.column_names else SINGLE

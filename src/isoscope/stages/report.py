@@ -1,4 +1,4 @@
-"""Stage `report`: every table and figure on one self-contained page."""
+"""Stage `report`: write every table and figure to a self-contained page."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +18,7 @@ LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
 def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str], *, project: paths.Project) -> Path:
     """Write `reports/index.html` from the studies' tables, the tasks' manifests and the runs' records.
 
-    A study without seeds is not shown. Raises `InputError` where tables or a manifest are missing.
+    A study without seeds is not shown. Raises `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
     manifests = {task: read_manifest(project, task) for task in tasks}
@@ -38,6 +38,6 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
 
 
 def heading(studies: Iterable[str]) -> str:
-    """A title for a page of these studies, each by its name."""
+    """Return a page title with the names of the studies."""
     *others, last = [*studies] or ["none"]
     return f"Studies {', '.join(others)} and {last}" if others else f"Study {last}"

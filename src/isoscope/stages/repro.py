@@ -1,4 +1,4 @@
-"""`isoscope repro`: DVC's pipeline with this installation on its path, mirrored into MLflow as it goes."""
+"""`isoscope repro`: run DVC's pipeline with this installation on PATH, and mirror it into MLflow meanwhile."""
 
 import os
 import shutil
@@ -20,9 +20,9 @@ from isoscope.stages.mirror import following
 
 
 def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:
-    """Run `dvc repro` with `words`, or `dvc exp run -S …` where there are overrides; returns the exit code.
+    """Run `dvc repro` with `words`, or `dvc exp run -S …` if there are overrides. Return the exit code.
 
-    One process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and its stage stops with it.
+    A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
     """
     binary = Path(sys.executable).parent
     environment = {
@@ -32,7 +32,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     }
     dvc = shutil.which("dvc", path=environment["PATH"])
     if dvc is None:
-        raise InputError(f"dvc: not found beside {sys.executable} or on PATH; install the project with: make install")
+        raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
     command = [dvc, "repro", *words]
     if configuration.overrides:
         settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
@@ -44,7 +44,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
             cwd=project.folder,
             env=environment | followed,
             preexec_fn=partial(end_with_parent, signal.SIGTERM),
-            process_group=0,  # so that what is handed on to it has not reached it already
+            process_group=0,  # else a terminal's signal reaches it twice
         )
         with _handed_on(child):
             code = child.wait()
@@ -52,9 +52,9 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
 
 
 def located(texts: Sequence[str], configuration: Configuration) -> list[str]:
-    """Each `name=value` of `-S` with the file that DVC has to change, where that is not params.yaml.
+    """Return each `name=value` of `-S` with the file that DVC has to change, unless that is params.yaml.
 
-    It is the overlay, of those in use, in which the name stands. Raises `InputError` where several have it.
+    The file is the overlay in use that sets the name. Raises `InputError` if several overlays set it.
     """
     root, folder = configuration.root, configuration.folder
     used = {paths.overlay("task", task) for task in root.tasks}
@@ -71,18 +71,18 @@ def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
         return text
     if len(holders) > 1:
         choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
-        raise InputError(f"-S {override.name}: stands in several files; say which: {choices}")
+        raise InputError(f"-S {override.name}: set in several files; choose {choices}")
     return f"{holders[0].as_posix()}:{text}"
 
 
 def _for_dvc(override: Override) -> str:
-    """`[file:]name=value` as `dvc exp run -S` takes it."""
+    """Return `[file:]name=value` in the form of `dvc exp run -S`."""
     file = "" if override.file is None else f"{override.file}:"
     return f"{file}{override.name}={_dvc_value(override.value)}"
 
 
 def _dvc_value(value: object) -> str:
-    """A value as DVC's `-S` reads it."""
+    """Return a value in the form of DVC's `-S`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -94,13 +94,13 @@ def _dvc_value(value: object) -> str:
 
 @contextmanager
 def _handed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGTERM goes on to the child, SIGINT to all of its group: DVC leaves it to its stage, and waits for that.
+    """Forward SIGTERM to the child, and SIGINT to its whole group: DVC leaves SIGINT to its stage and waits for it.
 
-    So do stopping and going on by a terminal (Ctrl-Z, fg). This process waits for the child to end well.
+    Forward a terminal's stop and continue (Ctrl-Z, fg) to the group, too. This process waits for the child to end.
     """
 
     def to_group(number: int, _: object) -> None:
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the child has just ended
             os.killpg(child.pid, number)
 
     def pause(number: int, frame: object) -> None:

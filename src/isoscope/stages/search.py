@@ -34,7 +34,7 @@ from isoscope.stages.search_runs import identified, plan
 from isoscope.stages.setup import Setup
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Status of a study, and the folder of its results."""
 
     status: Status
@@ -52,7 +52,7 @@ def search(
     fork: bool,
     join: bool,
     target: Path | None,
-) -> Found:
+) -> SearchResult:
     """Run the search with `workers` workers until its study is done or they are stopped.
 
     `cluster`: where workers run (None: this machine). `join`: help an existing study, write nothing but its trials.
@@ -98,7 +98,7 @@ def search(
         raise StoppedError(asked.received, f"search {name}: stopped; run the same command to resume")
     if not seen.done:
         raise RunError(f"search {name}: workers stopped before the budget was spent; run the same command to resume")
-    return Found(seen, folder)
+    return SearchResult(seen, folder)
 
 
 def work_on(

@@ -37,7 +37,7 @@ class Confirmation(NamedTuple):
     seeds: list[int]
     rows: list[dict[str, Any]]
     believed: dict[str, float]
-    """Its objectives in the search."""
+    """Objectives of the trial in the search."""
 
     def as_dict(self) -> dict[str, Any]:
         """As a JSON object."""

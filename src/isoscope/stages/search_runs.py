@@ -1,4 +1,4 @@
-"""The training runs of a trial: plain runs, with the digest of the same choices given by hand."""
+"""Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
 import json
 import os

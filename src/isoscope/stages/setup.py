@@ -1,4 +1,4 @@
-"""A project and its configuration, as another node of a cluster rebuilds them."""
+"""Send a project and its configuration to another node of a cluster."""
 
 import socket
 from functools import cached_property
@@ -24,7 +24,7 @@ class Setup:
         return {
             "project": self.project,
             "stage": self.stage,
-            "params": known.raw,  # params.yaml as it is now
+            "params": known.raw,  # current content of params.yaml
             "given": known.given,
             "plugins": [path.resolve() for path in known.extra_plugins],
             "code": code_version(self.stage, used.EVERY),

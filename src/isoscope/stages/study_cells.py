@@ -1,4 +1,4 @@
-"""The cells of a study for each verb: how a finished cell is found, and how a missing cell is done."""
+"""Make the cells of a study for each command: how to find a finished cell, and how to carry out a missing cell."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -15,11 +15,11 @@ from isoscope.stages.setup import Setup
 from isoscope.stages.training_job import Cell, Job, carry, job, sections
 
 INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", paths.measured)}
-"""Stages that look inside models: their section, and where the pipeline expects a cell."""
+"""Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
 
 
 def training_cell(setup: Setup, study: str, arm: str, seed: int) -> tuple[Sequence[Any], Cell]:
-    """The sections of a cell that training takes, and what the cell is."""
+    """Return the sections of a cell that training needs, and the cell."""
     configuration = setup.configuration
     found = configuration.cell(study, arm)
     digests = configuration.plugin_digests(found.cell)
@@ -29,7 +29,7 @@ def training_cell(setup: Setup, study: str, arm: str, seed: int) -> tuple[Sequen
 
 
 def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm: str, seed: int) -> Path | None:
-    """Where the pipeline expects a cell; None for another experiment (`-S`, a plugin, another seed)."""
+    """Return where the pipeline expects a cell; None for another experiment (`-S`, a plugin, another seed)."""
     configuration = setup.configuration
     other = configuration.overrides or configuration.extra_plugins or seed not in configuration.study(study).seeds
     return None if other else setup.project.folder / where(study, arm, seed)
@@ -38,7 +38,10 @@ def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm:
 def training_cells(
     setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None
 ) -> tuple[list[CellWork], tuple[int | None, str]]:
-    """The cells to train; threads and device of the run that needs most. `output`: where to publish the one result."""
+    """Return the cells to train, and threads and device of the most demanding run.
+
+    `output`: where to publish the result of a single cell.
+    """
     found, needs = [], set[tuple[int | None, str]]()
     for study, arm, seed in cells:
         parts, cell = training_cell(setup, study, arm, seed)
@@ -60,13 +63,13 @@ def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown
 
 
 def stage(name: str) -> Callable[..., Any]:
-    """The function of a stage, its libraries imported."""
+    """Return the function of a stage; import its libraries."""
     found: Callable[..., Any] = getattr(import_module(f"isoscope.stages.{name}"), name)
     return found
 
 
 def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]], **more: Any) -> list[CellWork]:
-    """The cells of a stage that looks inside models (`extract`, `measure`); `more`: further arguments of the stage."""
+    """Return the cells of `extract` or `measure`; `more`: further arguments of the stage."""
     return [
         CellWork(
             f"{cell[1]} seed {cell[2]}", partial(look, setup, cell, more, find=True), partial(_look, setup, cell, more)
@@ -78,7 +81,7 @@ def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]], **more: An
 def look(
     setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], stop: StopSignal, *, find: bool = False
 ) -> Path | None:
-    """Do a cell of such a stage; or only `find` it, None if it is not done."""
+    """Carry out a cell of `extract` or `measure`, or only `find` it; return None if it is not done."""
     study, arm, seed = cell
     configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
     done: Path | None = stage(setup.stage)(

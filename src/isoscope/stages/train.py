@@ -1,4 +1,4 @@
-"""A cell of stage `train@<study>`: one model, trained, kept, and scored once on the test split."""
+"""A cell of stage `train@<study>`: train a model, keep it, and score it once on the test split."""
 
 import signal
 import sys
@@ -50,12 +50,13 @@ def train(
     output: Path | None,
     display: Progress | None = None,
 ) -> Path:
-    """Train one cell, or go on with it, or find it finished; returns the folder that holds the result.
+    """Train a cell, resume it, or find it finished. Return the folder of the result.
 
-    The result is published to `output` (the pipeline's own place unless a path is given; None publishes nothing).
-    Of several processes the first one owns the run and the others only compute. `display`: who is shown how far it is,
-    in place of a bar. Raises `InputError` on bad input, `StoppedError` after a signal, `DivergedError` on a loss that
-    is no number.
+    - `output`: where to publish the result; None publishes nothing.
+    - `display`: shows the progress, instead of a progress bar.
+
+    Of several processes, the first owns the run and the others only compute. Raises `InputError` on bad input,
+    `StoppedError` after a signal, `DivergedError` if the loss is not finite.
     """
     work = job(model, objective, penalty, observers, training, cell=cell, project=project)
     with StopSignal() as stop:
@@ -80,14 +81,14 @@ def train(
 
 
 def rehearse(work: Job, updates: int) -> trace.Trace:
-    """The golden trace of a run under the code as it is now: its first updates, none of them kept."""
+    """Return the golden trace of a run under the current code: its first updates; nothing is kept."""
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
 
 
 def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressbar | Progress) -> None:
-    """Train, score and complete a run, as its one process or as the first of several."""
+    """Train, score and complete a run, as its only process or as the first of several."""
     run, training = work.run, work.training
     accelerator = _accelerator(work)
     warn_of_emulation(training.precision, device=accelerator.device.type, key="training.precision")
@@ -114,9 +115,10 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     try:
         fitted = loop.fit()
     except InterruptedRunError:
-        signum = stop.received or signal.SIGTERM  # another process of the run was told to
+        signum = stop.received or signal.SIGTERM  # another process of the run got the signal
         raise StoppedError(
-            signum, f"{run.identity.title}: stopped at step {loop.progress.step}/{loop.total}; the same command goes on"
+            signum,
+            f"{run.identity.title}: stopped at step {loop.progress.step}/{loop.total}; run the same command to resume",
         ) from None
     finally:
         display.close()
@@ -127,7 +129,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
 
 
 def _assist(work: Job, stop: StopSignal) -> None:
-    """Compute what falls to another process than the first one; write nothing."""
+    """Compute the share of a process other than the first; write nothing."""
     accelerator = _accelerator(work)
     if Ranks(accelerator).from_main(0):  # finished before
         return
@@ -136,14 +138,14 @@ def _assist(work: Job, stop: StopSignal) -> None:
     try:
         fitted = loop.fit()
     except InterruptedRunError:
-        raise StoppedError(stop.received or signal.SIGTERM, "stopped with the first process") from None
+        raise StoppedError(stop.received or signal.SIGTERM, "stopped together with the first process") from None
     loop.test(fitted.epoch)
 
 
 def _loop(
     work: Job, accelerator: Accelerator, log: Log, display: Display, stop: Callable[[], bool], *, folder: Path
 ) -> Loop:
-    """The loop of one process, which works in `folder`."""
+    """Make the training loop of a process; it works in `folder`."""
     inputs, model, training, seed = work.inputs, work.model, work.training, work.cell.seed
     output = folder / "work"
     objective = _objective(
@@ -192,7 +194,7 @@ def _objective(settings: Any, task: Task) -> Objective:
 
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
-    """The observers of a run, in the order of their metrics: the built-in ones, then those of plugins by name."""
+    """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
     found: list[Observer] = []
     for name in used.observers(watched=training.watch is not None):
         found.append(used.load(used.OBSERVERS, name).observer(training.watch))
@@ -218,7 +220,7 @@ def _accelerator(work: Job) -> Accelerator:
     )
     if accelerator.num_processes != launched.size():
         raise InputError(
-            f"{accelerator.num_processes} processes by the launcher's own variables, {launched.size()} by WORLD_SIZE; "
+            f"the launcher's variables give {accelerator.num_processes} processes, WORLD_SIZE gives {launched.size()}; "
             "start them with accelerate launch --multi_gpu or torchrun"
         )
     return accelerator
@@ -231,7 +233,7 @@ def _may_leave_some(work: Job) -> bool:
 
 
 def _list_checkpoints(run: Run, loop: Loop, points: list[dict[str, Any]], output: Path | None) -> None:
-    """Tell the record of the kept epochs, by the path under which they will be found."""
+    """Record the kept epochs, with the path where their checkpoints will be."""
     where = run.name_of(output or run.output)
     for epoch, folder in loop.keeper.kept():
         figures = {point["name"]: point["value"] for point in points if point["epoch"] == epoch}

@@ -1,4 +1,4 @@
-"""What training a cell takes: its run, its sections, and the folders it reads."""
+"""Collect what training a cell needs: its run, its sections, and the folders it reads."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
 
 class Cell(NamedTuple):
-    """Which cell of which study is trained, and the plain tree of its parameters."""
+    """The cell to train: study, arm, seed, task, and the plain tree of its parameters."""
 
     study: str
     arm: str
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Folders a run reads: the prepared task, the tokenizer, and a checkpoint unless it starts from scratch."""
+    """Folders that a run reads: the prepared task, the tokenizer, and a checkpoint unless it starts from scratch."""
 
     data: Path
     tokenizer: Path
@@ -42,7 +42,7 @@ class Inputs(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A cell's run, and all it is made from."""
+    """A cell's run and all its inputs."""
 
     run: Run
     model: Model
@@ -61,7 +61,7 @@ class Job(NamedTuple):
 
 
 def sections(cell: config.Cell) -> tuple[Any, ...]:
-    """The sections of a cell that training it takes, in the order of `job`."""
+    """Return the sections of a cell that training needs, in the order of `job`."""
     return tuple(getattr(cell, name) for name in SECTIONS)
 
 
@@ -75,7 +75,7 @@ def job(
     cell: Cell,
     project: paths.Project,
 ) -> Job:
-    """What training a cell takes. Raises `InputError` where its task is not prepared or a checkpoint is not found."""
+    """Return the job of training a cell. Raises `InputError` if its task is not prepared or a checkpoint is missing."""
     manifest = read_manifest(project, cell.task)
     inputs = _inputs(model, project.folder / paths.processed(cell.task))
     run = Run(project, _identity(cell, inputs, watched=training.watch is not None))
@@ -83,7 +83,7 @@ def job(
 
 
 def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
-    """Own a cell's run, `do` it unless it was finished before, and publish it (see `carry_out`)."""
+    """Lease a cell's run, `do` it unless it is finished, and publish it (see `carry_out`)."""
     facts = {"labels": work.manifest.get("labels", [])}
     return carry_out(work.run, do, stop=stop, output=output, points=read_metrics, source=METRICS, facts=lambda _: facts)
 

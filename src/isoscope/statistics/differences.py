@@ -1,4 +1,4 @@
-"""Whether arms differ inside: figures at the chosen epoch, paired by seed with the study's first arm."""
+"""Test whether arms differ inside: metrics at the chosen epoch, paired by seed with the study's first arm."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -20,10 +20,10 @@ COLUMNS = [
 
 
 def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The figures that arms are compared by, each run's at its chosen epoch: arm, seed, figure, value.
+    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
 
-    Of [CLS] at the last layer its geometry and what probes read; of the embedding block's tokens their mean cosine,
-    whose neighbours they are, and what is read back from them.
+    For [CLS] at the last layer: geometry and probe scores. For the embedding block's tokens: mean cosine, neighbours
+    and decodability.
     """
     return pd.concat(list(_parts(tables)), ignore_index=True)
 
@@ -57,7 +57,7 @@ CALLED = {
 
 
 WHERE = " where "
-"""Parts a metric from the circumstances that a figure of it is taken under."""
+"""Separates a metric's name from the conditions of the measurement."""
 
 
 def differences(
@@ -67,14 +67,19 @@ def differences(
     power: float,
     against: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Each arm's figures less its reference's over the seeds both have: mean, paired-t interval, p, what is detectable.
+    """Test each arm's metrics minus its reference's over common seeds: mean, paired-t interval, p, detectable effect.
 
-    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, sd (of it), low, high, p, family,
-    tests, p_holm, detectable, dropped. `against`: arm → reference (None: the first arm, for all); one that is its own
-    has no rows, nor one whose reference was not measured. p is corrected by Holm over a `family`, a metric of the task:
-    all arms of a figure, and all circumstances (`WHERE`) of a metric; `tests` is how many tests it has. `detectable` is
-    of Holm's first step. Fewer than three seeds give no interval. `dropped` counts the seeds of both arms of which one
-    has no finite value: the others are selected by the outcome then, and their difference has no interval and no test.
+    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, sd (of the difference), low, high, p,
+    family, tests, p_holm, detectable, dropped.
+
+    - `against`: arm → reference (None: the first arm, for all). An arm that is its own reference has no rows; nor has
+      an arm whose reference was not measured.
+    - p is corrected by Holm over a `family`, a metric of the task: all arms of a figure, and all conditions (`WHERE`)
+      of a metric. `tests` is the number of tests in the family.
+    - `detectable` is for Holm's first step.
+    - Fewer than three seeds give no interval.
+    - `dropped` counts common seeds at which an arm has no finite value. The remaining seeds are then selected by the
+      outcome, so their difference has no interval and no test.
     """
     against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
     numbers = figures["value"].astype(float)

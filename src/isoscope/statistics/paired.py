@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 FEWEST_SEEDS = 3
-"""Below this number of pairs no interval and no p is given: a t interval on one degree of freedom says nothing."""
+"""With fewer pairs there is no interval and no p: a t interval with one degree of freedom is uninformative."""
 
 
 ROUNDING = 1e-6
-"""Share of their values by which equal differences may seem to differ: models compute in single precision."""
+"""Relative tolerance below which differences count as equal: models compute in single precision."""
 
 
 class Interval(NamedTuple):
@@ -23,24 +23,25 @@ class Interval(NamedTuple):
     high: float
 
     def within(self, margin: float) -> bool:
-        """Whether it lies between −margin and margin."""
+        """Return whether the interval lies between −margin and margin."""
         return -margin <= self.low and self.high <= margin
 
     def holds(self, value: float) -> bool:
-        """Whether `value` lies in it."""
+        """Return whether `value` lies in the interval."""
         return self.low <= value <= self.high
 
 
 FEWEST_GROUPS = 10
-"""Below this number the percentile bootstrap covers less than it says (90 % where 95 % is meant, and less)."""
+"""With fewer groups the percentile bootstrap covers less than its level (90 % or less at a level of 95 %)."""
 
 
 def bootstrap_mean(
     values: NDArray[np.float64], groups: NDArray[np.int64], *, confidence: float, seed: int, draws: int = 1000
 ) -> Interval:
-    """Percentile interval of the mean of `values` `[n]` when whole `groups` (sentences) are drawn, not values.
+    """Return the percentile interval of the mean of `values` `[n]`; the bootstrap draws whole `groups` (sentences).
 
-    Values of one sentence go together, so there are no more of them than sentences. NaN below `FEWEST_GROUPS` groups.
+    Values of one sentence are dependent, so the sample size is the number of sentences. NaN below `FEWEST_GROUPS`
+    groups.
     """
     _, of = np.unique(groups, return_inverse=True)
     sums, counts = np.bincount(of, values), np.bincount(of)
@@ -52,7 +53,7 @@ def bootstrap_mean(
 
 
 class Paired(NamedTuple):
-    """A difference over pairs; `interval` and `p` are None where the t distribution does not apply."""
+    """A difference over pairs; `interval` and `p` are None if the t distribution does not apply."""
 
     n: int
     mean: float
@@ -62,11 +63,11 @@ class Paired(NamedTuple):
 
 
 def paired_t(differences: Sequence[float], *, confidence: float, scale: float = 0.0) -> Paired:
-    """Mean of paired differences with its t interval and two-sided p: mean ± t(n − 1)·sd/√n.
+    """Return the mean of paired differences with its t interval and two-sided p: mean ± t(n − 1)·sd/√n.
 
-    From 3 pairs on. Equal non-zero differences have no spread, so no interval either; all zero gives [0, 0] and p = 1.
-    Equal means to within `ROUNDING` of `scale`, the largest magnitude of the values that were subtracted, or of the
-    differences themselves. A NaN among them gives a mean of NaN and no test. Raises `ValueError` without a pair.
+    Needs at least 3 pairs. Equal non-zero differences have no spread, so no interval; all zero gives [0, 0] and p = 1.
+    Differences are equal within `ROUNDING` of `scale`, the largest magnitude of the subtracted values, or of the
+    differences themselves. A NaN gives a mean of NaN and no test. Raises `ValueError` without a pair.
     """
     n = len(differences)
     if n == 0:
@@ -86,16 +87,17 @@ def paired_t(differences: Sequence[float], *, confidence: float, scale: float = 
 
 
 def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: float) -> float:
-    """The true mean difference, in standard deviations of the differences, that Holm's first step over a family of
-    `tests` paired t tests (n pairs, two-sided, level (1 − `confidence`) / `tests`) finds with probability `power`.
+    """Return the smallest true mean difference, in standard deviations of the differences, that the test can detect.
 
-    Exact, from the noncentral t distribution, for .95 and .8: 3.3, 4.6, 5.7 at n = 3 with 1, 2, 3 tests; with one test
-    1.7 at n = 5, 1.0 at 10. Raises `ValueError` below two pairs or one test.
+    The test is Holm's first step over a family of `tests` paired t tests: n pairs, two-sided, level (1 − `confidence`)
+    / `tests`. It finds that difference with probability `power`. Exact, from the noncentral t distribution. For .95 and
+    .8: 3.3, 4.6, 5.7 at n = 3 with 1, 2, 3 tests; with one test 1.7 at n = 5, 1.0 at 10. Raises `ValueError` for fewer
+    than two pairs, and for no test.
     """
     if n < 2:
         raise ValueError(f"n = {n}: a paired t test needs two pairs")
     if tests < 1:
-        raise ValueError(f"tests = {tests}: a family has one test or more")
+        raise ValueError(f"tests = {tests}: a family has at least one test")
     df = n - 1
     critical = stats.t.isf((1 - confidence) / tests / 2, df)
 
@@ -109,8 +111,8 @@ def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: f
 def holm(p: Sequence[float]) -> list[float]:
     """Holm's step-down adjusted p of one family: the k-th smallest of m times m − k + 1, made monotone, at most 1.
 
-    Controls the chance of any false rejection in the family under any dependence (Holm 1979). NaN is no test: it stays
-    NaN and does not count.
+    Controls the chance of any false rejection in the family under any dependence (Holm 1979). NaN means no test: it
+    stays NaN and does not count.
     """
     given = np.asarray(p, dtype=float)
     tested = np.flatnonzero(~np.isnan(given))
@@ -122,13 +124,13 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def two_way_interval(differences: NDArray[np.float64], *, confidence: float) -> Interval | None:
-    """Interval of the mean of `differences[seed, item]` when seeds and test items are both samples.
+    """Return the interval of the mean of `differences[seed, item]` when both seeds and test items are samples.
 
-    Crossed random effects, x = μ + seed + item + rest: the variance of the mean is (MS_seed + MS_item − MS_rest)/(S·I),
-    each component at least 0, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch 1992, ch. 4), and
-    the interval never narrower than the t interval over seeds alone. Simulated coverage of the 95 % interval: 94–97 %
-    at 3 and at 5 seeds (Satterthwaite alone: down to 92 % at 3). No resampling: a bootstrap over a handful of seeds is
-    too narrow. None below 3 seeds or 2 items.
+    Crossed random effects, x = μ + seed + item + rest. The variance of the mean is (MS_seed + MS_item − MS_rest)/(S·I),
+    each component at least 0, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch 1992, ch. 4). The
+    interval is never narrower than the t interval over seeds alone. Simulated coverage of the 95 % interval: 94–97 % at
+    3 and at 5 seeds (Satterthwaite alone: down to 92 % at 3). There is no resampling: a bootstrap over few seeds is too
+    narrow. None below 3 seeds or 2 items.
     """
     seeds, items = differences.shape
     if seeds < FEWEST_SEEDS or items < 2:

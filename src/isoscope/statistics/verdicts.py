@@ -1,4 +1,4 @@
-"""What a difference between two arms allows to say: holds, does not, under-powered."""
+"""Judge a difference between two arms: holds, does not, under-powered."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from isoscope.statistics.paired import FEWEST_SEEDS, Interval, Paired
 
 
 class Verdict(NamedTuple):
-    """The word, and why in a few words."""
+    """The verdict and a short reason."""
 
     word: str
     reason: str
@@ -21,12 +21,14 @@ def judge(
     confidence: float,
     margin: float,
 ) -> Verdict:
-    """The verdict on "this arm differs from the reference"; `paired` is None where no seed is common to both.
+    """Return the verdict on "this arm differs from the reference"; `paired` is None if the arms share no seed.
 
-    `detectable`: the minimum detectable effect of Holm's first step over the same family.
-    *holds*: p after Holm is below 1 − `confidence` and the two-way interval leaves out 0. *does not*: both intervals
-    lie within ± `margin`, the smallest difference that counts. *under-powered*: neither, or fewer than 3 pairs.
-    (*artefact of …* needs a control arm and is a person's word.)
+    - *holds*: p after Holm is below 1 − `confidence`, and the two-way interval excludes 0.
+    - *does not*: both intervals lie within ± `margin`, the smallest difference that matters.
+    - *under-powered*: neither, or fewer than 3 pairs.
+
+    `detectable`: the minimum detectable effect of Holm's first step over the same family. (*artefact of …* needs a
+    control arm and is assigned by a person.)
     """
     pairs = paired.n if paired else 0
     if paired is None or pairs < FEWEST_SEEDS:

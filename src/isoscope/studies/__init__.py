@@ -1,1 +1,1 @@
-"""Kinds of study: what is compared, and the views that show it."""
+"""Kinds of study: what each compares, and the views that show it."""

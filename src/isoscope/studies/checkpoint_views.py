@@ -1,8 +1,8 @@
-"""The views of `isoscope geometry`: checkpoints side by side, each beside its twin with random weights.
+"""Views of `isoscope geometry`: checkpoints side by side, each compared with its twin with random weights.
 
-A checkpoint is an arm with one snapshot, so most views draw as those of a study do. Tables have a column `checkpoint`
-in the place of arm and seed; `frames` also `alignment`. `classes` (name) and `pieces` (checkpoint, text) say what the
-classes and the tokens of a map are called.
+A checkpoint is an arm with a single snapshot, so most views draw like those of a study. Tables have a column
+`checkpoint` instead of arm and seed; `frames` also has `alignment`. `classes` (name) and `pieces` (checkpoint, text)
+name the classes and the tokens of a map.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,18 +55,18 @@ TASKS = {
 SUMMARIES = ("entropy", "distance", "first", "last", "itself", "between")
 TWIN = "its twin with random weights"
 ABREAST = 4
-"""Checkpoints beside each other in a figure of planes."""
+"""How many checkpoints a figure of planes shows side by side."""
 PARTS = ("word", "fused", "normed")
-"""Parts of the embedding block: the last of these that a checkpoint has leaves the block."""
+"""Parts of the embedding block. The last part that a checkpoint has is the block's output."""
 
 
 def sizes(table: pd.DataFrame, column: str) -> str:
-    """Numbers of points or dimensions: `500 and 731`."""
+    """Return the distinct numbers of points or dimensions as text: `500 and 731`."""
     return " and ".join(f"{one:,}" for one in sorted(table[column].unique()))
 
 
 def _depths(table: pd.DataFrame) -> str:
-    """What the axis of depth means, where checkpoints differ in it; nothing where they have as many layers."""
+    """Return what the depth axis means if checkpoints differ in depth; else an empty text."""
     layers = table.groupby("checkpoint", sort=False)["layer"].max()
     if layers.nunique() < 2:
         return ""
@@ -78,18 +78,18 @@ def _called(table: pd.DataFrame) -> str:
 
 
 def _with_numbers(table: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Rows of those groups that have any number; kinds of representation in the order of `KINDS`."""
+    """Return the rows of groups with at least one number; kinds of representation in the order of `KINDS`."""
     kept = table[table.groupby(list(by))["value"].transform("count") > 0]
     return kept.sort_values("vectors", key=lambda kinds: kinds.map([*KINDS].index), kind="stable")
 
 
 def _numbered(*tables: pd.DataFrame) -> Table:
-    """The first table with the place of each checkpoint in it: a name may hold what no file name can."""
+    """Add each checkpoint's number to the first table: a checkpoint's name may not be a valid file name."""
     return (tables[0].assign(place=pd.factorize(tables[0]["checkpoint"])[0]), *tables[1:])
 
 
 def _beside_twin(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Rows of one checkpoint and of its twin, by title."""
+    """Return (title, rows) of a checkpoint and of its twin."""
     untrained = table["step"].isna()
     return [(str(table["checkpoint"].iloc[0]), table[~untrained]), (TWIN, table[untrained])]
 
@@ -102,13 +102,14 @@ def _group(name: str, figures: Sequence[str]) -> View:
         by="vectors",
         draw=lambda table: geometry_by_layer(table, figures, vectors=table["vectors"].iloc[0]),
         caption=lambda table: (
-            f"{name} of {_called(table)}, by layer. n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
+            f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
+            f"and with isotropic noise (dashed). n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
         ),
     )
 
 
 def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Table:
-    """Both tables with the number of the figure, and of frames the group's reference and size."""
+    """Add the number of the figure to both tables; to `frames` also the group's reference and size."""
     groups = frames.groupby("group", sort=False)["checkpoint"]
     place = groups.transform(lambda names: pd.factorize(names)[0] // ABREAST)
     number = frames.assign(place=place).groupby(["group", "place"], sort=False).ngroup()
@@ -136,7 +137,7 @@ def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -
 def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
     first = frames.iloc[0]
     names = ", ".join(dict.fromkeys(frames["checkpoint"]))
-    caption = f"{names}: first and second principal component of {_called(frames)} at each layer."
+    caption = f"{names}: first and second principal component of {_called(frames)} at each layer. A dot is a sentence."
     if first["together"] == 1:
         return caption
     caption += f" Aligned ({first['alignment']}) to {first['reference']}."
@@ -148,7 +149,7 @@ def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
 
 
 def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
-    """Scores of probes as the table of measures has its figures; the control task is what they stand beside."""
+    """Return probe scores in the form of the geometry table; the control task's score is the baseline."""
     table = probing.rename(columns={"task": "figure", "score": "value", "control": "baseline"})
     return table.assign(low=np.nan, high=np.nan)
 
@@ -156,11 +157,14 @@ def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
 def _of_probes(table: pd.DataFrame) -> str:
     n = {name: sizes(table[table["figure"] == name], "n") for name in TASKS if name in set(table["figure"])}
     counts = ", ".join(f"{name} {count}" for name, count in n.items())
-    return f"Accuracy of a linear probe of {_called(table)}, sentences held out, by layer. n: {counts}.{_depths(table)}"
+    return (
+        f"Accuracy of a linear probe of {_called(table)}, held-out sentences, by layer. Compare each solid line with "
+        f"the random twin (dotted), the control task (dashed) and chance. n: {counts}.{_depths(table)}"
+    )
 
 
 def _over_heads(attention: pd.DataFrame) -> Table:
-    """Mean, least and greatest value over the heads of a layer, of each summary that has numbers."""
+    """Return the mean, minimum and maximum of each summary over the heads of a layer, if it has numbers."""
     long = attention.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "figure")
     long = long.assign(value=long["value"].astype(float), step=long["step"].astype(float))
     by = ["checkpoint", "step", "layer", "n", "figure"]
@@ -183,7 +187,9 @@ def _heads(summary: str) -> View:
         rows=_numbered,
         by="place",
         draw=draw,
-        caption=lambda table: f"{table['checkpoint'].iloc[0]}, head by head: {said}.",
+        caption=lambda table: (
+            f"{table['checkpoint'].iloc[0]}, head by head: {said}. Left: the checkpoint; right: its random twin."
+        ),
     )
 
 
@@ -196,7 +202,7 @@ def _maps(table: pd.DataFrame, pieces: pd.DataFrame) -> Figure:
 
 
 def _leaving(*tables: pd.DataFrame) -> Table:
-    """Rows of what leaves each checkpoint's embedding block, under one name."""
+    """Return the rows of each checkpoint's embedding-block output, all with the part `normed`."""
     ranks = [table["part"].map({part: place for place, part in enumerate(PARTS)}) for table in tables]
     return tuple(
         table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed")
@@ -209,7 +215,7 @@ def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
 
 
 _by_kind = partial(View, by="vectors", called=KINDS)
-"""A figure for each kind of sentence vector."""
+"""A view with a figure per kind of sentence vector."""
 MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
 PLANES = View(
     name="planes",
@@ -231,7 +237,7 @@ PROBING = View(
 )
 LEARNING = _by_kind(
     *("learning", ("learning",), _of_kind(learning_curves)),
-    "The label's probe of {} at the last layer, by the sentences that it is trained on.",
+    "Learning curve of the label probe on {} at the last layer: accuracy by the number of training sentences.",
 )
 ATTENTION = View(
     name="attention",
@@ -239,7 +245,7 @@ ATTENTION = View(
     rows=_over_heads,
     draw=partial(geometry_by_layer, figures=SUMMARIES, vectors="attention", titles=LABELS),
     caption=lambda table: (
-        "Attention by layer: mean over heads, band from the least to the greatest. "
+        "Attention by layer: mean over heads, band from minimum to maximum. Dotted: the random twin. "
         f"n = {sizes(table, 'n')} sentences.{_depths(table)}"
     ),
 )
@@ -250,7 +256,8 @@ MAPS = View(
     by="place",
     draw=_maps,
     caption=lambda table, _: (
-        f"{table['checkpoint'].iloc[0]}: cosines of tokens that leave the embedding block, colours from −1 to 1."
+        f"{table['checkpoint'].iloc[0]}: cosines between tokens after the embedding block, colours from −1 to 1. "
+        "Left: the checkpoint; right: its random twin."
     ),
 )
 BLOCK = (
@@ -258,34 +265,39 @@ BLOCK = (
     replace(
         COSINES,
         caption="Mean cosine of two tokens of different sentences, by kind of pair, in each part of the embedding "
-        "block.",
+        "block. Hollow: the random twin; filled: the checkpoint.",
     ),
     replace(
         DIMENSIONS,
         remakes=None,
-        caption="Values over the hidden dimensions of tokens that leave the block; outlying dimensions by number.",
+        caption="Mean ± sd of each hidden dimension over tokens after the embedding block. Red circles: outlying "
+        "dimensions, with their number.",
     ),
     replace(
         EVIDENCE,
         rows=_leaving,
-        caption="Whose neighbours tokens are in the full space, in other sentences, and what a linear map reads back "
-        "of word and position, beside chance.",
+        caption="Do tokens keep their word and position after the embedding block? Share of nearest neighbours, in "
+        "other sentences, with the same word or position; share that a linear map decodes. Strokes: chance.",
     ),
 )
 SPECTRUM = (
     _by_kind(
         *("singular", ("singular_values",), _of_kind(singular_spectra)),
-        "Singular values of {} over the largest one, by layer.",
+        "Singular values of {} over the largest, by layer. A steeper line: fewer directions carry the variance.",
     ),
     replace(
         MAGNITUDES,
-        caption="Magnitude by frequency along the hidden index, over a mean of 1, of each part of the embedding block.",
+        caption="Magnitude by frequency along the hidden index, of each part of the embedding block. 1 is the mean: "
+        "a flat line at 1 is white noise.",
     ),
 )
-_CLOUDS = " of {} at the last layer, clouds scaled to equal size."
+_CLOUDS = " of {} at the last layer, point clouds scaled to equal size"
 TOPOLOGY = (
-    _by_kind("diagrams", ("bars",), persistence_diagrams, f"Persistence diagrams{_CLOUDS}"),
-    _by_kind("barcodes", ("bars",), barcodes, f"The longest bars{_CLOUDS}"),
+    _by_kind(
+        *("diagrams", ("bars",), persistence_diagrams),
+        f"Persistence diagrams{_CLOUDS}. Points far above the diagonal persist long.",
+    ),
+    _by_kind("barcodes", ("bars",), barcodes, f"The longest bars{_CLOUDS}. A long bar is a feature that persists."),
 )
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),
@@ -295,4 +307,4 @@ SECTIONS: dict[str, tuple[View, ...]] = {
     "spectrum": SPECTRUM,
     "topology": TOPOLOGY,
 }
-"""Views by section of the page, in order; `MEASURED` come first, a section for each kind of representation."""
+"""Section of the page → its views, in order. `MEASURED` come first, with a section per kind of representation."""

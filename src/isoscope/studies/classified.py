@@ -1,4 +1,4 @@
-"""Finished classifiers on the test split: scores checked against predictions, confusion counts, baselines."""
+"""Read finished classifiers on the test split: checked scores, confusion counts, baselines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
 
 
 def result(output: Output) -> Result:
-    """A classifier's scores on the test split, each item's share of them, and the true classes.
+    """Return a classifier's scores on the test split, each item's share of them, and the true classes.
 
-    Raises `InputError` where its predictions contradict the recorded scores.
+    Raises `InputError` if its predictions contradict the recorded scores.
     """
     table, found = read_predictions(output), recorded(output)
     label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
@@ -29,18 +29,19 @@ def result(output: Output) -> Result:
             raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
         if not np.isclose(found[metric], score, rtol=0, atol=1e-6):
             raise InputError(
-                f"{output.folder}: test/{metric} is {found[metric]:.6f} in metrics.jsonl, {score:.6f} by predictions"
+                f"{output.folder}: test/{metric} is {found[metric]:.6f} in metrics.jsonl, but {score:.6f} by "
+                "predictions; train this run again"
             )
     shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
     return Result(output, known, shares, label)
 
 
 def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
-    """How often each run predicted each class for each actual class on the test split.
+    """Count each run's predictions of each class for each actual class on the test split.
 
-    Columns study, arm, seed, actual, predicted (names of classes, in their order), count; empty cells stand as 0, so a
-    run of C classes gives C² rows whose counts add up to the test split. Raises `InputError` where runs of one study
-    name their classes differently.
+    Columns study, arm, seed, actual, predicted (names of classes, in their order), count. Empty cells are 0: a run of C
+    classes has C² rows, whose counts sum to the size of the test split. Raises `InputError` if runs of a study name
+    their classes differently.
     """
     tables = []
     names: dict[str, tuple[str, ...]] = {}
@@ -48,7 +49,7 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
         run, labels = output.run, output.labels
         if names.setdefault(run.study, labels) != labels:
             raise InputError(
-                f"{output.folder}: its classes are {labels}, others of {run.study} have {names[run.study]}"
+                f"{output.folder}: its classes are {labels}, but other runs of {run.study} have {names[run.study]}"
             )
         table = read_predictions(output)
         counts = confusion_matrix(table["label"], table["predicted"], len(labels))
@@ -69,9 +70,9 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
 
 
 def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Name → accuracy, f1, matthews and n on the test split: the majority class of train, then TF-IDF classifiers.
+    """Return name → accuracy, f1, matthews and n on the test split: majority class of train, then TF-IDF classifiers.
 
-    Raises `InputError` where the manifest lacks what that needs.
+    Raises `InputError` if the manifest lacks their counts or scores.
     """
     try:
         train, test = (list(manifest["splits"][split]["labels"].values()) for split in ("train", "test"))
@@ -81,5 +82,5 @@ def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]
         for key, splits in manifest["baselines"].items():
             found[NAMES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"manifest.json: {error} is missing or of another form; prepare the task again") from None
+        raise InputError(f"manifest.json: {error} is missing or malformed; prepare the task again") from None
     return found

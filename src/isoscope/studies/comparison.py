@@ -1,4 +1,4 @@
-"""Arms compared with their study's reference arm, over seeds and over test items."""
+"""Compare a study's arms with its reference arm, over seeds and over test items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from isoscope.studies import classified, results
 from isoscope.studies.results import Result
 
 Baselines = Mapping[str, Mapping[str, float]]
-"""Name → metric → value on the test split, and `n`, the number of its items."""
+"""Name → metric → value on the test split; `n` is the number of items."""
 
 
 class Comparison(NamedTuple):
-    """One arm (or baseline) of a study on one metric of the test split, beside the study's first arm."""
+    """An arm or baseline of a study on a metric of the test split, compared with the study's first arm."""
 
     study: str
     task: str
@@ -29,29 +29,29 @@ class Comparison(NamedTuple):
     seeds: tuple[int, ...]
     mean: float
     sd: float | None
-    """Over seeds, n − 1; None for one seed."""
+    """Over seeds, divided by n − 1; None for a single seed."""
     items: int
     """Rows of the test split."""
     difference: float | None = None
-    """To the reference arm; between arms over the seeds both have."""
+    """From the reference arm; between arms, over the seeds that both have."""
     paired_seeds: tuple[int, ...] = ()
-    """Seeds both arms have."""
+    """Seeds that both arms have."""
     paired: Paired | None = None
-    """The difference over those seeds, with its paired-t interval and p from 3 pairs on."""
+    """The difference over those seeds; with a paired-t interval and p if there are at least 3 pairs."""
     two_way: Interval | None = None
-    """Interval of the difference when seeds and test items are both samples."""
+    """Interval of the difference if both seeds and test items are samples."""
     detectable: float | None = None
     """Minimum detectable effect: the true difference that Holm's first step finds with the stated power, given the
-    spread seen."""
+    observed spread."""
     p_holm: float | None = None
-    """p corrected within the family, task × metric."""
+    """p corrected by Holm within the family, task × metric."""
     tests: int = 0
-    """Tests in that family."""
+    """Number of tests in that family."""
     verdict: Verdict | None = None
 
     @property
     def family(self) -> str:
-        """The named family that p is corrected in."""
+        """Name of the family within which p is corrected."""
         return f"{self.task} × {self.metric}"
 
 
@@ -67,15 +67,18 @@ def compare(
     margin: float,
     items: int = 0,
 ) -> list[Comparison]:
-    """Every study in `outputs` on each metric of the test split, reference arm first.
+    """Compare the arms of every study in `outputs` on each metric of the test split, reference arm first.
 
-    Of classifiers these are accuracy, F1 and Matthews correlation, with an interval over items; of other objectives all
-    that were recorded. `items`: test items of runs that keep no predictions.
+    Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
+    all recorded metrics. The reference is the first arm given of each study. Differences are paired by seed. p is
+    corrected by Holm within task × metric, over all studies given.
 
-    The reference is the first arm given of each study. Differences are paired by seed. p is corrected by Holm within
-    task × metric, over all studies given. `baselines`: by task. `margin` is the smallest difference that counts, used
-    for the verdict only. Raises `InputError` where predictions contradict the recorded scores, where runs of one study
-    were tested on other rows, or where one run is given twice.
+    - `baselines`: by task.
+    - `items`: number of test items of runs that keep no predictions.
+    - `margin`: the smallest difference that counts; only the verdict uses it.
+
+    Raises `InputError` if predictions contradict the recorded scores, if runs of a study were tested on different rows,
+    or if a run is given twice.
     """
     studies: dict[str, dict[str, dict[int, Result]]] = {}
     for folder in outputs:
@@ -107,7 +110,7 @@ def compare(
 
 
 def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float) -> Iterator[Comparison]:
-    """The rows of one study and metric, before anything that needs the other studies."""
+    """Yield the rows of a study and metric, without the fields that need the other studies."""
     (first, reference), *others = arms.items()
     base = _alone(first, reference, metric)
     yield base
@@ -137,7 +140,7 @@ def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confid
 
 
 def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
-    """An arm by itself: mean and sd over all its seeds."""
+    """Return an arm's mean and sd over all its seeds, without a comparison."""
     values = [run.scores[metric] for run in runs.values()]
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     first = next(iter(runs.values()))
@@ -146,7 +149,7 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
 
 
 def _corrected(rows: Sequence[Comparison], *, confidence: float, power: float) -> list[Comparison]:
-    """The rows with what takes their whole family: p by Holm, the number of tests, the detectable effect."""
+    """Add to the rows what needs their whole family: p by Holm, the number of tests, the detectable effect."""
     found = list(rows)
     for family in {row.family for row in rows}:
         tests = [(i, row.paired) for i, row in enumerate(rows) if row.family == family and row.paired]
@@ -160,16 +163,16 @@ def _corrected(rows: Sequence[Comparison], *, confidence: float, power: float) -
 
 
 def _read(folder: Path, items: int) -> Result:
-    """A run's results, as its objective keeps them."""
+    """Read a run's results in the form of its objective."""
     output = read_output(folder)
     return classified.result(output) if output.objective == "classification" else results.result(output, items)
 
 
 def _check_same_test(arms: Arms) -> None:
-    """Refuse a study whose runs were not tested on the same rows of one task: their differences mean nothing."""
+    """Check that a study's runs were tested on the same rows of a task: else differences are meaningless."""
     first, *others = (run for seeds in arms.values() for run in seeds.values())
     for run in others:
         if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
             raise InputError(
-                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on one task"
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
             )

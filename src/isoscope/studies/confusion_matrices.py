@@ -14,18 +14,18 @@ from isoscope.studies.view import View
 
 PER_ROW = 4
 LONGEST = 24
-"""Letters of a class's name that a tick has room for."""
+"""How many letters of a class's name fit at a tick."""
 WRITTEN = 8
-"""Up to so many classes a cell has room for its count."""
+"""With more classes than this, a cell has no room for its count."""
 SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f7fb8", "#0b3c68"])
 
 
 def confusion_matrices(confusion: pd.DataFrame) -> Figure:
-    """A matrix per arm: row = actual class, column = predicted class, counts summed over seeds.
+    """Draw a confusion matrix per arm: row = actual class, column = predicted class, counts summed over seeds.
 
-    Colour is the share of the actual class, always from 0 to 1, so that matrices compare; the count stands beneath the
-    share. `confusion` of one study: columns arm, seed, actual, predicted, count; classes and arms keep the order of
-    their first row. Raises `ValueError` for two studies.
+    Colour is the share of the actual class, always from 0 to 1, so that matrices are comparable. The count is below the
+    share. `confusion`: table of a single study with columns arm, seed, actual, predicted, count. Classes and arms keep
+    the order of their first row. Raises `ValueError` for two studies.
     """
     if "study" in confusion and confusion["study"].nunique() > 1:
         raise ValueError(f"counts of one study expected, got {sorted(confusion['study'].unique())}")
@@ -48,7 +48,7 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
             if len(classes) > 2:
                 for label in axes.get_xticklabels():
                     label.set(rotation=40, ha="right", rotation_mode="anchor")
-            axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the last one of its column
+            axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
             seeds = table["seed"].nunique()
             axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
         for axes in panels.flat[len(arms) :]:
@@ -77,7 +77,7 @@ def _matrix(axes: Axes, table: pd.DataFrame, classes: Sequence[str]) -> QuadMesh
 
 
 def _hits(confusion: pd.DataFrame) -> str:
-    """What a listener should know of the matrices: the share of right answers per arm and class."""
+    """Return the recall of each class per arm, for screen readers."""
     right = confusion["actual"] == confusion["predicted"]
     parts = []
     for arm, rows in confusion.assign(hits=confusion["count"].where(right, 0)).groupby("arm", sort=False):
@@ -88,7 +88,7 @@ def _hits(confusion: pd.DataFrame) -> str:
             if total
         ]
         parts.append(f"{arm}: {', '.join(shares)}")
-    return f"Share of each class that was recognised. {'; '.join(parts)}." if parts else "No predictions."
+    return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
 
 
 CONFUSION = View(
@@ -96,8 +96,8 @@ CONFUSION = View(
     needs=("confusion",),
     draw=confusion_matrices,
     caption=(
-        "Confusion on the test split, counts summed over the seeds named above each matrix; colour and upper number: "
-        "share of the actual class, from 0 to 1."
+        "Confusion matrices on the test split. Colour and upper number: share of the actual class, from 0 to 1; lower "
+        "number: count, summed over the seeds."
     ),
     spoken=_hits,
 )

@@ -1,4 +1,4 @@
-"""Metrics by epoch, per run and over seeds."""
+"""Collect metrics by epoch, per run and over seeds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +14,10 @@ BANDS = ["study", "arm", "metric", "epoch", "mean", "sd", "n"]
 
 
 def curves(outputs: Sequence[Path]) -> pd.DataFrame:
-    """Every metric point of the finished runs in `outputs`, one row each: study, arm, seed, epoch, step, metric, value.
+    """Return all metric points of the finished runs in `outputs`: study, arm, seed, epoch, step, metric, value.
 
-    Rows keep the order of `outputs`, so the first arm given stays first. A point without epoch has none here either.
-    Raises `InputError` where a folder is no finished run, or two folders hold the same arm and seed.
+    Rows keep the order of `outputs`, so the first arm given stays first. A point without an epoch has a missing epoch.
+    Raises `InputError` if a folder is no finished run, or if two folders hold the same arm and seed.
     """
     seen: dict[tuple[str, str, int], Path] = {}
     rows = []
@@ -26,7 +26,7 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
         run = output.run
         other = seen.setdefault(run[:3], folder)
         if other is not folder:
-            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is in {other} too; give each once")
+            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is also in {other}; give each once")
         for point in read_points(output):
             rows.append((*run[:3], point.get("epoch"), point.get("step"), point["name"], point["value"]))
     table = pd.DataFrame(rows, columns=CURVES)
@@ -34,11 +34,11 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
 
 
 def bands(curves: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over seeds at each epoch: study, arm, metric, epoch, mean, sd, n.
+    """Return mean and standard deviation over seeds at each epoch: study, arm, metric, epoch, mean, sd, n.
 
-    `n` counts the seeds that reached the epoch: a run that stopped early is not padded, so `n` may fall along a curve.
-    `sd` divides by n − 1 and is missing for one seed. A value that is not finite makes mean and sd missing.
-    Raises `InputError` where one run holds two values of a metric at one epoch.
+    `n` counts the seeds that reached the epoch. A run that stopped early is not padded, so `n` may fall along a curve.
+    `sd` divides by n − 1 and is missing for a single seed. If a value is not finite, mean and sd are missing.
+    Raises `InputError` if a run has two values of a metric at an epoch.
     """
     points = curves[curves["epoch"].notna()]
     twice = points.duplicated(["study", "arm", "seed", "metric", "epoch"])

@@ -1,4 +1,4 @@
-"""What a study's arms come to at the end of training: figures averaged over their last updates or evaluations."""
+"""Average each metric over the last updates or evaluations of training, by arm."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,16 +9,16 @@ from isoscope.statistics.differences import differences
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
 MOST = 60
-"""Points of a curve: neighbouring updates are averaged down to so many."""
+"""Maximum points of a curve; neighbouring updates are averaged."""
 GROUPS = ("step/", "validation/", "posthoc/")
-"""Of each update, of each evaluation of the validation split, and of maps laid on the test split at the end."""
+"""Metrics of each update, of each evaluation on the validation split, and of post-hoc maps on the test split."""
 
 
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
-    """Mean of each figure of each run over the last share `last` of the steps it was taken at: arm, seed, figure,
-    value, and `points`, how many. The start of training (step 0) does not count.
+    """Return each run's mean of each metric over the last share `last` of its points: arm, seed, figure, value, points.
 
-    `curves`: see `analysis.curves`. Figures are those of `GROUPS`, with their group's name.
+    `figure` is the metric's name with its group (`GROUPS`); `points` is the number of averaged points. The start of
+    training (step 0) does not count. `curves`: see `studies.curves`.
     """
     rows = curves[curves["metric"].str.startswith(GROUPS) & (curves["step"] > 0)]
     found = []
@@ -32,7 +32,7 @@ def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
 def compared(
     averages: pd.DataFrame, figures: Sequence[str], *, against: Mapping[str, str], confidence: float, power: float
 ) -> pd.DataFrame:
-    """Differences of the arms from their references in these figures, where they were taken; see `differences`."""
+    """Return the arms' differences from their references in these metrics, if measured; see `differences`."""
     shown = averages[averages["figure"].isin(figures)]
     order = {figure: place for place, figure in enumerate(figures)}
     found = differences(shown, against=against, confidence=confidence, power=power)
@@ -40,7 +40,7 @@ def compared(
 
 
 def thinned(curves: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
-    """Each run's points averaged over spans of updates: at most `most` of a metric, each at the end of its span."""
+    """Average each run's points over spans of updates: at most `most` points per metric, each at its span's end."""
     parts = [
         _thinned(rows, most).assign(arm=arm, metric=metric)
         for (arm, metric), rows in curves.groupby(["arm", "metric"], sort=False)

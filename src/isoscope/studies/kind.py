@@ -1,4 +1,4 @@
-"""What a study may show beside the comparison of its arms: for each of its `looks`, which views, and where it is."""
+"""The optional parts of a study: for each of its `looks`, the views and the folders of tables and figures."""
 
 from typing import NamedTuple
 
@@ -16,4 +16,4 @@ class Kind(NamedTuple):
 
 
 KINDS = {"inside": Kind(fusion.VIEWS, INSIDE, FIGURES), "chart": Kind(isotropy.VIEWS, CHART, CHARTS)}
-"""By the name that stands in a study's `looks`."""
+"""By name in a study's `looks`."""

@@ -1,4 +1,4 @@
-"""Finished runs on the test split, whatever they were trained for."""
+"""Read the test-split metrics of finished runs of any objective."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,27 +11,27 @@ from isoscope.outputs import Output, read_points
 
 
 class Result(NamedTuple):
-    """One run on the test split."""
+    """A run's results on the test split."""
 
     output: Output
     scores: Mapping[str, float]
     """Metric → value."""
     shares: Mapping[str, NDArray[np.float64]]
-    """Metric → each test item's share of the score, of the metrics that have shares."""
+    """Metric → each test item's share of the score; only metrics that have shares."""
     items: NDArray[np.int64]
-    """What tells the test items apart: runs are compared where it is equal."""
+    """Identity of the test items: runs are comparable if it is equal."""
 
 
 def recorded(output: Output) -> dict[str, float]:
-    """Metric → value on the test split, as the run's metrics.jsonl has it."""
+    """Return metric → value on the test split, from the run's metrics.jsonl."""
     points = {point["name"]: point["value"] for point in read_points(output)}
     return {name.removeprefix("test/"): value for name, value in points.items() if name.startswith("test/")}
 
 
 def result(output: Output, items: int) -> Result:
-    """The recorded metrics of a run, of a test split with so many items; no metric is shared out among the items.
+    """Return the recorded metrics of a run on a test split of `items` items; there are no shares by item.
 
-    Raises `InputError` where no metric of the test split is recorded.
+    Raises `InputError` if no metric of the test split is recorded.
     """
     scores = recorded(output)
     if not scores:

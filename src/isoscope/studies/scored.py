@@ -1,4 +1,4 @@
-"""Views of what the runs of any study scored."""
+"""Views of the scores of any study."""
 
 from isoscope.studies.confusion_matrices import CONFUSION
 from isoscope.studies.training_curves import TRAINING

@@ -1,4 +1,4 @@
-"""A study's tables where its stages left them."""
+"""Read the tables that a study's stages wrote."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ import pandas as pd
 
 
 class StoredTables(Mapping[str, pd.DataFrame]):
-    """The parquet tables of a folder by name, each read when it is asked for."""
+    """The parquet tables of a folder by name; a table is read on access."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = {path.stem: path for path in sorted(folder.glob("*.parquet"))}

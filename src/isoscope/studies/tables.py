@@ -1,4 +1,4 @@
-"""The tables of one study on disk: what the figures and the report read."""
+"""Write and read a study's tables, which figures and report use."""
 
 import json
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Tables(NamedTuple):
-    """What is known of one study: its tables, the comparison of its arms, and its runs."""
+    """A study's tables, the comparison of its arms, and its runs."""
 
     study: str
     by_name: dict[str, pd.DataFrame]
-    """The tables that views are made of: `bands`, and `confusion` of classifiers (of others without rows)."""
+    """Tables that views draw: `bands` and `confusion` (without rows if no run is a classifier)."""
     comparison: list[Comparison]
     runs: list[Trained]
     confidence: float
-    """Coverage of its intervals."""
+    """Coverage of the intervals."""
     power: float
-    """Power at which its minimum detectable effects are stated."""
+    """Power of the minimum detectable effects."""
     margin: float
     """The smallest difference that counts."""
 
@@ -48,10 +48,10 @@ def tables(
     margin: float,
     items: int = 0,
 ) -> Tables:
-    """All tables of one study, from the folders of its finished runs, reference arm first.
+    """Make all tables of a study from the folders of its finished runs, reference arm first.
 
-    `baselines` of its task; `items` as for `compare`. Raises `InputError` for anything amiss in a folder, or where it
-    is of another study.
+    `baselines` of its task; `items` as for `compare`. Raises `InputError` if a folder is damaged or belongs to another
+    study.
     """
     found = [read_output(folder) for folder in outputs]
     runs = [output.run for output in found]
@@ -67,7 +67,7 @@ def tables(
 
 
 def write_tables(folder: Path, made: Tables) -> None:
-    """Write `FILES` and comparison.json into `folder`; equal tables give equal bytes."""
+    """Write `FILES` and comparison.json into `folder`. Equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in made.by_name.items():
         texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
@@ -78,7 +78,7 @@ def write_tables(folder: Path, made: Tables) -> None:
 
 
 def read_tables(folder: Path) -> Tables:
-    """What `write_tables` wrote. Raises `InputError` where a file is missing or of another form."""
+    """Read what `write_tables` wrote. Raises `InputError` if a file is missing or malformed."""
     try:
         text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
@@ -100,7 +100,7 @@ def read_tables(folder: Path) -> Tables:
 
 
 def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, float | int]]]:
-    """Metric → arm → mean, sd, n of the test split, for `dvc metrics`; baselines are left to their manifest."""
+    """Return metric → arm → mean, sd, n on the test split, for `dvc metrics`. Baselines are only in their manifest."""
     found: dict[str, dict[str, dict[str, float | int]]] = {}
     for row in comparison:
         if row.kind != "baseline":
@@ -110,17 +110,17 @@ def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, fl
 
 
 def _inert(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula: an apostrophe before what one begins with (CSV injection)."""
+    """Prefix a cell that a spreadsheet could run as a formula with an apostrophe (against CSV injection)."""
     return f"'{text}" if text.lstrip("'")[:1] in FORMULA else text
 
 
 def _as_it_was(cell: str) -> str:
-    """The text that `_inert` made into a cell."""
+    """Undo `_inert`."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in FORMULA else cell
 
 
 def _plain(value: Any) -> Any:
-    """Named tuples as mappings, all the way down."""
+    """Turn named tuples into mappings, recursively."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):

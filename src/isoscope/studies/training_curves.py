@@ -1,4 +1,4 @@
-"""Learning curves: the objective's first metric and its loss by epoch."""
+"""Draw learning curves: the objective's first metric and its loss by epoch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +18,17 @@ DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
 
 
 def panels(bands: pd.DataFrame) -> tuple[str, str]:
-    """What is drawn: the first metric of the validation split that is no loss, and the loss."""
+    """Return the two metrics to draw: the first validation metric other than the loss, and the loss."""
     names = (str(name).removeprefix("validation/") for name in bands["metric"] if str(name).startswith("validation/"))
     return next((name for name in names if name != "loss"), "accuracy"), "loss"
 
 
 def training_curves(bands: pd.DataFrame) -> Figure:
-    """The objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd, train dashed, validation solid.
+    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd.
 
-    `bands` of one study: columns arm, metric (`train/accuracy`, …), epoch, mean, sd, n. Arms keep the order of their
-    first row. The legend says n, and from which epoch on fewer seeds are left. Raises `ValueError` for two studies.
+    Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
+    epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
+    seeds remain. Raises `ValueError` for two studies.
     """
     if "study" in bands and bands["study"].nunique() > 1:
         raise ValueError(f"bands of one study expected, got {sorted(bands['study'].unique())}")
@@ -57,7 +58,7 @@ def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) 
                 linewidth=1.7 if solid else 1.2,
                 zorder=3 + solid,
             )
-            spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+            spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
             axes.fill_between(epoch, mean - spread, mean + spread, color=colour, alpha=0.16, linewidth=0)
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -76,7 +77,7 @@ def _legend(bands: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
 
 
 def _seeds(rows: pd.DataFrame) -> str:
-    """`n = 3`, or `n = 3, from epoch 7: 2` where runs stopped early."""
+    """Return `n = 3`, or `n = 3, from epoch 7: 2` if runs stopped early."""
     by_epoch = rows[rows["metric"].isin([f"{split}/{quantity}" for split in DASHES for quantity in panels(rows)])]
     n = by_epoch.groupby("epoch")["n"].max()
     fewer = "".join(f", from epoch {int(epoch)}: {n[epoch]}" for epoch in n.index[n.diff() < 0])
@@ -84,7 +85,7 @@ def _seeds(rows: pd.DataFrame) -> str:
 
 
 def _last_epoch(bands: pd.DataFrame) -> str:
-    """What a listener should know of the curves: each arm's first validation metric at its last epoch."""
+    """Return each arm's first validation metric at its last epoch, for screen readers."""
     shown = panels(bands)[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
     parts = []
@@ -99,7 +100,8 @@ TRAINING = View(
     needs=("bands",),
     draw=training_curves,
     caption=(
-        "Learning curves by epoch: mean over seeds (n in the legend), band ± 1 sd, train dashed, validation solid."
+        "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
+        "validation."
     ),
     spoken=_last_epoch,
     remakes="Li 2025 (fusion), Figure 1",

@@ -125,10 +125,10 @@ def test_refusals() -> None:
     planes, frames = tables()
     with pytest.raises(ValueError, match="no frame of layer 0 at 'step-9'"):
         drawn(planes, frames, snapshots=("step-9",))
-    with pytest.raises(ValueError, match="no rows of 'conv2d', seed 0, in the table, but of fft seed 0"):
+    with pytest.raises(ValueError, match="no rows of 'conv2d', seed 0, in the table; it has fft seed 0"):
         feature_dynamics(planes, frames, LABELS, arm="conv2d", seed=0, snapshots=NAMES, class_names=("a", "b"))
     for labels, names in ((LABELS[:-1], ("a", "b")), (LABELS, ("a",))):
-        with pytest.raises(ValueError, match="not one per sentence"):
+        with pytest.raises(ValueError, match="expected a class per sentence"):
             feature_dynamics(planes, frames, labels, arm="fft", seed=0, snapshots=NAMES, class_names=names)
     with pytest.raises(ValueError, match="at least one of each"):
         drawn(planes, frames, snapshots=())

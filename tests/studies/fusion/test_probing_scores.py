@@ -73,7 +73,7 @@ def legend(figure: Figure) -> list[str]:
 def test_lines_are_means_over_seeds_by_phase() -> None:
     table = made()
     figure = probing_curves(table)
-    names = ["update 0", "update 1", "update 4", "update 16", "chosen epoch", "other weights, never trained"]
+    names = ["update 0", "update 1", "update 4", "update 16", "chosen epoch", "random twin"]
     assert legend(figure)[:6] == names
     label = table[table["task"] == "label"]
     for axes, arm in zip(figure.axes, ("additive", "conv2d"), strict=True):
@@ -121,7 +121,7 @@ def test_layers_without_a_score_and_with_few_vectors_are_marked() -> None:
     assert np.isnan(drawn(additive, "phase")[0].get_ydata()[0])
     hollow = [line for line in conv2d.lines if line.get_markerfacecolor() == "none" and len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in hollow[:5]] == [[0]] * 5
-    assert {"one vector for all: no score", "few different vectors (less than 1 in 10)"} <= set(legend(figure))
+    assert {"all vectors equal: no score", "few distinct vectors (less than 1 in 10)"} <= set(legend(figure))
 
 
 def test_phases_can_be_named() -> None:
@@ -166,7 +166,9 @@ def test_equal_tables_give_equal_pictures() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(ValueError, match="colour of first: not in the table, but label of first, tree depth of first"):
+    with pytest.raises(
+        ValueError, match="colour of first: not in the table; it has label of first, tree depth of first"
+    ):
         probing_curves(made(), task="colour")
     with pytest.raises(ValueError, match="label of mean"):
         probing_curves(made(), vectors="mean")

@@ -142,21 +142,27 @@ def test_what_could_be_another_arms_figure_agrees_with_neither() -> None:
 @pytest.mark.parametrize(
     "other, reason",
     [
-        (run(None), "nothing was published"),
-        (run("some/other"), "nothing was published"),
-        (run(task="sst2"), "nothing was published"),
-        (run(arm="random-k"), "nothing was published"),
-        (run(model__fusion__kind="conv2d"), "published with model.fusion.kind additive, here conv2d"),
-        (run(model__max_length=64), "whole texts, here cut at model.max_length 64"),
-        (run(training__watch__layer=3), "published with training.watch.layer -1, here 3"),
-        (run(training__watch__vectors="mean"), "training.watch.vectors first, here mean"),
-        (run(training__clip_norm=1.0), "training.clip_norm null, here 1.0"),
-        (run(training__schedule__epochs=25), "training.schedule.epochs null, here 25"),
-        (run(training__weight_decay=0.01), "training.weight_decay 8e-06, here 0.01"),
-        (run(arm="selected", penalty__weight=1000.0), "published with penalty.weight 1.0, here 1000.0"),
-        (run(arm="selected", penalty__points__layer=2), "published with penalty.points.layer -1, here 2"),
-        (run(arm="all", penalty__clouds="batch"), "published with penalty.clouds class, here batch"),
-        (run(training__fraction=0.1, training__learning_rate=1e-3), "fraction 1.0, here 0.1; training.learning_rate"),
+        (run(None), "no published value"),
+        (run("some/other"), "no published value"),
+        (run(task="sst2"), "no published value"),
+        (run(arm="random-k"), "no published value"),
+        (run(model__fusion__kind="conv2d"), "published with other settings: model.fusion.kind additive (here conv2d)"),
+        (run(model__max_length=64), "whole texts (here truncated at model.max_length 64)"),
+        (run(training__watch__layer=3), "published with other settings: training.watch.layer -1 (here 3)"),
+        (run(training__watch__vectors="mean"), "training.watch.vectors first (here mean)"),
+        (run(training__clip_norm=1.0), "training.clip_norm null (here 1.0)"),
+        (run(training__schedule__epochs=25), "training.schedule.epochs null (here 25)"),
+        (run(training__weight_decay=0.01), "training.weight_decay 8e-06 (here 0.01)"),
+        (
+            run(arm="selected", penalty__weight=1000.0),
+            "published with other settings: penalty.weight 1.0 (here 1000.0)",
+        ),
+        (
+            run(arm="selected", penalty__points__layer=2),
+            "published with other settings: penalty.points.layer -1 (here 2)",
+        ),
+        (run(arm="all", penalty__clouds="batch"), "published with other settings: penalty.clouds class (here batch)"),
+        (run(training__fraction=0.1, training__learning_rate=1e-3), "fraction 1.0 (here 0.1); training.learning_rate"),
     ],
 )
 def test_what_is_no_repetition_stands_alone_and_says_why(other: Any, reason: str) -> None:
@@ -173,7 +179,7 @@ def test_every_setting_counts(name: str) -> None:
 
 
 def test_an_average_over_another_share_of_training_is_another_figure() -> None:
-    assert known(run(), last=0.5) == "published with reproduction.last 0.3, here 0.5"
+    assert known(run(), last=0.5) == "published with other settings: reproduction.last 0.3 (here 0.5)"
     assert not isinstance(known(run(training__schedule__epochs=10)), str), "said in another way"
 
 
@@ -197,10 +203,16 @@ def test_every_field_of_training_is_either_published_or_free() -> None:
 @pytest.mark.parametrize(
     "source, reason",
     [
-        (None, "its data are not in data/processed/mrpc any more; run: isoscope prepare mrpc"),
-        ({"kind": "local", "path": "texts/mrpc.csv", "splits": {"train": "train"}}, "of GLUE, here texts/mrpc.csv"),
-        (GLUE | {"name": "glue", "config": "rte"}, "published with the data set mrpc of GLUE, here glue"),
-        (GLUE | {"splits": {"train": "validation"}}, "published with the data set mrpc of GLUE, here mrpc"),
+        (None, "no data in data/processed/mrpc; run: isoscope prepare mrpc"),
+        ({"kind": "local", "path": "texts/mrpc.csv", "splits": {"train": "train"}}, "of GLUE (here texts/mrpc.csv)"),
+        (
+            GLUE | {"name": "glue", "config": "rte"},
+            "published with other settings: the data set mrpc of GLUE (here glue)",
+        ),
+        (
+            GLUE | {"splits": {"train": "validation"}},
+            "published with other settings: the data set mrpc of GLUE (here mrpc)",
+        ),
     ],
 )
 def test_another_data_set_under_the_tasks_name_is_no_repetition(source: Any, reason: str) -> None:
@@ -218,7 +230,7 @@ def test_what_was_written_is_read_and_shown(tmp_path: Path) -> None:
     assert "additive-selected  a_1" in text
     assert text.splitlines()[-1] == "1 pass"
     assert TABLE_2 in text
-    assert TABLE_2 not in as_text(cells([0.51, 0.515, 0.52], "nothing was published"))
+    assert TABLE_2 not in as_text(cells([0.51, 0.515, 0.52], "no published value"))
     assert "no runs" in as_text([])
 
 

@@ -1,4 +1,4 @@
-"""Geometry by layer of one or several checkpoints, each beside its twin with random weights."""
+"""Draw the geometry of checkpoints by layer, each compared with its twin with random weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ from isoscope.studies.fusion.layers import SHARED
 
 COLUMNS = 3
 STRIP = 0.11
-"""Height of a row of crosses, as a share of the panel above it."""
+"""Height of a row of crosses, as a share of the panel's height."""
 TWIN_LINE: Any = (0, (1, 1.2))
 NOISE_LINE: Any = (0, (4, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
 RELATIVE = "Depth (layer / number of layers)"
 KEY = 0.6
-"""Inches of a legend's line with what is around it."""
+"""Width in inches of a legend's line with its padding."""
 NOISE = "isotropic noise, same n and d"
 
 
@@ -35,14 +35,16 @@ def geometry_by_layer(
     titles: Mapping[str, str] | None = None,
     beside: str = NOISE,
 ) -> Figure:
-    """A panel per figure: value by layer, a line per checkpoint with its interval where it has one.
+    """Draw a panel per metric: value by layer, a line per checkpoint, with its interval if it has one.
 
-    Dotted: the checkpoint's twin with random weights; dashed: `baseline`, which is what `beside` says, once where it is
-    the same for all, else in each checkpoint's colour; dash-dotted: `chance`, in a table that has it. Crosses in a
-    strip at the foot mark degenerate cells, where vectors are shared, which have no value. `geometry`: the table with a
-    column `checkpoint`; `titles` of figures, in the place of their scale's. Figures that were not measured on `vectors`
-    are left out; raises `ValueError` where none was. Checkpoints of different depth share an axis of layer over number
-    of layers.
+    - Dotted: the checkpoint's twin with random weights.
+    - Dashed: `baseline`, named by `beside`; a single line if it is the same for all, else a line per checkpoint.
+    - Dash-dotted: `chance`, if the table has it.
+    - Crosses in a strip at the bottom: degenerate cells, where vectors are shared and there is no value.
+
+    `geometry`: the table with a column `checkpoint`. `titles`: metric → title; default: the title of its scale. Metrics
+    that were not measured on `vectors` are left out. Checkpoints of different depth share an axis of layer / number of
+    layers. Raises `ValueError` if no metric was measured.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     depth = table.groupby("arm")["layer"].transform("max")
@@ -67,14 +69,14 @@ def geometry_by_layer(
             axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
         for axes in panels.flat[len(there) :]:
             axes.set_axis_off()
-        for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the last one of its column
+        for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the lowest panel of its column
             axes.set_xlabel(RELATIVE if relative else "Layer", fontsize=8)
         legend_below(drawing, _legend(names, shown, beside, drawing.get_figwidth()), columns=2)
     return drawing
 
 
 def _along(axes: Axes, at: pd.Series, *, relative: bool) -> None:
-    """The axis of layers, with those that have no value in their place."""
+    """Set the axis of layers, including layers without a value."""
     margin = 0.05 if relative else 0.3
     axes.set_xlim(at.min() - margin, at.max() + margin)
     axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
@@ -118,7 +120,7 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
 
 
 def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
-    """Crosses below the numbers, so that none is read as one: a row for each checkpoint that has any."""
+    """Draw crosses in a strip below the values, so that no cross reads as a value: a row per checkpoint."""
     rows = [name for name in names if (empty["arm"] == name).any()]
     low, high = axes.get_ylim()
     height = STRIP * (high - low)
@@ -138,7 +140,7 @@ def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: floa
         Line2D([], [], color=colour, marker=marker, label=wrapped(name, inches - KEY, size=7.5, lines=3))
         for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
     ]
-    lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="its twin with random weights"))
+    lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="random twin"))
     if shown["baseline"].notna().any():
         lines.append(Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label=beside))
     if "chance" in shown:

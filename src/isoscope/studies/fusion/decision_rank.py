@@ -1,4 +1,4 @@
-"""SUFO's views: in how few directions [CLS] lies, and how many of them a decision needs."""
+"""Draw SUFO's views: how many directions [CLS] spans, and how many of them the decision needs."""
 
 from typing import Any
 
@@ -33,18 +33,23 @@ from isoscope.figures.style import (
 )
 from isoscope.studies.view import View
 
-COMPONENTS = {"kept": "From the k leading components", "dropped": "Without them", "alone": "From the k-th alone"}
+COMPONENTS = {
+    "kept": "Only the first k components",
+    "dropped": "Without the first k components",
+    "alone": "Only the k-th component",
+}
 LABEL = 0.95
-"""Inches of an entry in the legend."""
+"""Width in inches of a legend entry."""
 SMALLEST = 1e-3
-"""Share of the largest singular value down to which a spectrum is drawn."""
+"""Lower end of a drawn spectrum, as a share of the largest singular value."""
 
 
 def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
-    """Singular values over the largest one against their number, a line per layer, dark to light; a row per moment.
+    """Draw singular values over the largest, by their number: a line per layer, dark to light.
 
-    Mean over seeds, both axes logarithmic and the same in all panels; a column per arm. Degenerate layers are left out.
-    `values` of one study. Raises `ValueError` for two studies, and where there are no `vectors`.
+    A row per moment, a column per arm. Mean over seeds; both axes are logarithmic and the same in all panels.
+    Degenerate layers are left out. `values`: table of a single study. Raises `ValueError` for two studies, or without
+    rows for `vectors`.
     """
     table = prepared(values[values["vectors"] == vectors], "layer", "component", "value", "degenerate")
     arms, layers = arms_of(table), sorted(int(layer) for layer in table["layer"].unique())
@@ -83,10 +88,10 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
 
 
 def rank_curves(ranks: pd.DataFrame, *, figure: str = "accuracy") -> Figure:
-    """`figure` (accuracy or macro_f1) over training of the head on rebuilt [CLS], a line per k, dark to light.
+    """Draw `figure` (accuracy or macro_f1) of the head on [CLS] rebuilt from components: a line per k, dark to light.
 
-    A row each for the k leading components, all but these and single ones, a column per arm; mean over seeds ± 1 sd,
-    from 0 to 1; dashed: the whole model. `ranks` of one study. Raises `ValueError` for two studies.
+    Rows: only the first k components, all but these, only the k-th. A column per arm; mean over seeds ± 1 sd, from 0 to
+    1. Dashed: the whole model. `ranks`: table of a single study. Raises `ValueError` for two studies.
     """
     table = prepared(ranks, "components", "k", figure)
     table = table[table["column"] != TWIN]
@@ -158,11 +163,13 @@ SINGULAR_VALUES = View(
     name="singular_values",
     needs=("singular_values",),
     draw=singular_spectra,
-    caption="Singular values of [CLS] over the largest, by layer, first snapshot and chosen epoch.",
+    caption="Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
+    "fewer directions carry the variance.",
 )
 RANKS = View(
     name="ranks",
     needs=("ranks",),
     draw=rank_curves,
-    caption="What the head decides from [CLS] rebuilt of few principal components, over training; dashed: all.",
+    caption="How many principal components of [CLS] does the decision need? Score of the head on [CLS] rebuilt from k "
+    "components, over training; dashed: from all components.",
 )

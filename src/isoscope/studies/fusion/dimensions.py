@@ -1,4 +1,4 @@
-"""Mean and sd of each hidden dimension of the tokens that leave the embedding block."""
+"""Draw mean and sd of each hidden dimension of the tokens after the embedding block."""
 
 import numpy as np
 import pandas as pd
@@ -10,16 +10,16 @@ from isoscope.figures.style import WIDTH, look, named, style
 from isoscope.studies.view import View
 
 NAMED = 6
-"""Outlying dimensions of a panel that are named, the farthest ones; the rest are counted."""
+"""How many outlying dimensions of a panel are named, farthest first; the rest are counted."""
 SHAPES = 256
-"""Dimensions up to which each is a shape of its own in an SVG; above, they are one picture."""
+"""Up to this number of dimensions, each is a shape of the SVG; above it, they are rasterised."""
 
 
 def hidden_dimensions(dimensions: pd.DataFrame) -> Figure:
-    """A row of panels per arm, first and chosen snapshot side by side: each dimension's mean, with ± 1 sd over tokens.
+    """Draw each dimension's mean ± 1 sd over tokens: a row of panels per arm, first and chosen snapshot side by side.
 
-    One y-range for all. Outliers are marked and named by number. Dimensions of two seeds have nothing to do with each
-    other, so the first run of each arm is drawn. Raises `ValueError` for two studies.
+    All panels share the y-range. Outliers are marked and named by number. Dimensions of two seeds do not correspond, so
+    only the first run of each arm is drawn. Raises `ValueError` for two studies.
     """
     table = ends(prepared(dimensions, "dimension", "mean", "sd", "outlier", "n"))
     table = table[table["seed"] == table.groupby("arm")["seed"].transform("first")]
@@ -51,7 +51,7 @@ def _called(arm: str, moment: str, facts: pd.Series) -> tuple[str, str]:
 def _panel(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
     at, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("dimension", "mean", "sd"))
     picture = len(at) > SHAPES
-    edges = np.append(at, at[-1:] + 1) - 0.5  # so that the first and last dimension are as wide as the rest
+    edges = np.append(at, at[-1:] + 1) - 0.5  # the first and last dimension get full width
     low, high = (np.append(edge, edge[-1:]) for edge in (mean - sd, mean + sd))
     axes.fill_between(edges, low, high, step="post", color=colour, alpha=0.3, linewidth=0, rasterized=picture)
     axes.plot(at, mean, color=colour, marker="o", markersize=1.8, linestyle="", gid="mean", rasterized=picture)
@@ -88,6 +88,7 @@ DIMENSIONS = View(
     name="dimensions",
     needs=("dimensions",),
     draw=hidden_dimensions,
-    caption="Values over the hidden dimensions, at the first snapshot and at the chosen epoch.",
+    caption="Which hidden dimensions are outliers? Mean ± sd of each dimension over tokens after the embedding block; "
+    "red circles: outliers, with their number.",
     remakes="Li 2025 (fusion), Figure 8",
 )

@@ -1,4 +1,4 @@
-"""Tokens of several arms in one plane."""
+"""Draw the tokens of several arms in a single plane."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,10 +22,10 @@ READ = {"t-SNE": "t-SNE is an illustration: distances between groups mean nothin
 
 
 def scatter(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> Figure:
-    """The tokens of all arms in one plane: a colour and marker per arm, and beside it the same points by position.
+    """Draw the tokens of all arms in a plane: left by arm (colour and marker), right the same points by position.
 
-    `points`: columns arm, x, y (of PCA pc1 and pc2, if it has them) and, for the second panel, position. Arms take
-    turns (`TURNS`), so that none covers another; both axes have one scale. Raises `ValueError` where there is no point.
+    `points`: columns arm, x, y (for PCA pc1 and pc2, if present) and, for the right panel, position. Arms are drawn in
+    turns (`TURNS`), so that no arm covers another. Both axes have the same scale. Raises `ValueError` without points.
     """
     if points.empty:
         raise ValueError("nothing to draw: no point given")
@@ -85,7 +85,7 @@ def _points(axes: Axes, points: pd.DataFrame, arms: Sequence[str], colours: pd.S
 
 
 def _limits(values: pd.Series, points: pd.DataFrame) -> tuple[float, float]:
-    """Limits about the middle of `values`, as wide along x as along y."""
+    """Return limits around the middle of `values`, equally wide along x and y."""
     half = 0.53 * max(float(points[name].max() - points[name].min()) for name in ("x", "y")) or 1.0
     middle = float(values.max() + values.min()) / 2
     return middle - half, middle + half
@@ -107,7 +107,10 @@ MAP = View(
     needs=("map",),
     by="moment",
     draw=partial(scatter, method="t-SNE"),
-    caption=("Tokens of all arms after the embedding block, in one t-SNE map ({}). An illustration: evidence follows."),
+    caption=(
+        "Tokens of all arms after the embedding block, in a t-SNE map ({}). Only an illustration: distances between "
+        "groups mean nothing; the next figures are evidence."
+    ),
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 5",
 )
@@ -116,6 +119,6 @@ PCA = View(
     needs=("map",),
     by="moment",
     draw=partial(scatter, method="PCA"),
-    caption="The same tokens in their first two principal components ({}).",
+    caption="The same tokens in their first two principal components ({}). Distances are meaningful here.",
     called=MOMENTS,
 )

@@ -1,4 +1,4 @@
-"""What a map of tokens is to be believed: whose neighbours they are, and what is read back from them."""
+"""Draw the evidence behind a map of tokens: their nearest neighbours, and what a linear map decodes."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,17 +12,17 @@ from isoscope.studies.view import View
 PANELS = {
     "same word": "Neighbours:\nthe same word",
     "same position": "Neighbours:\nthe same position",
-    "word": "Read back linearly:\nthe word",
-    "position": "Read back linearly:\nthe position",
+    "word": "Decoded linearly:\nthe word",
+    "position": "Decoded linearly:\nthe position",
 }
 
 
 def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figure:
-    """Of tokens after the block's LayerNorm: share of near neighbours that are alike, and share read back linearly.
+    """Draw, for tokens after the block's LayerNorm, the share of alike nearest neighbours and the share decoded.
 
-    A panel per quantity from 0 to 1, a row per arm: hollow at the first snapshot, filled at the chosen epoch, mean over
-    seeds ± 1 sd; a stroke at chance (for what is read back: a map learned from shuffled pairs). Raises `ValueError` for
-    two studies, and where a table is empty.
+    A panel per quantity from 0 to 1, a row per arm: hollow at the first snapshot, filled at the chosen epoch; mean over
+    seeds ± 1 sd. A stroke marks chance (for decoding: a map learned from shuffled pairs). Raises `ValueError` for two
+    studies, or if a table is empty.
     """
     columns = ["arm", "seed", "step", "best", "kind", "rate", "chance", *({"checkpoint"} & {*neighbours})]
     parts = [
@@ -75,5 +75,6 @@ EVIDENCE = View(
     name="evidence",
     needs=("neighbours", "decoding"),
     draw=embedding_evidence,
-    caption="The same tokens in the full space: whose neighbours they are, and what a linear map reads back.",
+    caption="Do tokens keep their word and position after the embedding block? Share of nearest neighbours in the full "
+    "space with the same word or position; share that a linear map decodes. Strokes: chance.",
 )

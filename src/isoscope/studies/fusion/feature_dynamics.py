@@ -1,4 +1,4 @@
-"""How the points of each layer move in their principal plane while the model trains."""
+"""Draw how the points of each layer move in their principal plane during training."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from isoscope.studies.view import View
 CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
 """Orange and blue first, as in Li 2025 (fusion)."""
 
-READ = "across: first component, up: second; in the corners: what a panel spans, and the variance along both (%)"
+READ = "x: first component, y: second; in the corners: the span of the points, and the variance along x and y (%)"
 
 
 ABREAST = 2.4
-"""Width over height of a panel at most: a cloud much wider than it is high looks like a streak."""
+"""Maximum width over height of a panel: a much wider cloud looks like a streak."""
 
 
 def feature_dynamics(
@@ -35,13 +35,16 @@ def feature_dynamics(
     layers: Sequence[int] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """A panel per layer (rows, the last one on top) and snapshot (columns) of one run: PC1 and PC2, coloured by class.
+    """Draw PC1 and PC2 of a run, coloured by class: a panel per layer (rows, last layer on top) and snapshot (columns).
 
-    A cloud fills its panel, for an untrained one is a hundred times smaller than a trained one: in the corners what it
-    spans along both axes, and the variance along them. A degenerate frame (vectors are shared) is hatched. Points are
-    drawn in the order of the sentences, so that no class covers another. `labels` `[n]`: class by sentence number, an
-    index of `class_names`. `frames` may have a column epoch. `title` stands above in the place of arm and seed. Raises
-    `ValueError` for a run, snapshot or layer that is not there, and for labels that are too few.
+    - Every cloud fills its panel, because an untrained cloud is a hundred times smaller than a trained cloud. The
+      corners give its span along both axes and the variance along them.
+    - A degenerate frame (vectors are shared) is hatched.
+    - Points are drawn in the order of the sentences, so that no class covers another.
+
+    `labels` `[n]`: class by sentence number, an index of `class_names`. `frames` may have a column epoch. `title`
+    replaces arm and seed above the figure. Raises `ValueError` for an unknown run, snapshot or layer, and for too few
+    labels.
     """
     of_class = np.asarray(labels)
     points, facts = (_of_run(table, arm, seed) for table in (planes, frames))
@@ -53,7 +56,7 @@ def feature_dynamics(
         raise ValueError("layers, snapshots: at least one of each")
     if len(of_class) <= points["sentence"].max() or not 0 <= of_class.min() <= of_class.max() < len(class_names):
         raise ValueError(
-            f"labels: {len(of_class)} of classes {of_class.min()} … {of_class.max()}, not one per sentence"
+            f"labels: got {len(of_class)} of classes {of_class.min()} … {of_class.max()}; expected a class per sentence"
         )
     groups = {place: rows for place, rows in points.groupby(["layer", "snapshot"], sort=False) if place in about}
     picture = len(of_class) * len(layers) * len(snapshots) > SHAPES
@@ -83,12 +86,12 @@ def _of_run(table: pd.DataFrame, arm: str, seed: int) -> pd.DataFrame:
     found = table[(table["arm"] == arm) & (table["seed"] == seed)]
     if found.empty:
         runs = ", ".join(f"{one} seed {number}" for one, number in table.groupby(["arm", "seed"], sort=False).groups)
-        raise ValueError(f"no rows of {arm!r}, seed {seed}, in the table, but of {runs or 'none'}")
+        raise ValueError(f"no rows of {arm!r}, seed {seed}, in the table; it has {runs or 'none'}")
     return found
 
 
 def _spans(points: pd.DataFrame) -> list[tuple[float, float]]:
-    """Limits along both axes, with a margin and, below, room for a line of text."""
+    """Return limits along both axes, with a margin and room for a line of text at the bottom."""
     found = []
     for name, below in (("pc1", 0.06), ("pc2", 0.22)):
         low, high = float(points[name].min()), float(points[name].max())
@@ -117,7 +120,7 @@ def _frame(
 
 
 def _when(about: Mapping[str, Any]) -> str:
-    """`update 158`, with its epoch below where the snapshot ends one."""
+    """Return `update 158`, with the epoch below it if the snapshot ends an epoch."""
     epoch, best = about.get("epoch", np.nan), about["snapshot"] == about["reference"]
     lines = [f"update {about['step']}"]
     if not pd.isna(epoch):
@@ -142,7 +145,7 @@ def _legend(class_names: Sequence[str]) -> list[Line2D]:
 
 
 def _class(name: str) -> str:
-    """A class's name, told from a number where it is one."""
+    """Return a class's name; a number gets the prefix `class`."""
     return f"class {name}" if name.lstrip("-").isdecimal() else name
 
 
@@ -163,6 +166,7 @@ DYNAMICS = View(
     needs=("planes", "frames"),
     by="arm",
     draw=_drawn,
-    caption="Feature dynamics of {}: [CLS] in its first two principal components, by layer and snapshot.",
+    caption="Feature dynamics of {}: [CLS] in its first two principal components. Rows: layers; columns: snapshots; a "
+    "dot is a sentence, its colour the class.",
     remakes="Li 2025 (fusion), Figures 2 to 4",
 )

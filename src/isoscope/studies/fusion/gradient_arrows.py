@@ -1,4 +1,4 @@
-"""How steady the gradient of each part of the embedding block is over training."""
+"""Draw the gradient noise of each part of the embedding block over training."""
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,11 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def gradient_noise(gradients: pd.DataFrame) -> Figure:
-    """A panel per part: the gradient's variance over batches, as a multiple of its mean's squared norm; a line per arm.
+    """Draw the gradient's variance over batches / squared norm of its mean: a panel per part, a line per arm.
 
-    Mean over seeds of the logarithm, band ± 1 sd; both axes logarithmic. What is not above 0 has no logarithm and is
-    left out. `gradients` of one study: columns arm, seed, step, part, noise. Raises `ValueError` for two studies, and
-    where no part is known.
+    Mean over seeds of the logarithm, band ± 1 sd; both axes are logarithmic. Values that are not above 0 have no
+    logarithm and are left out. `gradients`: table of a single study with columns arm, seed, step, part, noise. Raises
+    `ValueError` for two studies, or if no part has gradients.
     """
     table = prepared(gradients, "part", "noise")
     table = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
@@ -48,7 +48,7 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
                 step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
                 colour, marker = look(index)
                 axes.plot(step, 10**mean, color=colour, marker=marker, markersize=3, linewidth=1.3, gid="mean")
-                spread = np.nan_to_num(sd)  # one seed has no sd, and so no band
+                spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
                 axes.fill_between(
                     step, 10 ** (mean - spread), 10 ** (mean + spread), color=colour, alpha=0.16, linewidth=0
                 )
@@ -67,12 +67,12 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
 
 
 def power(value: float) -> str:
-    """A power of ten as it is written: 10³."""
+    """Format a power of ten: 10³."""
     return "10" + str(round(np.log10(value))).translate(RAISED)
 
 
 def _measured(gradients: pd.DataFrame) -> Table:
-    """Nothing where every gradient is noise alone: it has no ratio, and so no curve."""
+    """Return no rows if no gradient has a positive noise ratio: there is no curve to draw."""
     return (gradients if gradients["noise"].gt(0).any() else gradients[:0],)
 
 
@@ -81,5 +81,6 @@ GRADIENTS = View(
     needs=("gradients",),
     rows=_measured,
     draw=gradient_noise,
-    caption="Variance of the embedding block's gradient over batches, by part, over training.",
+    caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
+    "the mean, over training. Higher: noisier.",
 )

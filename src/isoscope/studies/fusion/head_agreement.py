@@ -1,4 +1,4 @@
-"""How far the heads of two runs agree, layer by layer."""
+"""Draw how well the attention heads of two runs agree, by layer."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
 
 
 def head_agreement(arm_heads: pd.DataFrame) -> Figure:
-    """Agreement of best-matching heads by layer, from 0 to 1: left between arms, a line for every two of them; right,
-    as controls, between seeds of an arm (solid) and between an arm and its twin with random weights (dotted).
+    """Draw the agreement of best-matching heads by layer, from 0 to 1.
 
-    Mean over seeds or pairs of seeds, ± 1 sd. `arm_heads` as the analysis of that name gives it. Raises `ValueError`
-    where it is empty.
+    Left: a line per pair of arms. Right, as controls: between seeds of an arm (solid), and between an arm and its twin
+    with random weights (dotted). Mean over seeds or pairs of seeds, ± 1 sd. `arm_heads`: the table of that name. Raises
+    `ValueError` if it is empty.
     """
     if arm_heads.empty:
         raise ValueError("nothing to draw: the table has no rows")
@@ -88,5 +88,6 @@ AGREEMENT = View(
     name="arm_heads",
     needs=("arm_heads",),
     draw=head_agreement,
-    caption="Agreement of best-matching heads of two runs at the chosen epoch: between arms, and controls.",
+    caption="Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch. Compare two "
+    "arms (left) with the controls (right): two seeds of an arm, and an arm and its random twin.",
 )

@@ -1,4 +1,4 @@
-"""What attention looks at, over training and head by head."""
+"""Draw summaries of attention, over training and by head."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,14 +40,14 @@ LABELS = SUMMARIES | {
     "between": "Agreement with the layer's other heads",
 }
 WRITTEN = 36
-"""Up to so many heads each has room for its number."""
+"""Up to this number of cells, each has room for its value."""
 
 
 def attention_curves(attention: pd.DataFrame) -> Figure:
-    """A row of panels per summary, a column per arm, a line per layer: mean over heads, then over seeds with ± 1 sd.
+    """Draw a row of panels per summary, a column per arm, a line per layer: mean over heads, then over seeds ± 1 sd.
 
-    Layers run from dark to light, the last one lightest; the panels of a row share their scale. The twin with random
-    weights is left out. `attention` of one study: columns arm, seed, step, layer, head and the summaries. Raises
+    Layers run from dark (first) to light (last). The panels of a row share their scale. The twin with random weights is
+    left out. `attention`: table of a single study with columns arm, seed, step, layer, head and the summaries. Raises
     `ValueError` for two studies.
     """
     table = prepared(attention, "layer", "head", *SUMMARIES)
@@ -96,11 +96,10 @@ def _curves(axes: Axes, means: pd.DataFrame, layers: Sequence[int]) -> None:
 
 
 def attention_heads(attention: pd.DataFrame, summary: str = "entropy") -> Figure:
-    """A map per arm, layer (1 at the bottom) by head, of one summary at the chosen epoch; colours from 0 to 1.
+    """Draw a map per arm of a summary at the chosen epoch: layer (1 at the bottom) by head, colours from 0 to 1.
 
-    Heads of two seeds have nothing to do with each other: the heads of a layer are put in order of their value, largest
-    first, and each rank is averaged over seeds. `distance` runs from 0 to the largest of all panels. Raises
-    `ValueError` for two studies.
+    Heads of two seeds do not correspond. So the heads of a layer are sorted by value, largest first, and each rank is
+    averaged over seeds. `distance` runs from 0 to the maximum of all panels. Raises `ValueError` for two studies.
     """
     table = prepared(attention, "layer", "head", "best", summary)
     at_best = at_chosen(table.assign(**{summary: table[summary].astype(float)}))
@@ -116,7 +115,7 @@ def attention_heads(attention: pd.DataFrame, summary: str = "entropy") -> Figure
 
 
 def head_maps(panels: Sequence[tuple[str, pd.DataFrame]], summary: str, *, high: float, across: str = "Head") -> Figure:
-    """A map of one summary for each (title, layers by heads), layer 1 at the bottom; colours from 0 to 1.
+    """Draw a map of a summary for each (title, layers by heads): layer 1 at the bottom, colours from 0 to 1.
 
     `distance` runs from 0 to `high`.
     """
@@ -155,11 +154,13 @@ CURVES = View(
     name="attention",
     needs=("attention",),
     draw=attention_curves,
-    caption="What attention looks at, by layer over training.",
+    caption="Where does attention go during training? A line per layer, dark (first) to light (last); mean over heads "
+    "and seeds, band ± 1 sd.",
 )
 HEADS = View(
     name="heads",
     needs=("attention",),
     draw=attention_heads,
-    caption="Entropy of each head's attention at the chosen epoch.",
+    caption="Entropy of each head's attention at the chosen epoch: 0 on a single token, 1 if uniform. Heads of a layer "
+    "are sorted by entropy.",
 )

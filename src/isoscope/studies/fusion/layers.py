@@ -1,4 +1,4 @@
-"""A figure of the geometry table at every layer and snapshot, one map per arm on one colour scale."""
+"""Draw a metric of the geometry table at every layer and snapshot: a map per arm on a common colour scale."""
 
 from collections.abc import Sequence
 
@@ -21,18 +21,20 @@ from isoscope.studies.view import Table, View
 GAP = -2
 """An empty column between the twin and training."""
 SHARED = "vectors shared: no geometry"
-"""Of a degenerate cell: its points are all one, or its sentences have few different vectors."""
+"""Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
 
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
-    """A map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, one colour range for all.
+    """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
-    The range is the one the figure naturally has (`isoscope.figures.scales`), or that of all panels. A degenerate cell
-    is hatched, never coloured. The twin with random weights stands apart on the left, a triangle marks each seed's
-    chosen epoch, and the label of the colours says what isotropic noise would give. `geometry` of one study: the
-    measured tables with columns arm and seed. Raises `ValueError` for two studies, and where `figure` was not measured
-    on `vectors`.
+    - The colour range is the metric's natural range (`isoscope.figures.scales`), or that of all panels.
+    - A degenerate cell is hatched, never coloured.
+    - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
+    - The colour bar's label gives the value of isotropic noise.
+
+    `geometry`: the measured tables of a single study with columns arm and seed. Raises `ValueError` for two studies, or
+    if `figure` was not measured on `vectors`.
     """
     table = of_figure(geometry, figure, vectors)
     arms, layers, steps = arms_of(table), sorted(table["layer"].unique()), steps_of(table)
@@ -75,7 +77,7 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
 
 
 def of_figure(geometry: pd.DataFrame, figure: str, vectors: str) -> pd.DataFrame:
-    """Rows of one figure of one kind of representation. Raises `ValueError` where there are none."""
+    """Return the rows of a metric for a kind of representation. Raises `ValueError` if there are none."""
     table = prepared(geometry, "layer", "vectors", "figure", "value", "degenerate")
     kind = table[table["vectors"] == vectors]
     if kind.empty:
@@ -87,7 +89,7 @@ def of_figure(geometry: pd.DataFrame, figure: str, vectors: str) -> pd.DataFrame
 
 
 class _Maps:
-    """Maps of the same layers, snapshots and colours."""
+    """Draws maps with the same layers, snapshots and colours."""
 
     def __init__(self, layers: Sequence[int], steps: Sequence[int], *, twin: bool, scale: Scale) -> None:
         self.layers, self.scale = layers, scale
@@ -95,15 +97,15 @@ class _Maps:
         self.columns = [*([TWIN, GAP] if twin else []), *steps]
         self.width = max(1.2, 0.26 * len(self.columns))
         self.height = max(0.6, 0.155 * len(layers))
-        self.label = "Update" + ("; random: other weights, never trained" if twin else "")
+        self.label = "Update" + ("; random: the random twin" if twin else "")
         self.hatched: dict[str, str] = {}
 
     def colours(self) -> ScalarMappable:
-        """What a colour bar is drawn for."""
+        """Return what the colour bar shows."""
         return ScalarMappable(Normalize(self.scale.low, self.scale.high), self.map)
 
     def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
-        """One arm's map: a picture of the numbers, hatched squares where there is none, triangles above."""
+        """Draw an arm's map: colours for values, hatched squares for missing values, triangles above."""
         means, degenerate, there = (self._matrix(cells, name) for name in ("mean", "degenerate", "n"))
         if self.scale.low is not None:
             axes.imshow(
@@ -121,7 +123,7 @@ class _Maps:
             *(
                 [self.columns.index(step) for step in sorted(best)],
                 [1 + 0.03 / self.height] * len(best),
-            ),  # inches, whatever the map's height
+            ),  # a fixed distance in inches, for any height of the map
             transform=axes.get_xaxis_transform(),
             color=INK,
             marker=7,
@@ -138,7 +140,7 @@ class _Maps:
         axes.spines[:].set_visible(False)
 
     def legend(self) -> list[Line2D]:
-        """Keys of what is drawn beside colours."""
+        """Return the legend entries of triangles and hatches."""
         key = Line2D([], [], color=INK, marker=7, markersize=5, linestyle="", label="chosen epoch of a seed")
         return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
 
@@ -160,7 +162,7 @@ class _Maps:
 
 
 def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:
-    """What isotropic noise gives, once where it is the same for all arms."""
+    """Return the value of isotropic noise as text, a single time if it is the same for all arms."""
     texts = {}
     for arm in arms:
         own = table[(table["arm"] == arm) & table["baseline"].notna()]
@@ -187,7 +189,7 @@ MAPS = {
 
 
 def _mapped(geometry: pd.DataFrame) -> Table:
-    """The rows of each map, which its figure and its kind of representation name."""
+    """Return the rows of each map, with the map's name: metric and kind of representation."""
     names = geometry["figure"] + "-" + geometry["vectors"]
     return (pd.concat([geometry[names == one].assign(map=one) for one in MAPS]),)
 
@@ -202,6 +204,6 @@ LAYERS = View(
     rows=_mapped,
     by="map",
     draw=_drawn,
-    caption="{} by layer and snapshot, one range of colours for all arms; hatched: sentences share their vectors.",
+    caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
     called=MAPS,
 )

@@ -1,4 +1,4 @@
-"""How a probe's score grows with the sentences it is trained on."""
+"""Draw a probe's accuracy by the number of its training sentences."""
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,10 @@ from isoscope.studies.view import View
 
 
 def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure:
-    """Held-out accuracy of the label's probe against the number of sentences it is trained on: a line per arm.
+    """Draw held-out accuracy of the label probe against the number of its training sentences: a line per arm.
 
-    Mean over seeds ± 1 sd, a dotted line at chance; n and d in the title. `learning` of one study. Raises `ValueError`
-    where it has no rows for `vectors`.
+    Mean over seeds ± 1 sd; a dotted line at chance; n and d in the title. `learning`: table of a single study. Raises
+    `ValueError` if it has no rows for `vectors`.
     """
     table = learning[learning["vectors"] == vectors]
     if table.empty:
@@ -36,8 +36,8 @@ def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure
             )
         axes.axhline(float(table["chance"].mean()), color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, label="chance")
         axes.set_title(f"n = {table['n'].max()} sentences, d = {table['d'].max()}", fontsize=8.5)
-        axes.set_xlabel("Sentences the probe is trained on", fontsize=8)
-        axes.set_ylabel("Accuracy on sentences held out", fontsize=8)
+        axes.set_xlabel("Training sentences of the probe", fontsize=8)
+        axes.set_ylabel("Accuracy, held-out sentences", fontsize=8)
         axes.tick_params(labelsize=7)
         axes.grid(visible=True, axis="y")
         legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
@@ -48,5 +48,6 @@ LEARNING = View(
     name="learning",
     needs=("learning",),
     draw=learning_curves,
-    caption="The label's probe at the last layer of the chosen epoch, trained on fewer and more sentences.",
+    caption="How many sentences does the label probe need? Held-out accuracy at the last layer of the chosen epoch, by "
+    "number of training sentences. Mean over seeds ± 1 sd; dotted: chance.",
 )

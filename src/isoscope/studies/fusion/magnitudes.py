@@ -1,4 +1,4 @@
-"""How loud each frequency is along the hidden index, before and after fusion."""
+"""Draw the magnitude of each frequency along the hidden index, before and after fusion."""
 
 from collections.abc import Sequence
 
@@ -13,15 +13,16 @@ from isoscope.studies.view import View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused", "normed": "Normalised"}
 BINS = 24
-"""Groups of neighbouring frequencies a line is drawn through: single ones are mostly noise."""
+"""Number of groups of neighbouring frequencies on a line: single frequencies are mostly noise."""
 DASHES: dict[str, tuple[float, Sequence[float]]] = {"first": (0, (3, 1.5)), "chosen": (0, ())}
 
 
 def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
-    """Magnitude by frequency, over a mean of 1: a panel per part of the block, a colour per arm.
+    """Draw magnitude by frequency, scaled to a mean of 1: a panel per part of the block, a colour per arm.
 
-    Dashed at the first snapshot, solid at the chosen epoch; means over groups of neighbouring frequencies and seeds.
-    `magnitudes` of one study: columns arm, seed, step, part, frequency, magnitude. Raises `ValueError` for two studies.
+    Dashed: first snapshot; solid: chosen epoch. Means over groups of neighbouring frequencies and over seeds.
+    `magnitudes`: table of a single study with columns arm, seed, step, part, frequency, magnitude. Raises `ValueError`
+    for two studies.
     """
     table = ends(prepared(magnitudes, "part", "frequency", "magnitude"))
     group = np.ceil(table["frequency"] / max(1.0, table["frequency"].max() / BINS))
@@ -64,5 +65,6 @@ MAGNITUDES = View(
     name="magnitudes",
     needs=("magnitudes",),
     draw=frequency_magnitudes,
-    caption="Magnitude by frequency along the hidden index, of word, position and fused vectors.",
+    caption="Which frequencies along the hidden index does fusion amplify? Magnitude of word, position and fused "
+    "vectors, scaled to a mean of 1; dashed: first snapshot, solid: chosen epoch.",
 )

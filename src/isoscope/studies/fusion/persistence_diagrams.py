@@ -1,4 +1,4 @@
-"""Persistence diagrams and barcodes of [CLS] at the last layer, at a few moments of training."""
+"""Draw persistence diagrams and barcodes of [CLS] at the last layer, at a few moments of training."""
 
 from typing import Any
 
@@ -14,29 +14,29 @@ from isoscope.studies.view import View
 
 CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}
 BESIDE = {"random": "its twin with random weights", "chosen": "the checkpoint"}
-"""Of a checkpoint, which has no training."""
+"""Names of the moments of a checkpoint: it has no training."""
 LOOKS: dict[int, dict[str, Any]] = {
     0: {"color": ARM_COLOURS[0], "marker": "o", "label": "H0: components"},
     1: {"color": ARM_COLOURS[1], "marker": "^", "label": "H1: loops"},
 }
 LONGEST = 40
-"""Bars of a degree in a barcode: the longest ones."""
+"""Maximum number of bars of a degree in a barcode, longest first."""
 UNIT = "distances in units of the points' root mean squared distance from their mean"
 
 
 def persistence_diagrams(bars: pd.DataFrame) -> Figure:
-    """Birth and death of every bar, a row per arm (its first seed) and a column per moment; one scale for all.
+    """Draw birth and death of every bar: a row per arm (its first seed), a column per moment, a common scale.
 
-    Clouds are scaled to a root mean squared distance of 1 from their mean, so that size plays no part. A moment whose
-    points are all one has no bars and is hatched. `bars`: columns arm, seed, moment, degree, birth, death. Raises
-    `ValueError` where there is none.
+    Point clouds are scaled to a root mean squared distance of 1 from their mean, so that size has no effect. A moment
+    whose points are all equal has no bars and is hatched. `bars`: columns arm, seed, moment, degree, birth, death.
+    Raises `ValueError` without bars.
     """
     handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
     return _grid(bars, _diagram, "Birth", "Death", handles)
 
 
 def barcodes(bars: pd.DataFrame) -> Figure:
-    """The longest `LONGEST` bars of each degree as lines from birth to death, laid out as in `persistence_diagrams`."""
+    """Draw the longest `LONGEST` bars of each degree from birth to death, in the layout of `persistence_diagrams`."""
     handles = [Line2D([], [], color=look["color"], label=look["label"]) for look in LOOKS.values()]
     return _grid(bars, _barcode, "Distance", "Bars by length", handles)
 
@@ -96,6 +96,12 @@ DIAGRAMS = View(
     name="bars",
     needs=("bars",),
     draw=persistence_diagrams,
-    caption="Persistence diagrams of [CLS] at the last layer, clouds scaled to equal size; first seed of each arm.",
+    caption="Persistence diagrams of [CLS] at the last layer, point clouds scaled to equal size; first seed of each "
+    "arm. Points far above the diagonal persist long.",
 )
-BARCODES = View(name="barcodes", needs=("bars",), draw=barcodes, caption="The longest bars of the same.")
+BARCODES = View(
+    name="barcodes",
+    needs=("bars",),
+    draw=barcodes,
+    caption="The longest bars of the persistence diagrams above. A long bar is a feature that persists.",
+)

@@ -1,4 +1,4 @@
-"""What probes find by layer, in phases of training and beside baselines."""
+"""Draw probe scores by layer, in phases of training, compared with baselines."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +17,15 @@ from isoscope.studies.view import Table, View
 
 PER_ROW = 3
 BETWEEN = 3
-"""Snapshots shown between the first and the chosen one, evenly among those that all runs have."""
+"""Number of snapshots between the first and the chosen, evenly spaced among those that all runs have."""
 FEW = 10
-"""A cell with less than one different vector for so many points is drawn hollow."""
+"""A cell with less than 1 distinct vector per this number of points is drawn hollow."""
 TWIN_LINE: Any = (0, (1, 1.2))
 BASELINE: Any = (0, (5, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
 PERMUTED: Any = (0, (1, 3))
-AXES = {"accuracy": "Accuracy, sentences held out", "r2": "R², sentences held out"}
-CHOSEN, NEVER = "chosen epoch", "other weights, never trained"
+AXES = {"accuracy": "Accuracy, held-out sentences", "r2": "R², held-out sentences"}
+CHOSEN, NEVER = "chosen epoch", "random twin"
 
 
 def probing_curves(
@@ -35,13 +35,15 @@ def probing_curves(
     task: str = "label",
     vectors: str = "first",
 ) -> Figure:
-    """Score by layer, a panel per arm and a line per phase: mean over seeds with a band of ± 1 sd, baselines dashed.
+    """Draw score by layer: a panel per arm, a line per phase, mean over seeds with a band of ± 1 sd, baselines dashed.
 
-    Phases: the column `phase` of the table where it has one, a run's snapshots within a phase averaged; else
-    the first, a few between, the chosen epoch and the twin. A cross stands at layers whose
-    vectors are all one and have no score; hollow marks have less than one different vector for `FEW` points. `table`
-    and `baselines`: probing tables of one study with columns arm and seed. Raises `ValueError` where there is nothing
-    to draw.
+    - Phases: the table's column `phase`, if it has it; a run's snapshots within a phase are averaged. Else: the first
+      snapshot, a few between, the chosen epoch and the twin.
+    - A cross marks a layer whose vectors are all equal, without a score.
+    - A hollow mark has less than 1 distinct vector per `FEW` points.
+
+    `table` and `baselines`: probing tables of a single study with columns arm and seed. Raises `ValueError` if there is
+    nothing to draw.
     """
     found = _of_task(table, task, vectors)
     lines = _phases(found)
@@ -75,12 +77,12 @@ def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
     found = whole[(whole["task"] == task) & (whole["vectors"] == vectors)]
     if found.empty:
         there = sorted({f"{one} of {kind}" for one, kind in zip(whole["task"], whole["vectors"], strict=True)})
-        raise ValueError(f"{task} of {vectors}: not in the table, but {', '.join(there)}")
+        raise ValueError(f"{task} of {vectors}: not in the table; it has {', '.join(there)}")
     return found
 
 
 def _phases(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the phases, in order, each with its name as `line`."""
+    """Return the rows of the phases, in order, with the phase's name as `line`."""
     if "phase" in table:
         rows = table[table["phase"].notna()].sort_values("column", kind="stable")
         parts = [rows.assign(line=rows["phase"])]
@@ -132,7 +134,7 @@ def _look(phase: str, index: int) -> dict[str, Any]:
 
 
 def _floors(axes: Axes, scores: pd.Series) -> None:
-    """A dashed line for each baseline, its letter at the right end, moved as little as keeps letters apart."""
+    """Draw a dashed line per baseline, with its letter at the right end; letters move only as far as they must."""
     known = sorted((score, chr(97 + place)) for place, score in enumerate(scores) if np.isfinite(score))
     if not known:
         return
@@ -154,7 +156,7 @@ def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) ->
     if "permuted" in lines and lines["permuted"].notna().any():
         rest.append(Line2D([], [], color=INK, linestyle=PERMUTED, linewidth=0.9, label="labels permuted within folds"))
     if lines["degenerate"].any():
-        rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="one vector for all: no score"))
+        rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="all vectors equal: no score"))
     if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():
         hollow: dict[str, Any] = {
             "color": INK,
@@ -163,7 +165,7 @@ def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) ->
             "markerfacecolor": "none",
             "markersize": 4,
         }
-        rest.append(Line2D([], [], label=f"few different vectors (less than 1 in {FEW})", **hollow))
+        rest.append(Line2D([], [], label=f"few distinct vectors (less than 1 in {FEW})", **hollow))
     for place, name in enumerate(names):
         rest.append(Line2D([], [], color=INK, linestyle=BASELINE, linewidth=0.7, label=f"{chr(97 + place)}: {name}"))
     return drawn + rest
@@ -176,7 +178,7 @@ TASKS = {
     "word order": "words",
     "word position": "words",
 }
-"""What is drawn, and the vectors that it is read from."""
+"""Task → the vectors that its probe reads."""
 
 
 def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
@@ -197,7 +199,8 @@ PHASES = View(
     needs=("probing", "phases", "baselines"),
     rows=_of_phases,
     draw=probing_curves,
-    caption="Score of a linear probe for the label by layer, in each phase of training; dashed: baselines.",
+    caption="In which phase of training does the label become linearly decodable? Score of a linear probe by layer, a "
+    "line per phase; dashed: baselines.",
 )
 PROBING = View(
     name="probing",
@@ -205,6 +208,6 @@ PROBING = View(
     rows=_named,
     by="task",
     draw=_drawn,
-    caption="What a linear probe reads by layer: {}. Mean over seeds, band ± 1 sd; dashed: baselines, by letter.",
+    caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
     remakes="Li 2025 (fusion), Figure 6",
 )

@@ -1,4 +1,4 @@
-"""The embedding block as a filter: spectra along the hidden index, and where its kernel's energy lies."""
+"""Draw the embedding block as a filter: spectra along the hidden index, and the energy of its kernel."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,8 @@ from isoscope.studies.view import View
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
 ROWS = {"flatness": "Spectral flatness", "dead": "Share of near-dead frequencies"}
 THEORY = {"flatness": (0.561, 0.315), "dead": (0.010, 0.045)}
-"""Of independent normal entries (e^−γ), and of the circular convolution of two such vectors (e^−2γ)."""
+"""Expected values for independent normal entries (flatness e^−γ) and for the circular convolution of two such vectors
+(flatness e^−2γ)."""
 PLACES = {
     "centre": "the token itself, same hidden index",
     "hidden": "the token itself, other hidden indices",
@@ -39,10 +40,10 @@ DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.5))
 
 
 def spectra(spectrum: pd.DataFrame) -> Figure:
-    """Spectral flatness and near-dead frequencies of word, position and fused embedding over snapshots, a line per arm.
+    """Draw spectral flatness and near-dead frequencies of word, position and fused embedding over snapshots.
 
-    Mean over seeds with ± 1 sd; dashed the control with permuted hidden axes, dotted what theory gives (`THEORY`).
-    `spectrum` of one study. Raises `ValueError` for two studies.
+    A line per arm: mean over seeds ± 1 sd. Dashed: control with permuted hidden axes; dotted: theory (`THEORY`).
+    `spectrum`: table of a single study. Raises `ValueError` for two studies.
     """
     table = prepared(spectrum, "part", *ROWS, *(f"{name}_permuted" for name in ROWS))
     table = table[table["column"] != TWIN]
@@ -72,10 +73,11 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
 
 
 def kernel(kernel: pd.DataFrame) -> Figure:
-    """Where the energy of the fusion's kernel lies over snapshots: a row per arm that has one, a column per source.
+    """Draw the distribution of the fusion kernel's energy over snapshots: a row per arm with a kernel, a column per
+    source.
 
-    Shares of the whole kernel's energy, so that the lines of an arm's panels add up to 1; mean over seeds with ± 1 sd.
-    `kernel` of one study. Raises `ValueError` for two studies, and where no arm has a kernel.
+    Values are shares of the whole kernel's energy: the lines of an arm's panels sum to 1. Mean over seeds ± 1 sd.
+    `kernel`: table of a single study. Raises `ValueError` for two studies, or if no arm has a kernel.
     """
     table = prepared(kernel, "source", *PLACES)
     arms, sources = arms_of(table), [source for source in SOURCES if source in set(table["source"])]
@@ -104,10 +106,10 @@ def kernel(kernel: pd.DataFrame) -> Figure:
 
 
 def kernel_response(panels: Sequence[tuple[str, npt.ArrayLike]]) -> Figure:
-    """How strongly a kernel passes each 2-D frequency: a map per (title, matrix), colours from 0 to the largest of all.
+    """Draw the 2-D frequency response of kernels: a map per (title, matrix), colours from 0 to the maximum of all.
 
     Matrices `[tokens, hidden]` with zero frequency in the middle, as `isoscope.geometry.kernels.frequency_response`
-    gives them. Raises `ValueError` for a negative number, for what is no matrix, and for none.
+    returns them. Raises `ValueError` for a negative number, for an array that is no matrix, and without matrices.
     """
     matrices = [(title, np.asarray(matrix, dtype=float)) for title, matrix in panels]
     if not matrices:
@@ -135,7 +137,7 @@ def kernel_response(panels: Sequence[tuple[str, npt.ArrayLike]]) -> Figure:
 
 
 def _edges(size: int) -> tuple[float, float]:
-    """Where `size` frequencies begin and end, each a square with its frequency in the middle."""
+    """Return the edges of `size` frequencies, each a square with its frequency in the middle."""
     frequencies = np.fft.fftshift(np.fft.fftfreq(size))
     return float(frequencies[0]) - 0.5 / size, float(frequencies[-1]) + 0.5 / size
 
@@ -161,7 +163,7 @@ def _who(table: pd.DataFrame, arm: str) -> str:
 
 
 def _keys(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    """What the legend of the spectra says."""
+    """Return the legend entries of the spectra."""
     handles = [
         Line2D([], [], color=look(index)[0], marker=look(index)[1], label=_who(table, arm))
         for index, arm in enumerate(arms)
@@ -190,17 +192,20 @@ SPECTRUM = View(
     name="spectrum",
     needs=("spectrum",),
     draw=spectra,
-    caption="Spectrum along the hidden index of word, position and fused vectors; dashed: hidden axes permuted.",
+    caption="Is the spectrum along the hidden index flat? Word, position and fused vectors over training. Compare the "
+    "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted).",
 )
 RESPONSE = View(
     name="kernel-response",
     needs=("kernel_response",),
     draw=_drawn_response,
-    caption="Frequency response of the fusion's kernel.",
+    caption="Frequency response of the fusion's kernel. Brighter: the kernel passes this frequency more strongly; the "
+    "middle is frequency 0.",
 )
 KERNEL = View(
     name="kernel",
     needs=("kernel",),
     draw=kernel,
-    caption="Where the energy of the fusion's kernel lies, over training.",
+    caption="Where is the energy of the fusion's kernel, over training? A line per place of its entries; lines of an "
+    "arm sum to 1.",
 )

@@ -1,4 +1,4 @@
-"""Cosines of tokens after the embedding block."""
+"""Draw cosines between tokens after the embedding block."""
 
 from collections.abc import Sequence
 
@@ -29,10 +29,10 @@ PAIRS = {
 
 
 def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence[str] | None = None) -> Figure:
-    """Cosines of the same tokens in several models, a square matrix each, one colour range from −1 to 1.
+    """Draw cosines between the same tokens in several models: a square matrix per model, colours from −1 to 1.
 
     `panels`: (title, matrix); a title's second line is the mean off the diagonal. `tokens`: their texts, for up to 40.
-    Raises `ValueError` for a matrix that is not square, of another size than the first, or beyond −1 … 1.
+    Raises `ValueError` for a matrix that is not square, differs in size from the first, or exceeds −1 … 1.
     """
     matrices = [(title, np.asarray(matrix, dtype=float)) for title, matrix in panels]
     if not matrices:
@@ -63,9 +63,9 @@ def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence
 
 
 def cosine_summary(cosines: pd.DataFrame) -> Figure:
-    """Mean cosine by kind of pair, a panel per part of the block: hollow at the first snapshot, filled at the chosen.
+    """Draw mean cosine by kind of pair, a panel per part of the block. Hollow: first snapshot; filled: chosen epoch.
 
-    A row per kind and arm, mean over seeds with ± 1 sd. Raises `ValueError` for two studies.
+    A row per kind and arm, mean over seeds ± 1 sd. Raises `ValueError` for two studies.
     """
     table = ends(prepared(cosines, "part", "pairs", "cosine"))
     arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
@@ -95,7 +95,7 @@ def cosine_summary(cosines: pd.DataFrame) -> Figure:
 
 
 def _pair(axes: Axes, means: pd.DataFrame, place: tuple[str, str, str], y: float, index: int) -> None:
-    """One arm's two points on a line."""
+    """Draw an arm's two points and the line between them."""
     colour, marker = look(index)
     found = [means.loc[(*place, moment)] if (*place, moment) in means.index else None for moment in ("first", "chosen")]
     if found[0] is not None and found[1] is not None:
@@ -136,7 +136,7 @@ COSINE_MAPS = View(
     needs=("cosine_maps",),
     by="moment",
     draw=_drawn_maps,
-    caption="Cosines of the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
+    caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",
 )
@@ -144,5 +144,6 @@ COSINES = View(
     name="cosines",
     needs=("cosines",),
     draw=cosine_summary,
-    caption="Mean cosine by kind of pair, in each part of the embedding block.",
+    caption="Mean cosine by kind of pair, in each part of the embedding block. Hollow: first snapshot; filled: chosen "
+    "epoch.",
 )

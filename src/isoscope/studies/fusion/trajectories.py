@@ -1,4 +1,4 @@
-"""Figures of the geometry table as lines over training: a row of panels per figure, a column per layer."""
+"""Draw metrics of the geometry table over training: a row of panels per metric, a column per layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,18 +17,18 @@ from isoscope.studies.fusion.layers import of_figure
 from isoscope.studies.view import Table, View
 
 MOST = 5
-"""Layers that are drawn at most."""
+"""Maximum number of layers drawn."""
 SHORT = 14
-"""Letters of an arm's name that a panel's title has room for."""
+"""How many letters of an arm's name fit in a panel's title."""
 
 
 def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str = "first") -> Figure:
-    """A line per arm over snapshots: mean over seeds with a band of ± 1 sd, isotropic noise dashed.
+    """Draw a line per arm over snapshots: mean over seeds with a band of ± 1 sd; isotropic noise dashed.
 
-    Rows of panels are `figures`, columns up to `MOST` layers (evenly spread, first and last among
-    them); the panels of a row share their scale. In degenerate cells, where vectors are shared, an arm's line is left
-    out, and the title says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for
-    a figure that was not measured on `vectors`.
+    Rows of panels are `figures`; columns are up to `MOST` layers, evenly spaced, including the first and last. The
+    panels of a row share their scale. In degenerate cells, where vectors are shared, an arm has no line, and the title
+    says so. The twin with random weights is left out. Raises `ValueError` for two studies, and for a metric that was
+    not measured on `vectors`.
     """
     tables = {figure: of_figure(geometry, figure, vectors) for figure in figures}
     if not tables:
@@ -63,7 +63,7 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
 
 
 def _panel(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
-    """Lines of one figure at one layer."""
+    """Draw the lines of a metric at a layer."""
     baselines = table.groupby("arm", sort=False)["baseline"].mean()
     alike = baselines.notna().all() and np.allclose(baselines, baselines.iloc[:1].to_numpy(), rtol=0.01, atol=0.002)
     for index, arm in enumerate(arms):
@@ -112,5 +112,5 @@ CURVES = View(
     needs=("geometry",),
     rows=_of_cls,
     draw=_drawn,
-    caption="Geometry of [CLS] over training: mean over seeds, band ± 1 sd; dashed: noise at the same n and d.",
+    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
 )

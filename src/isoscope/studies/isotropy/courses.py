@@ -1,4 +1,4 @@
-"""Arms over training: curves of any figures, and what a task's metric costs in anisotropy."""
+"""Draw arms over training: curves of any metrics, and the trade-off between a task's metric and anisotropy."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, nam
 from isoscope.studies.view import Table, View
 
 PANELS = 3
-"""In a row."""
+"""Panels per row."""
 TASK_METRICS = {"validation/accuracy": "Accuracy", "validation/f1": "F1", "validation/matthews": "Matthews correlation"}
 ANISOTROPY_METRICS = {
     "step/a_1": "a₁ of a batch",
@@ -46,7 +46,7 @@ BARS_METRICS = {
 }
 PENALTY_METRICS = {
     "step/penalty": "Penalty",
-    "step/penalty_gradient_norm": "Norm of its gradient by the points",
+    "step/penalty_gradient_norm": "Norm of the penalty's gradient",
     "step/loss": "Task loss (nats)",
 }
 POSTHOC = [
@@ -59,10 +59,10 @@ PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, cla
 
 
 def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
-    """A panel per figure (metric name → label): mean over seeds by `step` with a band of ± 1 sd, a line per arm.
+    """Draw a panel per metric in `figures` (name → label): a line per arm, mean over seeds by `step`, band ± 1 sd.
 
-    `curves`: columns arm, seed, step, metric, value, as `analysis.courses.thinned` gives them. Raises `ValueError`
-    where none of the figures was measured.
+    `curves`: columns arm, seed, step, metric, value, as `studies.final_averages.thinned` returns them. Raises
+    `ValueError` if none of the metrics was measured.
     """
     shown = {metric: label for metric, label in figures.items() if (curves["metric"] == metric).any()}
     if not shown:
@@ -87,11 +87,11 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
 def trade(
     averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
 ) -> Figure:
-    """Each run by two of its averaged figures, small, and each arm's mean over seeds with bars of ± 1 sd.
+    """Plot two averaged metrics against each other: small marks for runs, large ones for arm means with bars of ± 1 sd.
 
-    `averages`: columns arm, seed, figure, value; `across` and `up` are figures, `labels` what the axes say. `weights`:
-    arm → family and weight; arms of a family have one colour, a line through their means, and each its weight beside
-    it. Raises `ValueError` where one of the figures was not measured.
+    `averages`: columns arm, seed, figure, value. `across` (x) and `up` (y) are names of metrics; `labels` are those of
+    the axes. `weights`: arm → family and weight. Arms of a family share a colour; a line connects their means, and
+    each mean is labelled with its weight. Raises `ValueError` if one of the metrics was not measured.
     """
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     if missing := [figure for figure in (across, up) if figure not in wide]:
@@ -133,7 +133,7 @@ def trade(
 
 
 def legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    """A handle per arm, which says how many seeds it has."""
+    """Return a legend entry per arm, with its number of seeds."""
     handles = []
     for index, arm in enumerate(arms):
         colour, marker = look(index)
@@ -155,7 +155,7 @@ def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
 
 
 def _measured(names: Mapping[str, str], courses: pd.DataFrame) -> Table:
-    """All of the table where one of the metrics is in it: every arm keeps its colour."""
+    """Return the whole table if it has any of the metrics, else no rows: so every arm keeps its colour."""
     return (courses if courses["metric"].isin(names).any() else courses[:0],)
 
 
@@ -164,7 +164,7 @@ def _drawn(names: Mapping[str, str], courses: pd.DataFrame) -> Figure:
 
 
 def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
-    """The penalty's metrics, and those of each class."""
+    """Return the penalty's metrics and those of each class."""
     classes = courses.loc[courses["metric"].str.startswith("step/kept/class_"), "metric"].drop_duplicates()
     numbers = [metric.rpartition("_")[2] for metric in classes]
     per_class = {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
@@ -203,7 +203,7 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
 
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
-    """The averages by the share of the train split, where arms differ in it."""
+    """Return the averages by share of the train split; no rows if all arms have the same share."""
     if doses["fraction"].nunique() < 2:
         return (averages[:0],)
     of = doses.set_index("arm")
@@ -218,22 +218,33 @@ def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 ANISOTROPY = _of_courses(
     "anisotropy",
     ANISOTROPY_METRICS,
-    "Anisotropy of each batch's [CLS] vectors over training: mean over seeds, band ± 1 sd.",
+    "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
+    "over seeds; band: ± 1 sd.",
 )
-TASK = _of_courses("task", TASK_METRICS, "The task's metrics on the whole validation split over training.")
+TASK = _of_courses(
+    "task",
+    TASK_METRICS,
+    "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd.",
+)
 PENALTY = View(
     name="penalty",
     needs=("courses",),
     rows=_penalised,
     draw=_penalty,
-    caption="The penalty over training: its value, the norm of its gradient by the points, and what was kept.",
+    caption="The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
+    "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd.",
 )
 EXPLAINED = _of_courses(
     "explained",
     EXPLAINED_METRICS,
-    "What may raise the share of the first direction, on a fixed validation sample: classes, clusters.",
+    "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; compare "
+    "each metric with its null (Gaussian noise, shuffled labels).",
 )
-BARS = _of_courses("bars", BARS_METRICS, "Bars of H0 within classes, on the same sample.")
+BARS = _of_courses(
+    "bars",
+    BARS_METRICS,
+    "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd.",
+)
 TRADE = View(
     name="trade",
     needs=("averages", "doses"),
@@ -242,8 +253,9 @@ TRADE = View(
     draw=_trade,
     caption="{}",
     called={
-        "a_1": "What anisotropy costs: validation accuracy against a₁, each run and each arm's mean ± 1 sd.",
-        "a_1_centred": "The same with the mean removed.",
+        "a_1": "Does lower anisotropy cost accuracy? Validation accuracy against a₁. Small marks: runs; large marks: "
+        "mean of an arm ± 1 sd, labelled with its weight.",
+        "a_1_centred": "Does lower anisotropy cost accuracy? The same plot, a₁ with the mean removed.",
     },
 )
 FRACTIONS = View(
@@ -251,7 +263,8 @@ FRACTIONS = View(
     needs=("averages", "doses"),
     rows=_by_fraction,
     draw=partial(course, figures=TASK_METRICS | TRADED, across="Share of the train split (%)"),
-    caption="The end of training by the share of the train split: mean over seeds, band ± 1 sd.",
+    caption="How much training data does each arm need? Metrics at the end of training by share of the train split. "
+    "Line: mean over seeds; band: ± 1 sd.",
 )
 COMPARED = (*TASK_METRICS, *ANISOTROPY_METRICS, *EXPLAINED_METRICS, *BARS_METRICS, *PENALTY_METRICS, *POSTHOC)
-"""The metrics that arms are compared by at the end of training."""
+"""Metrics in which arms are compared at the end of training."""

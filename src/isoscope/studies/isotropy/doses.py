@@ -1,4 +1,4 @@
-"""Penalties at equal effect: each with weights of its own, its figures read off where another figure is equal."""
+"""Compare penalties at matched anisotropy or matched gradient, by interpolation along each weight sweep."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,20 +11,20 @@ from isoscope.errors import InputError
 from isoscope.statistics.differences import WHERE, differences
 
 FEWEST_WEIGHTS = 3
-"""Of a family, below which there is nothing to read between."""
+"""Minimum number of weights in a family for interpolation."""
 NOISE = 2.0
-"""Standard deviations between an arm's seeds that families must have in common to be compared: less is where paths
-cross by chance."""
+"""Families are compared only if the range that all reach is wider than this many sd between an arm's seeds: in a
+narrower range, paths cross by chance."""
 LEVELS = 3
-"""Places at which families are compared, evenly within what all of them reach."""
+"""Number of levels at which families are compared, evenly spaced within the range that all reach."""
 Floats = npt.NDArray[np.float64]
 COLUMNS = ["arm", "seed", "figure", "value"]
 
 
 class Dose(NamedTuple):
-    """How much an arm has: `family` is the arm but for its weight, `group` the arm but for its share of train.
+    """An arm's penalty weight and share of train. `family`: the arm without its weight; `group`: without its share.
 
-    Weights are absolute, of either sign.
+    Weights are absolute (not relative to the task loss) and may have either sign.
     """
 
     family: str
@@ -34,15 +34,17 @@ class Dose(NamedTuple):
 
 
 def dose(run: Mapping[str, Any]) -> Dose:
-    """The dose of a run by what its config.yaml holds; the weight is 0 where there is no penalty."""
+    """Return the dose of a run from the contents of its config.yaml. The weight is 0 if there is no penalty."""
     axes, params = run["axes"], run["params"]
     family, group = ("-".join(value for axis, value in axes.items() if axis != one) for one in ("weight", "fraction"))
     return Dose(family, group, float(params["penalty"].get("weight", 0.0)), float(params["training"]["fraction"]))
 
 
 def references(doses: Mapping[str, Dose]) -> dict[str, str]:
-    """Arm → the arm it is held against: its own family's at the smallest weight where that has several weights, else
-    the first arm with as much of the train split. Raises `InputError` for weights of both signs in a family.
+    """Return arm → its reference arm.
+
+    In a family with several arms it is the arm with the smallest weight; else it is the first arm with the same share
+    of the train split. Raises `InputError` for weights of both signs in a family.
     """
     families: dict[str, list[str]] = {}
     shares: dict[float, str] = {}
@@ -53,7 +55,9 @@ def references(doses: Mapping[str, Dose]) -> dict[str, str]:
     for name, arms in families.items():
         weights = [doses[arm].weight for arm in arms]
         if min(weights) < 0 < max(weights):
-            raise InputError(f"{name}: weights of both signs, {min(weights):g} and {max(weights):g}: two penalties")
+            raise InputError(
+                f"{name}: weights of both signs, {min(weights):g} and {max(weights):g}; make them two penalties"
+            )
         least = min(arms, key=lambda arm: abs(doses[arm].weight))
         found |= {arm: least if len(arms) > 1 else shares[doses[arm].fraction] for arm in arms}
     return found
@@ -62,13 +66,15 @@ def references(doses: Mapping[str, Dose]) -> dict[str, str]:
 def equated(
     averages: pd.DataFrame, doses: Mapping[str, Dose], *, across: str, figures: Sequence[str], log: bool = False
 ) -> pd.DataFrame:
-    """Each family's `figures` where its `across` has `LEVELS` equal values: arm (the family), seed, figure, value.
+    """Return each family's `figures` at `LEVELS` matched values of `across`: arm (the family), seed, figure, value.
 
-    Of each seed the arms of a family in the order of their weights are a path through (across, figure); its figure at a
-    level is interpolated linearly where the path first comes to it: at the smallest dose; NaN where it never does.
-    Levels divide evenly what all families reach, by the means over seeds of their ends; none where they share no more
-    than `NOISE` sd of seeds. `log`: interpolate over log(across), of values above 0 only. `averages`: arm, seed,
-    figure, value. Families of fewer than `FEWEST_WEIGHTS` weights are left out.
+    - For each seed, a family's arms in the order of their weights form a path through (across, figure).
+    - The value at a level is interpolated linearly where the path first reaches the level, which is at the smallest
+      dose. It is NaN if the path never reaches it.
+    - Levels are evenly spaced in the range that all families reach, by the means over seeds of their ends. There are no
+      levels if this range is at most `NOISE` sd between seeds.
+    - `log`: interpolate over log(across), using only values above 0.
+    - `averages`: arm, seed, figure, value. Families with fewer than `FEWEST_WEIGHTS` weights are left out.
     """
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     figures = [one for one in figures if one in wide]
@@ -103,11 +109,11 @@ def at_equal(
     confidence: float,
     power: float,
 ) -> pd.DataFrame:
-    """Families less the first one of their share of the train split: `metrics` at equal `anisotropy`, and both at an
-    equal `force` (over its logarithm).
+    """Test families against the first family with the same share of the train split, at matched effect.
 
-    Columns as of `differences`, whose correction is over everything that is said of a metric; no rows where nothing can
-    be compared. A seed whose path never comes to a level is `dropped` there, and the level is not tested.
+    `metrics` are compared at matched `anisotropy`; `metrics` and `anisotropy` at matched `force` (over its logarithm).
+    Columns as in `differences`; p is corrected over all tests of a metric. There are no rows if nothing is comparable.
+    A seed whose path never reaches a level is `dropped` there, and the level is not tested.
     """
     found: list[pd.DataFrame] = []
     against: dict[str, str] = {}
@@ -127,7 +133,7 @@ def at_equal(
 def _paths(
     wide: pd.DataFrame, doses: Mapping[str, Dose], across: str, *, log: bool
 ) -> Iterator[tuple[tuple[str, int], pd.DataFrame | None]]:
-    """(family, seed) → its figures by `across`, or its logarithm, in the order of weights; None for too few numbers."""
+    """Yield (family, seed) and its metrics by `across` or its logarithm, in the order of weights; None if too few."""
     arms = wide.index.get_level_values("arm")
     table = wide.assign(family=[doses[arm].family for arm in arms], weight=[doses[arm].weight for arm in arms])
     for (family, seed), rows in table.reset_index("seed").groupby(["family", "seed"], sort=False):
@@ -141,7 +147,7 @@ def _paths(
 
 
 def _told_apart(values: Floats) -> list[str]:
-    """Each number with as many digits as it takes to tell them apart, three at least."""
+    """Format numbers with the fewest digits that tell them apart, at least three."""
     for digits in range(3, 18):
         shown = [f"{value:.{digits}g}" for value in values]
         if len(set(shown)) == len(set(values.tolist())):
@@ -150,7 +156,7 @@ def _told_apart(values: Floats) -> list[str]:
 
 
 def _first_at(places: Floats, values: Floats, level: float) -> float:
-    """Where the path through (place, value) first comes to the level; NaN where it never does."""
+    """Interpolate the value where the path through (place, value) first reaches the level; NaN if it never does."""
     for one in range(len(places) - 1):
         low, high = places[one], places[one + 1]
         if min(low, high) <= level <= max(low, high):

@@ -1,4 +1,4 @@
-"""Published figures beside ours: the difference, the interval over seeds, and whether they agree."""
+"""Compare our values with published ones: the difference, the interval over seeds, and the verdict."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,9 +43,11 @@ _TABLE_3 = {
         (0.542, 0.221, 0.018, 0.510, 0.063, 0.017),
     ),
 }
-"""Table 3 of arXiv:2501.05502: shares of the batch's [CLS] matrix, raw and centred, by arm; means of five runs. Which
-triple is the raw one is inferred."""
-TABLE_2 = "The paper's table of task metrics could not be read: ours stand alone."
+"""Table 3 of Shrink the Longest (arXiv:2501.05502): shares of the batch's [CLS] matrix, raw and centred, by arm; means
+of five runs. It is inferred which triple is the raw one."""
+TABLE_2 = (
+    "Task metrics have no published values here: Table 2 of Shrink the Longest (arXiv:2501.05502) is not readable."
+)
 BACKBONES = {
     "bert": ("google-bert/bert-base-uncased", "bert-base-uncased"),
     "roberta": ("FacebookAI/roberta-base", "roberta-base"),
@@ -53,7 +55,7 @@ BACKBONES = {
 
 
 RUNS, ROUNDING = 5, 0.0005
-"""Runs that a published mean is over (their spread was not published), and the table's rounding."""
+"""Number of runs in a published mean (the spread was not published), and the table's rounding."""
 
 SETTINGS: Mapping[str, Any] = {
     "model.fusion.kind": "additive",
@@ -74,7 +76,7 @@ SETTINGS: Mapping[str, Any] = {
     "training.watch.vectors": "first",
     "reproduction.last": 0.3,
 }
-"""What the published runs share (the paper, and its code where the paper is silent)."""
+"""Settings that all published runs share: from the paper, or from its code if the paper does not state them."""
 GLUE = ("glue", "nyu-mll/glue")
 RATES = {"mrpc": (8e-5, 8e-6), "cola": (5e-5, 5e-6)}
 """Learning rate and weight decay by task."""
@@ -82,9 +84,9 @@ SOURCES = {
     task: [{"kind": "hub", "name": task}, *({"kind": "hub", "name": name, "config": task} for name in GLUE)]
     for task in RATES
 }
-"""Where the two tasks may come from."""
+"""Accepted sources of the two tasks."""
 LONGEST = 128
-"""Tokens that no text of the two tasks exceeds; the published runs cut at 512."""
+"""Maximum length in tokens that no text of the two tasks exceeds; the published runs truncate at 512."""
 _PENALTY = {
     "penalty.kind": "persistent_entropy",
     "penalty.clouds": "class",
@@ -105,9 +107,7 @@ PENALTIES: Mapping[str, Mapping[str, Any]] = {
 
 
 class Known(NamedTuple):
-    """A published share, the largest difference from it that is agreement, and the nearest published share of another
-    arm: how far off.
-    """
+    """A published share, the tolerance for agreement, and the distance to another arm's nearest published share."""
 
     value: float
     tolerance: float
@@ -115,7 +115,7 @@ class Known(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One published figure beside ours."""
+    """A published value and ours."""
 
     arm: str
     figure: str
@@ -128,9 +128,9 @@ class Cell(NamedTuple):
     high: float | None
     """Interval of our mean over seeds, by t; None below 3 seeds."""
     detectable: float | None
-    """Minimum detectable effect: the true difference from the published figure that so many seeds would find."""
+    """Minimum detectable effect: the true difference from the published value that this number of seeds would find."""
     difference: float | None
-    """Ours less the published one."""
+    """Our value minus the published value."""
     verdict: str
     reason: str
 
@@ -138,11 +138,14 @@ class Cell(NamedTuple):
 def published(
     run: Mapping[str, Any], source: Mapping[str, Any] | None, *, last: float, tolerance: float
 ) -> dict[str, Known] | str:
-    """The published figures for a run's backbone, task and penalty, by figure; or why it has none.
+    """Return the published values for a run's backbone, task and penalty, by metric; or the reason why there are none.
 
-    `run`: what its config.yaml holds; `source`: where its data came from (None: unknown); `last`: the share of updates
-    that ours are averaged over. Only a run trained as the published ones has any. Agreement is a difference of at most
-    `tolerance`, and of half the way to the next arm's published figure: what could as well be another arm's shows
+    - `run`: contents of its config.yaml.
+    - `source`: source of its data (None: unknown).
+    - `last`: share of updates over which our values are averaged.
+
+    Only a run with the published settings has published values. The tolerance for agreement is the smaller of
+    `tolerance` and half the distance to the nearest arm's published value: a value that could be another arm's shows
     nothing.
     """
     params, task = flatten(run["params"]), run["task"]
@@ -151,25 +154,25 @@ def published(
     selection = str(params.get("penalty.selection", params["penalty.kind"]))
     arm = "selected" if selection == "c-ratio" else selection
     if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS:
-        return "nothing was published for this backbone, task and penalty"
+        return "no published value for this backbone, task and penalty"
     rate, decay = RATES[task]
     asked = {**SETTINGS, **PENALTIES[arm], "training.learning_rate": rate, "training.weight_decay": decay}
     found = params | {"reproduction.last": last}
     if found["training.schedule.epochs"] == found["training.epochs"]:
-        found["training.schedule.epochs"] = None  # the same by another name
+        found["training.schedule.epochs"] = None  # an equivalent setting
     told = [
-        f"{name} {_shown(value)}, here {_shown(found.get(name))}"
+        f"{name} {_shown(value)} (here {_shown(found.get(name))})"
         for name, value in asked.items()
         if found.get(name) != value
     ]
     if params["model.max_length"] < LONGEST:
-        told.append(f"whole texts, here cut at model.max_length {params['model.max_length']}")
+        told.append(f"whole texts (here truncated at model.max_length {params['model.max_length']})")
     if source is None:
-        return f"its data are not in {processed(task)} any more; run: isoscope prepare {task}"
+        return f"no data in {processed(task)}; run: isoscope prepare {task}"
     if not any(source.items() >= one.items() and source["splits"]["train"] == "train" for one in SOURCES[task]):
-        told.append(f"the data set {task} of GLUE, here {source.get('name') or source.get('path') or source['kind']}")
+        told.append(f"the data set {task} of GLUE (here {source.get('name') or source.get('path') or source['kind']})")
     if told:
-        return f"published with {'; '.join(told)}"
+        return f"published with other settings: {'; '.join(told)}"
     shares = {}
     for place, figure in enumerate(COMPONENTS):
         values = dict(zip(ARMS, (row[place] for row in _TABLE_3[backbone, task]), strict=True))
@@ -179,19 +182,23 @@ def published(
 
 
 def _shown(value: Any) -> str:
-    """A setting as YAML has it."""
+    """Return a setting's value as in YAML."""
     return "null" if value is None else str(value)
 
 
 def reproduction(
     averages: pd.DataFrame, known: Mapping[str, Mapping[str, Known] | str], *, confidence: float, power: float
 ) -> list[Cell]:
-    """Every arm's shares over its last updates beside the published ones, `known` by arm.
+    """Compare every arm's shares over its last updates with the published ones. `known`: by arm.
 
-    The published figure is a rounded mean of five runs. `ROUNDING` and its standard error (by our own spread, as theirs
-    was not published) widen the interval of the difference. *pass*: all of it lies within the tolerance. *fail*: all of
-    it lies outside. *indistinct*: the published arms are nearer to each other than a published figure is certain.
-    *under-powered*: none of these, or fewer than 3 seeds. *ours alone*: nothing to compare with.
+    A published value is a rounded mean of five runs. `ROUNDING` and the standard error of that mean (from our own
+    spread, because theirs was not published) widen the interval of the difference. Verdicts:
+
+    - *pass*: the whole interval is within the tolerance.
+    - *fail*: the whole interval is outside the tolerance.
+    - *indistinct*: published values of two arms are closer than their uncertainty.
+    - *under-powered*: none of these, or fewer than 3 seeds.
+    - *ours alone*: there is no published value.
     """
     found = []
     for arm in dict.fromkeys(averages["arm"]):
@@ -221,35 +228,35 @@ def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: fl
 
 
 def _verdict(difference: float, half: float | None, n: int, known: Known) -> tuple[str, str]:
-    """The word and its reason; `half`: half the interval of our mean."""
+    """Return the verdict and its reason. `half`: half the width of our mean's interval."""
     theirs = ROUNDING if half is None else ROUNDING + half * (n / RUNS) ** 0.5
     if known.nearest <= 2 * theirs:
-        return INDISTINCT, f"another arm was published {known.nearest:.2g} from it, nearer than either is certain"
+        return INDISTINCT, f"another arm's published value is {known.nearest:.2g} away, less than their uncertainty"
     if half is None:
         return UNDERPOWERED, f"{n} seed{'s' * (n != 1)}: no interval below {FEWEST_SEEDS}"
     both = ROUNDING + half * (1 + n / RUNS) ** 0.5
     if abs(difference) - both > known.tolerance:
-        return FAIL, f"the whole interval is further than {known.tolerance:.2g} from the published mean"
+        return FAIL, f"the whole interval is more than {known.tolerance:.2g} from the published mean"
     if abs(difference) + both <= known.tolerance:
         return PASS, f"the whole interval is within {known.tolerance:.2g} of the published mean"
     return UNDERPOWERED, f"the interval does not decide whether it is within {known.tolerance:.2g}"
 
 
 def read(folder: Path) -> list[Cell]:
-    """The cells that `isoscope chart` wrote into `folder`. Raises `InputError` where it has not, or on damage."""
+    """Read the cells that `isoscope chart` wrote into `folder`. Raises `InputError` if they are missing or damaged."""
     again = f"run: isoscope chart {folder.parent.name}"
     try:
         return [Cell(**cell) for cell in json.loads((folder / FILE).read_text("utf-8"))]
     except FileNotFoundError:
         raise InputError(f"{folder / FILE}: no such file; {again}") from None
     except (ValueError, TypeError):
-        raise InputError(f"{folder / FILE}: not what isoscope chart left; {again}") from None
+        raise InputError(f"{folder / FILE}: not what isoscope chart wrote; {again}") from None
 
 
 def as_text(cells: Sequence[Cell]) -> str:
-    """The cells as lines for a terminal, and how many have which verdict."""
+    """Format the cells as lines for a terminal, with the count of each verdict."""
     if not cells:
-        return "no runs: the study has no seeds here, or its runs do not watch anisotropy (training.watch)"
+        return "no runs: the study has no seeds, or its runs do not measure anisotropy (set training.watch)"
     width = max(len(cell.arm) for cell in cells)
     lines = [f"{'arm':{width}}  {'figure':12} {'published':>9}  {'ours':>6}  {'interval':>14}  verdict"]
     for cell in cells:
