@@ -18,7 +18,7 @@ FLAGS = (
 
 
 class Seen(NamedTuple):
-    """A page, what it asked for beside itself, and what it complained of."""
+    """A page, its requests to other addresses, and its console errors."""
 
     page: Page
     requests: list[str]
@@ -26,7 +26,7 @@ class Seen(NamedTuple):
 
 
 def chromium() -> str:
-    """The first Chromium on PATH; skips the test, naming what it lacks, where there is none."""
+    """Return the first Chromium on PATH; skip the test if there is none."""
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("Chromium: none on PATH (Debian: apt-get install chromium)")

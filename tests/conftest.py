@@ -1,6 +1,6 @@
-"""The strict harness: no network, no inherited settings, one thread, and, where asked, no skips.
+"""The strict harness: no network, no inherited settings, one thread and, on request, no skips.
 
-Everything that a library reads when it is imported is settled here, before any test module is.
+Everything that a library reads at import is set here, before any test module is imported.
 """
 
 import os
@@ -34,7 +34,7 @@ SETTINGS = {
     "MPLBACKEND": "Agg",
     "NO_COLOR": "1",
     "TERM": "dumb",
-    # One thread: sums come out in one order, and parallel test processes do not fight over the cores.
+    # One thread: sums have one order, and parallel test processes do not compete for cores.
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -70,12 +70,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes begin first: no process is left alone with one at the end (Makefile: in this order)."""
+    """Start slow files first, so that no process ends with a slow file (Makefile: in this order)."""
     items.sort(key=lambda item: item.path.parent.name not in ("e2e", "faults", "security"))
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a skip into a failure that says why; an expected failure, which pytest counts as a skip, stays one."""
+    """Turn a skip into a failure with its reason; an expected failure, which pytest counts as a skip, stays."""
     if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         report.outcome = "failed"

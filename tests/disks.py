@@ -29,7 +29,7 @@ class Disk:
 
     @contextlib.contextmanager
     def filled(self, leave: int) -> Iterator[None]:
-        """All but `leave` bytes taken by somebody else's file, for a while."""
+        """Fill the disk except for `leave` bytes, for the duration of the context."""
         hog = self.folder / "hog"
         with hog.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, self.free - leave)
@@ -40,7 +40,7 @@ class Disk:
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        """Nothing can be written, for a while; nobody may have a file open for writing when it begins."""
+        """Make the disk read-only for the duration of the context; no file may be open for writing."""
         self.mount("ro")
         try:
             yield

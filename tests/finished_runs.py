@@ -13,17 +13,17 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 
 def digest(study: str, arm: str, seed: int) -> str:
-    """A stand-in for a run's digest: 64 hexadecimal digits, different for each run."""
+    """Return a stand-in for a run's digest: 64 hexadecimal digits, different for each run."""
     return np.random.default_rng([*f"{study}/{arm}/{seed}".encode()]).bytes(32).hex()
 
 
 def labels_of(items: int, classes: int) -> NDArray[np.int64]:
-    """Labels of a test split: the same for every run of one size, classes nearly balanced."""
+    """Return labels of a test split: the same for every run of one size, classes nearly balanced."""
     return np.random.default_rng(items).permutation(np.arange(items) % classes)
 
 
 def predictions(label: NDArray[np.int64], right: NDArray[np.bool_], classes: int) -> NDArray[np.int64]:
-    """What a classifier says that is right exactly where `right` holds."""
+    """Return predictions that are right exactly where `right` is true."""
     return np.where(right, label, (label + 1) % classes)
 
 
@@ -80,7 +80,7 @@ def write_metrics(folder: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def points(rng: np.random.Generator, accuracy: float, epochs: int) -> list[dict[str, Any]]:
-    """Learning curves: training goes on, validation levels off at `accuracy` and its loss rises again."""
+    """Return learning curves: training improves, validation levels off at `accuracy` and its loss rises again."""
     lines = []
     for epoch in range(epochs + 1):
         learned = 1 - np.exp(-epoch / 2)
@@ -98,7 +98,7 @@ def points(rng: np.random.Generator, accuracy: float, epochs: int) -> list[dict[
 
 
 def scores_on_test(label: NDArray[np.int64], predicted: NDArray[np.int64], epoch: int) -> list[dict[str, Any]]:
-    """The scores on the test split, by another library than the one under test."""
+    """Compute the scores on the test split with another library."""
     average = "binary" if label.max() == 1 else "macro"
     values = {
         "test/loss": 0.5,

@@ -24,7 +24,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class MlflowServer:
-    """`mlflow server` in a process group of its own, which can be stopped and started again on the same port."""
+    """`mlflow server` in its own process group; it can be stopped and restarted on the same port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

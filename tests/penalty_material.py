@@ -33,5 +33,5 @@ def run(root: Path, arm: str, seed: int, *, sd: float = 0.005, updates: int = UP
 
 
 def points(root: Path, *, seeds: int = 3, arms: tuple[str, ...] = tuple(LEVELS), sd: float = 0.005) -> pd.DataFrame:
-    """Curves of a study of so many seeds."""
+    """Write curves of a study with this many seeds."""
     return curves([run(root, arm, seed, sd=sd) for arm in arms for seed in range(seeds)])

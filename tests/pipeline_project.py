@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 BINARIES = Path(sys.executable).parent
 ARMS = ("additive", "conv2d")
 
-# Two classes told apart by the order of two words; 200 sentences of 3 to 7 tokens.
+# Two classes that differ in the order of two words; 200 sentences of 3 to 7 tokens.
 TASK = """\
 data:
   source:
@@ -198,7 +198,7 @@ class Project:
         return (self.folder / file).read_text("utf-8")
 
     def edit(self, file: str, old: str, new: str) -> None:
-        """Replace the one place where `old` stands."""
+        """Replace the only occurrence of `old`."""
         text = self.text(file)
         assert text.count(old) == 1, f"{file}: {old!r} stands in {text.count(old)} places"
         (self.folder / file).write_text(text.replace(old, new), "utf-8")
@@ -292,7 +292,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = kept.replace("reports/search, ", "")
         assert not any(f"  {stage}:\n" in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
-    # Bytecode as after a first command, told apart by hashes: a test may edit a file twice within a second.
+    # Bytecode as after a first command, checked by hashes: a test may edit a file twice within a second.
     compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
     project = Project(folder)
     project.git("init", "--quiet")
@@ -312,7 +312,7 @@ def written(output: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def wait_for(what: Callable[[], object], seconds: float = 600.0) -> None:
-    """Return as soon as `what()` is true; fail where it is not within `seconds`."""
+    """Return as soon as `what()` is true; fail if it is not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "waited in vain"
@@ -325,7 +325,7 @@ def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 
 def left(processes: Iterable[psutil.Process], seconds: float = 5.0) -> list[list[str]]:
-    """The command lines of those that still work after so many seconds."""
+    """Return the command lines of processes that still run after this many seconds."""
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
     found = []
     for one in alive:

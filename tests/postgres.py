@@ -30,7 +30,7 @@ class PostgreSQL:
 
     @property
     def url(self) -> str:
-        """Its address, as SQLAlchemy has it."""
+        """Return its address in SQLAlchemy's form."""
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:

@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 class RayNodes:
-    """A cluster of its own; `raylets` are its nodes' processes, parents of all that runs there."""
+    """A separate cluster; `raylets` are its nodes' processes, parents of everything that runs there."""
 
     def __init__(self, *cpus: int) -> None:
         needs_ray()
@@ -47,7 +47,7 @@ def needs_ray() -> None:
 
 
 def main() -> None:
-    """Start nodes, and keep them until told to end."""
+    """Start nodes and keep them until stdin ends."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

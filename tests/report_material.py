@@ -25,7 +25,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Material(NamedTuple):
-    """What a report is built from."""
+    """The input of a report."""
 
     studies: list[Tables]
     manifests: Mapping[str, Mapping[str, Any]]

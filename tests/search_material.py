@@ -100,7 +100,7 @@ def points(
 
 
 def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = True, **changed: Any) -> Path:
-    """What `isoscope search` leaves of a study."""
+    """Write the results of `isoscope search` for a study."""
     several = len(study.directions) > 1
     suggested = knee(front(study), study.directions) if several else None
     marked = suggested if several else best(study)

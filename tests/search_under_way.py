@@ -19,7 +19,7 @@ BEGUN: list[subprocess.Popen[str]] = []  # what a failed test leaves running is 
 
 
 def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
-    """A search in a folder, with a process group of its own."""
+    """A search in a folder, with its own process group."""
     command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
     path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
     process = subprocess.Popen(
@@ -34,7 +34,7 @@ def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 120, *, code: int = 0) -> str:
-    """What it said, its end waited for, which must be of this exit code."""
+    """Wait for its end, check the exit code and return its output."""
     _, said = process.communicate(timeout=seconds)
     assert process.returncode == code, said
     return said

@@ -70,7 +70,7 @@ def a_search(**changed: Any) -> Search:
 
 
 class NoRequests:
-    """Requests of a worker that nobody asks for anything."""
+    """Requests of a worker without any request."""
 
     def finish(self) -> bool:
         return False
@@ -79,7 +79,7 @@ class NoRequests:
 
 
 class Sleeping:
-    """A run of so many steps; what is left of it is done after a kill, each step noted once it is done."""
+    """A run of `steps` steps; after a kill it continues, and each finished step is noted once."""
 
     def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int, broken: str) -> None:
         self.chosen, self.seconds, self.steps, self.broken = chosen, seconds, steps, broken
@@ -87,7 +87,7 @@ class Sleeping:
         self.file = folder / "runs" / f"{self.digest}.json"
 
     def run(self) -> None:
-        """Sleep; heavy ones break, in the way that `--broken` names."""
+        """Sleep; heavy runs break in the way that `--broken` names."""
         if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "run" in self.broken:
             raise ValueError("too heavy to run")
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class Sleeping:
 
 
 def start(given: Mapping[str, Any], requests: Requests, say: Callable[[str], None]) -> None:
-    """Be one worker, here or on another node."""
+    """Run one worker, here or on another node."""
     folder, name, steps = Path(given["folder"]), given["name"], given["steps"]
     search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
     project = Project(folder, folder)

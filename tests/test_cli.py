@@ -196,7 +196,7 @@ def test_it_works_from_a_folder_below_the_project() -> None:
 
 @pytest.mark.parametrize("kind", ["fusions", "objectives", "penalties", "observers", "data sets", "measures", "views"])
 def test_the_option_plugin_names_every_kind(kind: str) -> None:
-    """Each registry of `isoscope.plugins` is one."""
+    """Each registry of `isoscope.plugins` is a kind of plugin."""
     assert kind in PLUGIN_HELP
     registries = [name for name in vars(plugins) if name.isupper() and isinstance(getattr(plugins, name), dict)]
     assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]

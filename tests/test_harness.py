@@ -48,7 +48,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def run_pytest(folder: Path, *options: str, **extra: str) -> tuple[int, str]:
-    """Run a pytest of its own in `folder`, in a shell full of other tools' variables."""
+    """Run a separate pytest in `folder`, in a shell full of other tools' variables."""
     inherited = {"MLFLOW_RUN_ID": "1", "ISOSCOPE_HUB": "/x", "DVC_STAGE": "train", "RANK": "1", "GIT_DIR": "/x"}
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "ISOSCOPE_"))}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]

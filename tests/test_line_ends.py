@@ -33,7 +33,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def handed_on(folder: Path, attributes: str, committed: str, cloned: str) -> tuple[dict[str, bytes], Path]:
-    """What a clone holds of `FILES` in each of `FOLDERS`; `core.autocrlf` of the two repositories. And the clone."""
+    """Return a clone's bytes of `FILES` in each of `FOLDERS`, for two values of `core.autocrlf`, and the clone."""
     first, second = folder / "first", folder / "second"
     for place in FOLDERS:
         for name, content in FILES.items():

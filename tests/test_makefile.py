@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The files that the Makefile looks at, older than what it will make."""
+    """Create the files that the Makefile reads, older than its targets."""
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
         os.utime(tmp_path / name, (1, 1))

@@ -26,7 +26,7 @@ PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 
 @pytest.fixture(autouse=True)
 def _forget():
-    """Registries as they were: a plugin of one test is none of the next."""
+    """Restore the registries: a plugin of one test must not exist in the next."""
     registries = plugins.REGISTRIES
     before = [dict(one) for one in registries]
     yield

@@ -87,7 +87,7 @@ def test_an_error_that_cannot_be_sent_comes_with_where_it_was() -> None:
 
 
 def test_a_killed_process_is_named_by_the_number_to_lower() -> None:
-    """The others, with large results under way, keep nobody waiting."""
+    """Other workers with large results under way delay nobody."""
     began = time.monotonic()
     message = r"^measures\.processes: one of 3 processes was killed"
     with pytest.raises(RunError, match=message), workers(3, key="measures.processes") as spread:

@@ -123,7 +123,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 class Following:
-    """`follow` in a thread, until it is told to stop."""
+    """Run `follow` in a thread until it is told to stop."""
 
     def __init__(self, root: Path, uri: str | None = None, **options: Any) -> None:
         self.stop = threading.Event()

@@ -63,7 +63,7 @@ class Silent:
 
 
 def texts(rows: int, seed: int) -> pa.Table:
-    """Sentences of two to six words, positive where 'good' stands before 'bad' or stands alone."""
+    """Sentences of two to six words, positive if 'good' comes before 'bad' or without it."""
     draw = np.random.default_rng(seed)
     sentences = [list(draw.choice(WORDS, draw.integers(2, 7))) for _ in range(rows)]
     where = [(s.index("good") if "good" in s else 99, s.index("bad") if "bad" in s else 99) for s in sentences]

@@ -1,4 +1,4 @@
-"""Commands in processes forked from one that has the libraries: a command costs its work, not seconds of imports.
+"""Run commands in processes forked from a process with the libraries loaded, to save seconds of imports.
 
 `binaries()` is a folder with executables that hand their words, folder, environment and open files to a server; what
 it forks imports isoscope from the caller's PYTHONPATH and runs the command in a process of its own. What is about
@@ -123,7 +123,7 @@ def _lives(pid: int) -> bool:
 
 
 def _answer(connection: socket.socket, python: str) -> NoReturn:
-    """Run one command in a process of its own and say how it ended; it is killed where nobody waits any longer."""
+    """Run one command in a separate process and return its end; kill it if no caller waits any longer."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     header, files, _, _ = socket.recv_fds(connection, 8, 3)
     (size,) = struct.unpack("Q", header)

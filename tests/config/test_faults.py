@@ -172,7 +172,7 @@ def test_lines_that_are_known_are_not_kept_again() -> None:
 
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])
 def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> None:
-    """All arms are trained on what was prepared for the task: theirs would change nothing, without a word."""
+    """All arms train on the task's prepared data: an arm's own `data` would be silently ignored."""
     path = project / f"variants/{name}.yaml"
     path.write_text(path.read_text("utf-8") + "data: {tokenizer: {vocab_size: 100}}\n", "utf-8")
     with pytest.raises(InputError, match=rf"^variants/{name}.yaml: data: all arms of a task share its data"):

@@ -41,7 +41,7 @@ def imported() -> set[str]:
     providers = packages_distributions()
     names = set()
     for module in modules - sys.stdlib_module_names - {"isoscope"}:
-        # mlflow's module comes from three distributions; the one that carries the module's name is meant
+        # mlflow's module comes from three distributions; use the distribution with the module's name
         # without an extra, its module is its distribution
         candidates = {canonicalize_name(name) for name in providers.get(module, [module])}
         names |= {canonicalize_name(module)} & candidates or candidates

@@ -12,7 +12,7 @@ ENTRY_POINTS = YAML(typ="safe").load(ROOT / "MLproject")["entry_points"]
 
 
 def test_parameters_have_no_default_but_an_empty_one() -> None:
-    """A number in MLproject would be a second truth beside params.yaml."""
+    """A number in MLproject would duplicate params.yaml."""
     for name, entry in ENTRY_POINTS.items():
         for parameter, kind in entry.get("parameters", {}).items():
             default = kind.get("default") if isinstance(kind, dict) else None

@@ -30,7 +30,7 @@ def declared(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
-    """A section taken but not declared changes numbers unseen; one declared but not taken reruns for nothing."""
+    """A used but undeclared section changes numbers unnoticed; a declared but unused section causes needless runs."""
     taken = set()
     for parameter in inspect.signature(function(name), eval_str=True).parameters.values():
         kind = parameter.annotation

@@ -34,7 +34,7 @@ print(*(module.__file__ for name, module in sys.modules.items() if name.startswi
 
 
 def loaded(folder: Path, **options: object) -> set[Path]:
-    """Sources of the package that a run of its own process has loaded."""
+    """Return the package's modules that a run loads, in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", RUN.format(options=repr(options)), str(folder)],
         cwd=TESTS,

@@ -15,7 +15,7 @@ NOUNS = [f"noun{number}" for number in range(30)]
 
 
 def corpus(make, classes: int = 2, sizes: tuple[int, int, int] = (600, 200, 200)) -> Corpus:
-    """`make(random, label)` writes the text, or the two texts, of one example."""
+    """Build a corpus; `make(random, label)` writes the text, or the two texts, of one example."""
     splits = {}
     for split, size in zip(("train", "validation", "test"), sizes, strict=True):
         draw = random.Random(split)
@@ -31,19 +31,19 @@ def word(draw: random.Random, label: int) -> tuple[str]:
 
 
 def adjacent(draw: random.Random, label: int) -> tuple[str]:
-    """Both classes hold the same words; "red" stands before "noun" in one and after it in the other."""
+    """Both classes have the same words; "red" comes before "noun" in one class and after it in the other."""
     return (f"{draw.choice(NOUNS)} {'red thing' if label else 'thing red'} {draw.choice(NOUNS)}",)
 
 
 def distant(draw: random.Random, label: int) -> tuple[str]:
-    """Which of two words comes first, with others between: neither words nor neighbours say it."""
+    """The label is which of two distant words comes first: neither words nor neighbours predict it."""
     first, second = ("red", "blue") if label else ("blue", "red")
     between = " ".join(draw.choice(NOUNS) for _ in range(2))
     return (f"{draw.choice(NOUNS)} {first} {between} {second} {draw.choice(NOUNS)}",)
 
 
 def paraphrase(draw: random.Random, label: int) -> tuple[str, str]:
-    """Two sentences are of class 1 where they name the same nouns: no sentence by itself says so."""
+    """Two sentences have class 1 if they name the same nouns: a single sentence does not predict it."""
     one = draw.sample(NOUNS, 4)
     other = draw.sample(one, 4) if label else draw.sample(sorted(set(NOUNS) - set(one)), 4)
     return " ".join(one), " ".join(other)

@@ -16,7 +16,7 @@ DEEP = "[" * 100_000
 
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
-    """A checkpoint in two shards, with much beside it that an index could name."""
+    """Write a checkpoint in two shards, with other files that an index could name."""
     folder = tmp_path / "checkpoint"
     (folder / "sub").mkdir(parents=True)
     (folder / "folder.safetensors").mkdir()
@@ -42,7 +42,7 @@ def point(folder: Path, weight_map: Any, **more: Any) -> None:
 
 
 def refused(folder: Path) -> str:
-    """The one line that both hashing and loading end with."""
+    """Return the one-line error that both hashing and loading raise."""
     lines = []
     for function in (checkpoint_digest, loadable_config):
         with pytest.raises(InputError) as caught:

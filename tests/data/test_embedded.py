@@ -119,7 +119,7 @@ def test_words_in_another_order_mean_something_else(sentiment: Corpus) -> None:
 
 
 def test_shuffled_words_say_next_to_nothing(sentiment: Corpus) -> None:
-    """What counts of words hold is all a shuffled corpus keeps; bigrams, which carry some order, lose it too."""
+    """A shuffled corpus keeps only what word counts predict; bigrams, which carry some order, lose accuracy too."""
     dice = random.Random(0)
 
     def shuffle(sentence: str) -> str:

@@ -133,7 +133,7 @@ def test_checkpoints_resolve_to_their_folder_or_stay_a_name(folder: Path) -> Non
 
 
 class FakeHub(http.server.BaseHTTPRequestHandler):
-    """The few answers of the hub that reading one data set takes."""
+    """The hub's answers for reading one data set."""
 
     protocol_version = "HTTP/1.1"
     files: dict[str, bytes]

@@ -16,7 +16,7 @@ LABELS = ["neg", "pos", "neg", "mixed"] * 2
 
 
 def write(path: Path, columns: dict[str, list[str]]) -> Path:
-    """The columns in the format that the name says."""
+    """Write the columns in the format of the file name."""
     rows = list(zip(*columns.values(), strict=True))
     if path.suffix == ".parquet":
         pq.write_table(pa.table(columns), path)

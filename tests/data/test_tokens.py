@@ -192,7 +192,7 @@ def test_no_text_trains_no_vocabulary(tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_is_pinned(folder: Path) -> None:
-    """A golden: other versions of the library must not number the pieces anew."""
+    """A golden value: other versions of the library must not renumber the pieces."""
     ranked = sorted(tokens.load(folder).backend.get_vocab().items(), key=lambda item: item[1])
     assert [token for token, _ in ranked[:9]] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "'", ",", "-", "0"]
     assert hashlib.sha256(repr(ranked).encode()).hexdigest()[:16] == "d2776e026cecbf89"

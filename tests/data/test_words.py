@@ -17,7 +17,7 @@ MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("f", "i"), ("l", "m"), ("fi"
 
 
 def without_splitting(*, prepend: bool) -> Tokenizer:
-    """A tokenizer as Llama 2 (`prepend`) and Gemma have it: bytes where a letter is unknown, spaces as ▁."""
+    """A tokenizer like Llama 2's (`prepend`) and Gemma's: bytes for unknown letters, spaces as ▁."""
     letters = sorted("abcdefghijklmnoprstuvw'▁")
     names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters, *("".join(pair) for pair in MERGES)]
     vocabulary = {name: number for number, name in enumerate(names)}
@@ -28,7 +28,7 @@ def without_splitting(*, prepend: bool) -> Tokenizer:
 
 
 def byte_level() -> Tokenizer:
-    """As GPT-2 has it: a word begins with its space."""
+    """A tokenizer like GPT-2's: a word begins with its space."""
     names = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)

@@ -1,4 +1,4 @@
-"""A refactor that changes no number keeps the finished runs; one that does is found out.
+"""A refactor that changes no number keeps the finished runs; a change of a number is found.
 
 The tests of this file are one story, told in order.
 """
@@ -62,7 +62,7 @@ def test_a_refactor_keeps_the_runs(project: Project) -> None:
 
 
 def test_what_gc_has_removed_is_taken_back_from_where_it_was_published(project: Project) -> None:
-    """The newest version that gives the trace is taken, though an obsolete one has finished runs too."""
+    """The newest version with an equal trace is accepted, even if an obsolete version has finished runs too."""
     before = {arm: project.digest(arm) for arm in ARMS}
     project.edit(OPTIM, REFACTORED, RISING + "    rising += 0\n")
     for note in (project.folder / ".isoscope/accepted").iterdir():
@@ -86,7 +86,7 @@ def test_a_run_that_is_nowhere_is_named(project: Project) -> None:
 
 
 def test_a_damaged_run_stands_for_nothing(project: Project) -> None:
-    """Its like is trained again under its own digest, by the code as it is."""
+    """A similar run is trained again under its own digest, by the current code."""
     old = project.digest("additive")
     output = project.folder / ".isoscope/runs" / old / "output"
     damaged = output / "metrics.jsonl"

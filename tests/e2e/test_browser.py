@@ -30,7 +30,7 @@ def answers(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def pages(project: Project) -> Iterator[str]:
-    """The address of `isoscope ui`; whatever it started ends with it."""
+    """Yield the address of `isoscope ui`; all its processes end with it."""
     chromium()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

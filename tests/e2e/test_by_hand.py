@@ -1,4 +1,4 @@
-"""One run by hand: the pipeline's own, stopped, killed and gone on with; nobody else's meanwhile.
+"""One run by hand: the pipeline's run, stopped, killed and resumed; no other process can take it meanwhile.
 
 The tests of this file are one story, told in order.
 """

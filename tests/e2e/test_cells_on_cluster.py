@@ -73,7 +73,7 @@ def start(project: Project, *words: str, **environment: str) -> subprocess.Popen
 
 
 def under_way(project: Project, pids: list[int]) -> list[str]:
-    """Runs with metrics whose process is one of these."""
+    """Return the runs with metrics whose process is among these."""
     found = []
     for path in (project.folder / ".isoscope/runs").glob("*/lease.json"):
         record = project.folder / f".isoscope/records/{path.parent.name}.jsonl"

@@ -38,7 +38,7 @@ WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 
 @pytest.fixture(scope="module")
 def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A study of two penalties with one seed, trained and charted by hand."""
+    """A study of two penalties with one seed, trained and charted by commands."""
     project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project")
     project.edit("params.yaml", "search: null", ISOTROPY + "search: null")
     project.edit("params.yaml", "watch: null", WATCH)
@@ -123,7 +123,7 @@ def test_runs_that_are_missing_are_named(charted: Project, tmp_path: Path) -> No
 def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
     finished: Finished, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Runs as training leaves them, but for their numbers: of a penalty that costs twice what the other does."""
+    """Write finished runs with given numbers: one penalty costs twice as much accuracy as the other."""
     project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project")
     project.edit("params.yaml", "search: null", SWEEP + "search: null")
     for penalty, cost in (("selected", 0.1), ("all", 0.2)):
@@ -152,7 +152,7 @@ def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
 def swept_run(
     project: Project, penalty: str, weight: float, fraction: str, share: float, seed: int, *, a_1: float, cost: float
 ) -> None:
-    """A finished run on disk: accuracy falls by `cost` times what a_1 does."""
+    """Write a finished run: its accuracy falls by `cost` times the decrease of a_1."""
     axes = {"fusion": "additive", "penalty": penalty, "weight": f"w{weight:g}", "fraction": fraction}
     arm = "-".join(axes.values())
     folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny")

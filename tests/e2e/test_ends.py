@@ -71,7 +71,7 @@ def newest(project: Project, way: str) -> RunRecord:
 
 
 def test_every_end_has_its_status(project: Project) -> None:
-    """Trained by hand, so that nothing but the run itself stands between its end and its record."""
+    """The run is trained directly, so that only the run itself determines its end and its record."""
     variants = project.folder / "variants" / "fusion"
     runs = {}
     for way, _, _ in ENDS:
@@ -108,7 +108,7 @@ def test_every_end_has_its_status(project: Project) -> None:
 
 
 def _own(record: RunRecord, error: str) -> str:
-    """The status when the run's process was gone; a later command of the same project may have healed it already."""
+    """Return the status after the run's process ended; a later command of the project may have corrected it already."""
     return (
         "RUNNING" if record.end is not None and (record.end.reason or "").startswith("its process") else record.status
     )

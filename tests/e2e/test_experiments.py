@@ -1,4 +1,4 @@
-"""DVC experiments: one number changed for one run, in the workspace or in a copy of the tree; compared, drawn, undone.
+"""DVC experiments: change one number for one run, in the workspace or in a copy; compare, plot and undo it.
 
 The tests of this file are one story, told in order.
 """
@@ -76,7 +76,7 @@ def test_plots_are_drawn_from_the_page_alone(project: Project, tmp_path: Path) -
 
 
 def test_a_bare_name_goes_to_the_overlay_in_use_that_has_it(project: Project) -> None:
-    """`-S model.fusion.kernel_size=…`: conv2d.yaml is meant; conv2d_unit.yaml has one too, but no arm uses it."""
+    """`-S model.fusion.kernel_size=…` changes conv2d.yaml; conv2d_unit.yaml has the key too, but no arm uses it."""
     project.git("checkout", "--", ".")
     project.dvc("checkout")
     done = project.isoscope("repro", "-S", "model.fusion.kernel_size=[1,3]", "--name", "flat", TRAIN)

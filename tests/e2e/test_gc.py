@@ -153,7 +153,7 @@ def test_a_held_run_is_passed_over(project: Project) -> None:
 
 @pytest.mark.parametrize("lost", ["nothing", "models"])
 def test_a_run_that_went_is_put_back_and_not_trained_again(project: Project, lost: str) -> None:
-    """A stage that runs again for another reason finds what DVC holds: from its place, or from the cache alone."""
+    """A stage that runs again for another reason finds what DVC holds: in the workspace or only in the cache."""
     digest, folder = project.digest("additive"), stored(project, "additive")
     project.isoscope("gc")
     if lost == "models":

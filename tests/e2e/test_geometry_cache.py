@@ -179,7 +179,7 @@ def kept(out: Path, kind: str) -> dict[str, int]:
 
 
 def test_what_is_added_is_all_that_is_worked_out(place: Path, tmp_path: Path) -> None:
-    """Attention is a pass of its own, so that hidden states stay; another device's are others."""
+    """Attention is a separate pass, so hidden states are kept; those of another device are computed again."""
     made(place, tmp_path)
     states, tables = kept(tmp_path, "states"), kept(tmp_path, "tables")
     made(place, tmp_path, analyses=("measures", "planes", "attention"))

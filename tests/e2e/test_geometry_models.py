@@ -1,6 +1,6 @@
-"""`isoscope geometry` on architectures of every kind, of random weights: its figures are those of their hidden states.
+"""`isoscope geometry` on every kind of architecture, with random weights: its values match their hidden states.
 
-These are worked out here by transformers and the formulas. What cannot be meant is refused in one line.
+The tests compute these by transformers and the formulas. Invalid requests are refused in one line.
 """
 
 import json
@@ -98,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> dict[str, Any]:
-    """What the command says as JSON, asked for `name` with labels."""
+    """Return the command's JSON for `name` with labels."""
     capsys.readouterr()
     text = ("--text", "texts.csv", "--labels", "label", "--out", "page")
     app(["geometry", name, *text, *FEW, *more, "--json"], standalone_mode=False)
@@ -107,7 +107,7 @@ def made(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> dict[str,
 
 
 def own_states(folder: Path) -> tuple[list[NDArray[np.float64]], list[list[int]]]:
-    """The last layer's vectors `[T, d]` of each sentence's tokens, one at a time, by transformers; and its tokens."""
+    """Compute the last layer's vectors `[T, d]` of each sentence by transformers, and return the tokens."""
     model = AutoModel.from_pretrained(folder).eval()
     encoder = model.get_encoder() if model.config.is_encoder_decoder else model
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

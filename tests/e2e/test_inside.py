@@ -46,7 +46,7 @@ def slow(cell):
 
 @pytest.fixture(scope="session")
 def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A project whose models have been looked into: never changed, only copied."""
+    """A project after the hidden-state stages: never changed, only copied."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "popen" in base.name else base
     folder, ended = shared / "explored", shared / "explored.json"
@@ -219,7 +219,7 @@ def test_measuring_in_several_processes_ends_at_once(project: Project, number: s
 
 
 def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:
-    """One snapshot, and measures too few to find stages by: fewer pictures, no error."""
+    """With one snapshot and too few measures for phases: fewer figures, no error."""
     project.edit("params.yaml", "    steps: powers", "    steps: none")
     project.edit("params.yaml", "    epochs: true", "    epochs: false")
     project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [anisotropy]")

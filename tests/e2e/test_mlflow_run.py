@@ -19,7 +19,7 @@ with open({calls!r}, "w") as file:
 
 
 def mlflow_run(folder: Path, entry_point: str, *parameters: str) -> dict[str, object]:
-    """Start an entry point by `mlflow run --env-manager local` on a copy; returns what `isoscope` was called with."""
+    """Start an entry point by `mlflow run --env-manager local` on a copy; return the arguments of `isoscope`."""
     for name in ("MLproject", "python_env.yaml"):
         (folder / name).write_bytes((ROOT / name).read_bytes())
     calls, binaries = folder / "calls.json", folder / "bin"

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline_project import Finished, Project
 
-# Loaded by every Python process: notes whom it looks up or calls.
+# Loaded by every Python process: notes the hosts that it looks up or calls.
 WATCH = """\
 import os, sys
 def note(event, arguments):
@@ -21,7 +21,7 @@ sys.addaudithook(note)
 
 
 def namespace() -> list[str]:
-    """The command that puts what follows where only loopback is."""
+    """Return the command that runs its arguments in a namespace with loopback only."""
     prefix = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or subprocess.run([*prefix, "true"], check=False).returncode:
         pytest.skip("this system gives no network namespace")

@@ -1,4 +1,4 @@
-"""`isoscope repro`: everything at first, nothing when nothing has changed, after a change only what depends on it.
+"""`isoscope repro` runs everything at first, nothing if nothing changed, and only dependent stages after a change.
 
 The tests of this file are one story, told in order.
 """
@@ -105,7 +105,7 @@ def test_mlflow_holds_each_run_once(project: Project) -> None:
 
 
 def test_mlflow_names_bytes_as_dvc_does(project: Project) -> None:
-    """dvc.lock's md5 of an output and of a dependency stand on the run; a checkpoint's md5 is DVC's of its folder."""
+    """A run has dvc.lock's md5 of an output and of a dependency; a checkpoint's md5 is DVC's of its folder."""
     runs, lock = project.tracked(), project.lock()
     (data,) = [out["md5"] for out in lock[PREPARE]["outs"]]
     (out,) = lock[TRAIN]["outs"]

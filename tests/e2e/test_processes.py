@@ -1,6 +1,6 @@
-"""Several processes on one run, by the launcher that a user starts: gloo on the CPU, one record, one MLflow run.
+"""Several processes on one run, started by a user's launcher: gloo on the CPU, one record, one MLflow run.
 
-Where they are stopped or die, and in the run that those are compared with, every process is started anew.
+If they are stopped or killed, and in the reference run, every process is newly started.
 """
 
 import os
@@ -125,7 +125,7 @@ def test_with_dropout_each_process_draws_its_own_masks(
 
 
 def test_a_penalty_sees_the_points_of_all_processes(project: Project) -> None:
-    """The same barcodes as one process sees, and the same gradient, mostly the penalty's; of an uneven batch too."""
+    """All processes compute the barcodes and gradient of one process, also for an uneven batch."""
     axes = "studies.fusion.axes={fusion: [additive], penalty: [all]}"
     settings = (axes, "variants/penalty/all.yaml:penalty.weight=30.0", "training.epochs=1", "training.log_every=1")
     options = (*UNEVEN, *(word for one in (*settings, "training.accumulation=2") for word in ("-S", one)))
@@ -193,7 +193,7 @@ def test_one_process_dead_ends_the_run_in_one_line(project: Project) -> None:
 
 
 def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:
-    """`accelerate launch --num_processes 2` without --multi_gpu starts one process on a CPU, and says nothing."""
+    """`accelerate launch --num_processes 2` without --multi_gpu silently starts one process on a CPU."""
     command = (*LAUNCH, "--cpu", "--num_processes", "2", "-m", "isoscope", *train("additive", "models/none"))
     done = project.run(str(BINARIES / "accelerate"), *command, code=1)
     assert "isoscope: accelerate launch started one process although several were requested" in done.err

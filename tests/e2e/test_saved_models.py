@@ -43,7 +43,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 @pytest.fixture(scope="module")
 def own(project: Project) -> Path:
-    """The output of a run with a fusion of one's own: the very commands of docs/plugins.md."""
+    """Return the output of a run with a fusion from a plugin, by the commands of docs/plugins.md."""
     before = project.records().keys()
     (commands,) = re.findall(r"```sh\n(cat .*?isoscope train.*?)```", project.text("docs/plugins.md"), re.DOTALL)
     project.run("bash", "-euc", commands)
@@ -57,7 +57,7 @@ def own(project: Project) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(project: Project, own: Path) -> tuple[list[Any], list[Any]]:
-    """What additive, conv2d and the fusion of one's own say, before and after its file is loaded."""
+    """Return the outputs of additive, conv2d and the plugin's fusion, before and after its file is loaded."""
     outputs = [project.output("additive"), project.output("conv2d"), own]
     folders = [str(checkpoint) for output in outputs for checkpoint in (output / "checkpoints").iterdir()]
     sentences = pq.read_table(project.folder / "data/processed/tiny/test.parquet")["sentence"].to_pylist()

@@ -1,4 +1,4 @@
-"""A search from its first trial to an overlay of its best: on real runs, with a real MLflow database and DVC.
+"""A search from its first trial to an overlay of the best, on real runs, with a real MLflow database and DVC.
 
 The tests of this file are one story, told in order.
 """

@@ -1,4 +1,4 @@
-"""Killed or stopped at the top, a pipeline leaves nothing running; the same command goes on where it was.
+"""A pipeline that is killed or stopped leaves no process; the same command resumes.
 
 The tests of this file are one story, told in order.
 """
@@ -71,7 +71,7 @@ def test_nothing_runs_on(project: Project, tmp_path: Path, top: str, number: sig
     process.send_signal(number)
     process.wait(300)
     assert left(everyone) == []
-    free_dvc(project.folder)  # as `isoscope repro` does; a bare `dvc repro` takes zombies for living
+    free_dvc(project.folder)  # as `isoscope repro` does; a bare `dvc repro` treats zombies as alive
 
 
 def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Project, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_killed_before_dvc_has_written_its_lock_the_repeat_publishes_in_seconds(
 
 
 def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
-    """`dvc exp run --temp` works in another folder; what it had done stands with the original."""
+    """`dvc exp run --temp` works in another folder; its finished work is kept with the original."""
     project.commit("All finished")
     known = set(project.records())
     command = [str(BINARIES / "dvc"), "exp", "run", "--temp", "-S", "training.epochs=90", "train@fusion"]
@@ -144,7 +144,7 @@ def _saved(project: Project, digest: str) -> bool:
 
 
 def test_a_changed_parameter_begins_its_own_run(project: Project) -> None:
-    """A half-done run under one parameter is no start for another one."""
+    """An unfinished run with one parameter is not resumed with another parameter."""
     known = set(project.records())
     for rate in ("2e-2", "1e-2"):
         command = ("train", "fusion", "additive", "--seed", "0", "-S", f"training.learning_rate={rate}", "-S", EPOCHS)

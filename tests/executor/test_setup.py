@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def sent(**changed: object) -> Setup:
-    """As it arrives on a node (`copy` takes the way of a pickle)."""
+    """Return the value as it arrives on a node (`copy` works like a pickle)."""
     configuration = Configuration(ROOT, ["training.epochs=2", "studies.fusion.seeds=[7]"])
     found = copy.copy(Setup(configuration, Project(ROOT, ROOT), "train"))
     assert "configuration" not in vars(found)

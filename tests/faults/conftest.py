@@ -24,6 +24,6 @@ def exhaustive(pytestconfig: pytest.Config) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how often each command was struck: what passed has survived all of these."""
+    """Print the number of injected faults per command; the passed tests survived all of them."""
     for strike, count in sorted(kit.strikes().items()):
         terminalreporter.write_line(f"struck {count:4} x {strike}")

@@ -1,7 +1,7 @@
-"""A command of isoscope in a process of its own, in which one durable write goes wrong.
+"""Run a command of isoscope in a separate process and inject a fault at one durable write.
 
 The product announces each durable write to Python's audit hooks (`isoscope.sealing.announce`); the hook of this kit
-counts them and, at the chosen one, kills the process, asks it to stop, or makes the write fail as a disk would.
+counts them. At the chosen write it kills the process, asks it to stop, or makes the write fail like a disk.
 """
 
 import atexit
@@ -44,7 +44,7 @@ class Write(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What happens at the durable write `at`, by number (from 0) or name; `lasting`: at every later one too."""
+    """The fault at the durable write `at`, by number (from 0) or name; `lasting`: at every later write too."""
 
     action: Action
     at: int | Write
@@ -52,7 +52,7 @@ class Fault(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How an attempt ended: exit code (negative: signal), what it wrote to stderr, and its durable writes in order."""
+    """The end of an attempt: exit code (negative: signal), stderr, and its durable writes in order."""
 
     code: int
     err: str
@@ -93,14 +93,14 @@ def _described(fault: Fault | None) -> str:
 
 
 def _count(strike: str) -> None:
-    """Note one strike, for the summary."""
+    """Record one injected fault for the summary."""
     descriptor = os.open(Path(os.environ[LOGS], "strikes"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(descriptor, f"{strike}\n".encode())
     os.close(descriptor)
 
 
 def strikes() -> Counter[str]:
-    """How often what was struck by all processes of this test run."""
+    """Count the injected faults of all processes of this test run."""
     try:
         return Counter(Path(os.environ[LOGS], "strikes").read_text("utf-8").splitlines())
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def strikes() -> Counter[str]:
 
 
 def _log(folder: Path, suffix: str) -> Path:
-    """A file for what an attempt in `folder` says: not on its disk, which may be full."""
+    """Return a file for an attempt's output, not on its disk, which may be full."""
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     return Path(os.environ[LOGS], name + suffix)
 

@@ -17,7 +17,7 @@ Stood = dict[str, tuple[int, int]]
 
 
 class Look(NamedTuple):
-    """A command, the project as it is before it and after, and how it ended where nothing happened."""
+    """A command, the project before and after it, and its undisturbed end."""
 
     words: tuple[str, ...]
     before: Project
@@ -39,7 +39,7 @@ def look(project: Project, folder: Path, *words: str) -> Look:
 
 
 def visible(project: Project) -> dict[str, str]:
-    """md5 of every file that counts by its path: what pipeline, page or cache hold, nothing whose name has a dot."""
+    """Return the md5 of every relevant file by path: pipeline, page or cache; no file with a dot in front."""
     found = {}
     for place in ("data/hidden_states", "data/measures", "reports", "geometry"):
         if (project.folder / place).is_dir():
@@ -48,7 +48,7 @@ def visible(project: Project) -> dict[str, str]:
 
 
 def nothing_half_done(project: Project, right: Project) -> None:
-    """What stands is what stands in the end, and each sealed folder is whole."""
+    """Existing files equal the final files, and each sealed folder is whole."""
     assert visible(project).items() <= visible(right).items()
     for sealed in (*project.folder.glob(".isoscope/runs/*/output"), *project.folder.glob("geometry/cache/*/[!.]*")):
         assert damage(sealed) is None
@@ -63,13 +63,13 @@ def finished(project: Project) -> Stood:
 
 
 def _owned(file: Path) -> str:
-    """A file's name and whose it is: of the page's cache the key, of a run its digest, wherever its work stands."""
+    """Return a file's name and owner: the key in the page's cache, or a run's digest, wherever its work is."""
     owner = file.parents[1] if "cache" in file.parts else file.parents[2]
     return f"{owner.name}/{file.name}"
 
 
 def ends_as(one: Look, project: Project) -> Stood:
-    """The same command again gives what was there if nothing had happened; returns what it found done."""
+    """Run the command again: it gives the undisturbed result; return what it found finished."""
     before = finished(project)
     again = kit.attempt(project.folder, *one.words)
     assert again.code == 0, again.err
@@ -92,7 +92,7 @@ def same_points(record: RunRecord, right: RunRecord) -> None:
 
 
 def struck(one: Look, project: Project, fault: Fault) -> Ended:
-    """One attempt with a fault: it ends as it should, and nothing is half done."""
+    """Run one attempt with a fault: it ends as expected and leaves no unfinished file that counts."""
     ended = kit.attempt(project.folder, *one.words, fault=fault)
     assert "Traceback" not in ended.err
     nothing_half_done(project, one.after)

@@ -35,7 +35,7 @@ def whole(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 def chosen(ended: Ended, exhaustive: bool, *, turn: int | None = None) -> list[int]:
-    """Numbers of durable writes: all; or of each kind the first and the last, or the one whose `turn` it is."""
+    """Return numbers of durable writes: all; the first and last of each kind; or, with `turn`, one of each kind."""
     if exhaustive:
         return list(range(len(ended.points)))
     kinds: dict[str, list[int]] = {}
@@ -48,7 +48,7 @@ def chosen(ended: Ended, exhaustive: bool, *, turn: int | None = None) -> list[i
 
 @pytest.fixture
 def fresh(prepared: Project, tmp_path: Path) -> Fresh:
-    """Copies of the prepared project, one after the other."""
+    """Yield copies of the prepared project, one after another."""
     count = iter(range(1_000_000))
     return lambda: prepared.copy(tmp_path / f"project-{next(count)}")
 
@@ -71,7 +71,7 @@ def record_value(record: object, key: tuple[str, int]) -> float:
 
 
 def nothing_half_done(project: Project) -> None:
-    """What stands counts: sealed folders are whole, an output in the pipeline's place is complete."""
+    """Check that existing files count: sealed folders are whole, and a pipeline output is complete."""
     for folder in project.folder.glob(".isoscope/runs/*/output"):
         assert damage(folder) is None
     output = project.output("conv2d")
@@ -80,7 +80,7 @@ def nothing_half_done(project: Project) -> None:
 
 
 def survives(project: Project, whole: tuple[Project, Ended], fault: Fault) -> Ended:
-    """One attempt with a fault, then the same command without; returns how the first ended."""
+    """Run one attempt with a fault, then the same command without; return the end of the first."""
     struck = kit.attempt(project.folder, *TRAIN, fault=fault)
     nothing_half_done(project)
     again = kit.attempt(project.folder, *TRAIN)
@@ -160,7 +160,7 @@ def trained(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> Proj
 def test_tables_and_report_are_right_or_not_there(
     trained: Project, tmp_path: Path, exhaustive: bool, action: Action
 ) -> None:
-    """Each file is the old one or the new one, whole; the same command again gives the same bytes."""
+    """Each file is the whole old or the whole new file; the same command again gives the same bytes."""
     whole = trained.copy(tmp_path / "whole")
     for command in (("analyse", "fusion"), ("report",)):
         before = whole.copy(tmp_path / f"before-{command[0]}")
@@ -214,7 +214,7 @@ CHAIN = (("kill", False), ("full", False), ("full", True))
 
 @pytest.fixture(scope="module")
 def looks(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Look]:
-    """Each command that looks inside the models of a study of one arm, after those that it needs."""
+    """Every hidden-state command of a study with one arm, after the commands that it needs."""
     folder = tmp_path_factory.mktemp("looks")
     project = prepared.copy(folder / "trained")
     for old, new in SETTINGS.items():

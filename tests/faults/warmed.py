@@ -1,4 +1,4 @@
-"""Imported once by the process that attempts are forked from: what each would work out anew, and all find the same."""
+"""Code versions, computed once by the parent process of all attempts, so that no attempt repeats the work."""
 
 from isoscope.code import code_version
 

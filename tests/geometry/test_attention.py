@@ -99,7 +99,7 @@ def test_heads_agree_with_themselves_and_not_with_those_that_look_elsewhere() ->
 
 
 def test_agreement_in_closed_form() -> None:
-    """One of two tokens against both: the entropy of (¾, ¼) less half a bit."""
+    """Attention to one of two tokens against both: the entropy of (¾, ¼) minus half a bit."""
     sharp, both = np.array([[1.0, 0.0], [0.0, 1.0]]), np.full((2, 2), 0.5)
     divergence = -(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)) - 0.5
     assert float(head_agreement(sharp, both)) == pytest.approx(1 - divergence)

@@ -110,7 +110,7 @@ def test_scale_does_not_matter_and_barcodes_of_a_stack_are_told_apart() -> None:
 
 
 def test_near_equal_bars_fall_to_five_however_many_there_are() -> None:
-    """What concentration of measure makes of the rule in many dimensions."""
+    """Concentration of measure reduces the rule to few bars in high dimensions."""
     random = np.random.default_rng(0)
     for n in (32, 64, 128):
         kept = [int(c_ratio(h0_bars(random.standard_normal((n, 768)))[::-1])) for _ in range(5)]

@@ -97,7 +97,7 @@ def test_self_sim_of_zero_vectors_is_zero_and_not_less() -> None:
 
 @pytest.mark.parametrize("words, published", [(3, 0.58), (5, 0.45), (10, 0.32), (25, 0.20)])
 def test_intra_sim_of_independent_words(words: int, published: float) -> None:
-    """1/√L as published, since a word is an L-th of the mean it is held against; 0 when it is left out."""
+    """1/√L as published, since a word is 1/L of the mean that it is compared with; 0 if it is left out."""
     random = np.random.default_rng(words)
     sentences = np.repeat(np.arange(1200 // words), words)
     points = random.standard_normal((len(sentences), 768))

@@ -67,7 +67,7 @@ def test_a_rotation_a_shift_and_a_scale_change_nothing(tokens: dict) -> None:
 
 
 def test_words_unseen_in_training_are_found_too(tokens: dict) -> None:
-    """Every sentence has words of its own: nothing can be learned by heart."""
+    """Every sentence has different words, so a map cannot memorise them."""
     draw = np.random.default_rng(3)
     word = draw.standard_normal((SENTENCES * PLACES, D))
     points = word @ draw.standard_normal((D, 2 * D))

@@ -107,7 +107,7 @@ def test_a_likelihood_of_one_neighbour_is_refused() -> None:
 
 
 def test_neighbours_at_one_distance_have_no_dimension() -> None:
-    """A grid: all ratios are 1. Moved a little they give one again."""
+    """On a grid all ratios are 1, so the dimension is NaN. After a small perturbation it is a number."""
     grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
     assert np.isnan(two_nn(grid))
     assert np.isnan(mle(grid, k=2))

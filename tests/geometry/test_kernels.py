@@ -23,7 +23,7 @@ def test_the_energy_of_a_delta_is_at_the_token_itself() -> None:
 
 @pytest.mark.parametrize("h, w", [(3, 3), (1, 5), (9, 101), (1, 1)])
 def test_the_energy_of_a_box_is_its_counts(h: int, w: int) -> None:
-    """Entries by place, whatever their signs."""
+    """Energy depends on positions, not on signs."""
     box = np.random.default_rng(0).choice([-1.0, 1.0], (1, h, w))
     found = [float(part[0]) for part in kernel_energy(box)]
     assert found == pytest.approx([1 / (h * w), (w - 1) / (h * w), (h - 1) * w / (h * w)])

@@ -122,7 +122,7 @@ def test_the_traces_are_means_over_all_pairs_and_quadruples_of_different_points(
 
 
 def test_the_traces_are_unbiased_at_few_points_and_the_plug_in_is_not() -> None:
-    """Skewed, unequal variances, eight points: over many draws the means stand at the truth."""
+    """Skewed, unequal variances, eight points: over many draws the means equal the true values."""
     random = np.random.default_rng(0)
     scale = np.array([2.0, 1.0, 1.0, 0.5])
     draws = random.exponential(size=(4000, 8, 4)) * scale

@@ -81,7 +81,7 @@ def test_sign_only_mirrors_and_does_not_turn() -> None:
 
 
 def test_joint_axes_are_common_to_all_frames() -> None:
-    """One map for all: equal frames coincide, and where a frame's mean has drifted to changes nothing."""
+    """Joint alignment: equal frames coincide, and a shift of a frame's mean has no effect."""
     frames = np.stack([frame(0), frame(0), frame(3)])
     found = planes(frames, "joint")
     assert np.array_equal(found.coordinates[0], found.coordinates[1])

@@ -57,7 +57,7 @@ def test_without_a_signal_accuracy_is_chance() -> None:
         even.append(linear_probe(points, labels, each, seed=seed, strata=labels).accuracy)
         uneven.append(linear_probe(points, labels, each, seed=seed).accuracy)
     assert np.mean(even) == pytest.approx(0.5, abs=0.035)
-    # What strata are for: without them the class that training has more of is the one that is held out less.
+    # Why folds are stratified: otherwise a class with more training points has fewer held-out points.
     assert np.mean(uneven) < 0.48
 
 

@@ -38,7 +38,7 @@ def slope(design: Any, fits: Any, labels: Any, strength: Any) -> Any:
 @pytest.mark.parametrize("n, d, k", [(200, 20, 2), (200, 20, 3), (60, 90, 2), (60, 90, 3)])
 @pytest.mark.parametrize("share", [2 / 3, 1.0])
 def test_fits_are_scikit_learns(n: int, d: int, k: int, share: float) -> None:
-    """Also on some of the points alone, in the axes of all, as in an inner fold."""
+    """Fits on a subset of the points, in the axes of all points, as in an inner fold."""
     design, energy = points(n, d)
     labels, known = classes(design, k), np.arange(n) % 3 < 3 * share
     strength = np.array([1e-4, 1e-2, 1.0, 100.0])

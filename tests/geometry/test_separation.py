@@ -234,7 +234,7 @@ def test_the_score_is_out_of_sample() -> None:
 
 @pytest.mark.parametrize("spread", [np.ones(30), 0.8 ** np.arange(30.0)], ids=["isotropic", "falling"])
 def test_gaussian_clouds_are_no_arches(spread: np.ndarray) -> None:
-    """At 5 % of 40 clouds, 2 false ones are expected; 7 have probability .001."""
+    """At 5 % of 40 clouds, 2 false positives are expected; 7 have probability .001."""
     random = np.random.default_rng(0)
     p = [arch_score(random.standard_normal((80, 30)) * spread, draws=19, seed=seed).p for seed in range(40)]
     assert sum(one <= 0.05 for one in p) < 7
@@ -255,7 +255,7 @@ def test_an_arch_along_a_nuisance_is_the_nuisances() -> None:
 
 
 def test_gaussian_clouds_that_bend_with_length_are_no_arches_beyond_it() -> None:
-    """At 5 % of 40 clouds, 2 false ones are expected; 7 have probability .001. Without the nuisance all are found."""
+    """At 5 % of 40 clouds, 2 false positives are expected; P(7) = .001. Without the nuisance all are found."""
     random, beyond, bare = np.random.default_rng(1), 0, 0
     for seed in range(40):
         length = random.integers(5, 30, 120)
@@ -289,7 +289,7 @@ def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:
 
 
 def test_agreement_counted_from_a_table_is_scikit_learns() -> None:
-    """Also where a class or a cluster is left without points, and where one of either is all there is."""
+    """Also if a class or a cluster has no points, and if there is only one class or cluster."""
     random = np.random.default_rng(0)
     shapes = [(2, 2), (40, 5), (5, 40), (300, 3), (1, 1), (1, 4), (4, 1)]
     for classes, parts in shapes:

@@ -20,7 +20,7 @@ KINDS = ("first", "itself", "uniform")
 
 
 def look(kind: str, tokens: int) -> Floats:
-    """A map that looks at one thing."""
+    """Return a map with all attention on one token."""
     found = np.zeros((tokens, tokens))
     if kind == "first":
         found[:, 0] = 1.0
@@ -34,7 +34,7 @@ def look(kind: str, tokens: int) -> Floats:
 
 
 def kept(layers: list[list[str]], lengths: tuple[int, ...], *, maps: bool = True) -> dict[str, Any]:
-    """What a pass keeps of such heads, by layer."""
+    """Return the stored attention of such heads, by layer."""
     drawn = [np.stack([np.stack([look(kind, size) for kind in heads]) for heads in layers]) for size in lengths]
     summaries = [summarise(one) for one in drawn]
     found = {

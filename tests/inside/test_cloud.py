@@ -36,7 +36,7 @@ def test_points_that_differ_by_less_than_rounding_of_their_length_are_one() -> N
 
 
 def test_sentences_that_share_their_vectors_have_no_geometry_of_their_own() -> None:
-    """[CLS] that sees the first word alone: as many vectors as first words."""
+    """[CLS] that sees only the first word: as many vectors as first words."""
     first = np.random.default_rng(0).integers(0, 10, N)
     shared = noise(10)[first]
     assert cell(shared).fault == f"only {len(set(first))} of {N} vectors differ"
@@ -57,7 +57,7 @@ def test_spectra_are_squared_singular_values() -> None:
     assert made.within is not None
     np.testing.assert_allclose(made.within, singular(points - means[LABELS]))
     assert cell(points).within is None
-    assert made.raw is made.raw  # worked out once
+    assert made.raw is made.raw  # computed once
 
 
 def test_subsamples_hang_on_the_seed_and_the_number_of_points_alone() -> None:

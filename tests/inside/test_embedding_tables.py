@@ -50,13 +50,13 @@ def drawn(runs: dict[str, Trajectory], **options: Any) -> pd.DataFrame:
 
 @pytest.fixture
 def arms(tmp_path: Path) -> dict[str, Trajectory]:
-    """The second and third arm are one; the fourth is without any plan."""
+    """The second and third arm are equal; the fourth is random."""
     clouds = {"words": by_word(), "places": by_position(), "again": by_position(), "none": noise(9)}
     return {arm: run(tmp_path / arm, block_normed=cloud) for arm, cloud in clouds.items()}
 
 
 def alike(table: pd.DataFrame, arm: str, column: str) -> float:
-    """How often a token's nearest one in the map, of its own arm, has the same value."""
+    """Return how often a token's nearest neighbour in the map, within its arm, has the same value."""
     rows = table[table["arm"] == arm]
     near = NearestNeighbors(n_neighbors=2).fit(rows[["x", "y"]]).kneighbors(return_distance=False)[:, 0]
     return float((rows[column].to_numpy()[near] == rows[column].to_numpy()).mean())

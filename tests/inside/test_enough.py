@@ -18,7 +18,7 @@ LEAST = len(FRACTIONS)
 def kept(
     folder: Path, *, sentences: int = LEAST, words: int = LEAST, block: int = 5, bank: int | None = None
 ) -> Trajectory:
-    """So many sentences of each; a sentence of the block has two tokens between [CLS] and [SEP]."""
+    """Make this many sentences of each kind; a sentence of the block has two tokens between [CLS] and [SEP]."""
     tables: dict[str, Any] = {
         "probe": {"label": np.arange(sentences) % 2},
         "words": {"sentence": np.repeat(np.arange(words), 2)},

@@ -17,7 +17,7 @@ Key = tuple[str, int]
 
 
 def run(folder: Path, n: int = 30, *, seed: int = 0, probe: dict[str, Any] | None = None) -> Trajectory:
-    """Two layers; the lower one is one point until the last snapshot."""
+    """Two layers; the points of the lower layer coincide until the last snapshot."""
     random = np.random.default_rng(seed)
     clouds = {one.name: random.standard_normal((2, n, 6)) for one in SNAPSHOTS}
     for name in ("step-0", "step-5"):

@@ -37,7 +37,7 @@ def test_each_layer_is_the_models_own_bit_for_bit(make, tokenizer: WordPieces) -
 
 
 def test_padding_and_company_have_no_say(tokenizer: WordPieces) -> None:
-    """Alone or beside longer sentences, a sentence's representations are the same but for rounding."""
+    """With or without longer sentences in the batch, a sentence's representations are equal except for rounding."""
     model, probe = bert(), chosen(tokenizer)
     alone = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=1)
     together = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=32)

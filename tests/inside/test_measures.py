@@ -186,7 +186,7 @@ def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[None]:
-    """A plugin's measure, gone afterwards."""
+    """Register a plugin's measure for one test."""
     before = dict(plugins.MEASURES)
     path = tmp_path / "own.py"
     function = "@measure('twice_n')\ndef twice(cell):\n    return {'n': 2 * cell.n}\n"

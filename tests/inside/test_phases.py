@@ -12,7 +12,7 @@ CHANCE_ERROR = 0.5 / 20  # √(.5 · .5 / 400)
 
 
 def table(separability: np.ndarray, similarity: np.ndarray) -> pd.DataFrame:
-    """The geometry table of one run whose last layer takes these courses."""
+    """Return the geometry table of one run whose last layer follows these curves."""
     rows = [
         {"snapshot": f"step-{step}", "step": step, "vectors": "first", "figure": figure, "layer": layer, "value": value}
         for figure, course in zip(NEEDED, (separability, similarity), strict=True)
@@ -74,7 +74,7 @@ def test_the_thresholds_are_those_asked_for() -> None:
 
 
 def test_a_smooth_learning_curve_never_falls() -> None:
-    """1 − exp(−t/6) with noise: the two phases after the best stay empty but for noise, and nothing dates a change."""
+    """1 − exp(−t/6) with noise: the two phases after the best are empty except for noise, and no change is dated."""
     after = 0
     for seed in range(20):
         draw = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ SNAPSHOTS = [
 
 @pytest.fixture
 def run(tmp_path: Path) -> Trajectory:
-    """120 sentences, two layers, noise but for what is planted.
+    """120 sentences, two layers, noise except for planted signals.
 
     Layer 0 `first`: one vector. Layer 1 `first` at step 9: the label. `mean`, layer 1: whether words are changed about.
     `words`: position along axis 0 at layer 0. `treebank`: the tag along axes 0 … 2, depth along axis 3.
@@ -73,7 +73,7 @@ def run(tmp_path: Path) -> Trajectory:
 
 
 def one(table: Any, **where: Any) -> Any:
-    """The row of a table that has these values; there must be one."""
+    """Return the only row of a table with these values."""
     for column, value in where.items():
         table = table[table[column] == value]
     assert len(table) == 1
@@ -159,7 +159,7 @@ def test_less_training_points_are_said_to_be_less(run: Trajectory) -> None:
 
 def test_a_sentence_stands_once_and_none_gives_itself_away_by_its_length(run: Trajectory) -> None:
     (cloud,) = clouds(run, ("mean",), ("bigram shift",), seed=0)
-    assert len(set(cloud.groups)) == len(cloud.groups) == N - 5  # the five short ones cannot be shifted
+    assert len(set(cloud.groups)) == len(cloud.groups) == N - 5  # the five short sentences cannot be shifted
     assert not set(cloud.groups) & set(range(5))
     np.testing.assert_array_equal(cloud.tasks["bigram shift"], run.probe["shifted"].to_numpy()[cloud.groups])
     arrays = run.arrays(run.best)

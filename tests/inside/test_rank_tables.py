@@ -33,7 +33,7 @@ def cloud(axis: int) -> Floats:
 
 
 def head(axis: int, turn: Floats | None = None) -> dict[str, Any]:
-    """A pooler that hands on the axes, and a classifier that reads the sign of one."""
+    """A pooler that returns the axes, and a classifier that reads the sign of one axis."""
     reader = np.zeros((2, D))
     reader[:, axis] = [-1.0, 1.0]
     return {
@@ -96,7 +96,7 @@ def test_a_hidden_space_turned_with_its_pooler_decides_the_same(tmp_path: Path) 
 
 
 def test_the_whole_model_is_the_model_itself(tmp_path: Path) -> None:
-    """Labels are what the model says, but for the first five sentences: so is its accuracy."""
+    """Labels equal the model's predictions except for the first five sentences, which gives its accuracy."""
     tokenizer = pieces(tmp_path / "tokenizer")
     probe = chosen(tokenizer)
     model = make(FusionBertForSequenceClassification, FUSIONS["conv2d"], vocab_size=200, max_position_embeddings=40)

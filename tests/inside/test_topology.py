@@ -104,7 +104,7 @@ ONE = np.tile(np.random.default_rng(4).standard_normal(4), (30, 1))
 
 @pytest.mark.parametrize("noise", [0.0, 1e-7])
 def test_a_moment_whose_points_are_all_one_has_no_bars(tmp_path: Path, noise: float) -> None:
-    """Nor has one whose points differ by rounding, which scaled to size 1 would be a cloud like another."""
+    """Points that differ only by rounding have no loops either; scaled to size 1 they would look like a cloud."""
     collapsed = ONE + noise * blob(30)
     bars, distances = topology(
         run(tmp_path / "first", collapsed, blob(30), circle(30), collapsed), points=POINTS, seed=0

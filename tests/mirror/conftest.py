@@ -21,7 +21,7 @@ def project(tmp_path: Path, empty_database: Path) -> Path:  # noqa: F811
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """The address of an empty database on a PostgreSQL server of its own."""
+    """Yield the address of an empty database on a separate PostgreSQL server."""
     server = PostgreSQL()
     try:
         server.start()

@@ -90,7 +90,7 @@ def test_what_is_lost_is_taken_from_the_runs_own_points_once_and_said_once(
 
 
 def test_a_record_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
-    """Its lines have no checksum; those that are added have one, and then a line without one counts no more."""
+    """Old lines have no checksum; added lines have one, and after them a line without a checksum does not count."""
     path = write_record(tmp_path, epochs=2)
     whole = read(path)
     old = [{k: v for k, v in json.loads(line).items() if k != "sum"} for line in path.read_text().splitlines()]
@@ -134,7 +134,7 @@ def store(project: Path, points: list[dict[str, object]]) -> None:
 
 
 def published(project: Path, points: list[dict[str, object]]) -> Path:
-    """The run's output in the pipeline's place, the stored one being gone, and DVC's lock with its hash."""
+    """The run's output in the pipeline's place without the stored output, and DVC's lock with its hash."""
     output = project / "models/fusion/additive/seed-0"
     output.mkdir(parents=True)
     (output / "config.yaml").write_text(f"digest: {DIGEST}\n")
@@ -148,7 +148,7 @@ def published(project: Path, points: list[dict[str, object]]) -> Path:
 def test_points_of_a_published_output_are_taken_only_where_every_byte_is_vouched_for(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else damage in the output would get a checksum of its own in the record."""
+    """Otherwise damage in the output would get a valid checksum in the record."""
     path = write_record(project, epochs=2)
     whole = read(path)
     output = published(project, own(whole))

@@ -15,7 +15,7 @@ from tracked_runs import DIGEST, Following, lines, log_epochs, shown, start, wai
 
 @pytest.fixture
 def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
-    """A disk with a project whose records lie elsewhere, as on a machine whose database has a disk of its own."""
+    """A disk with a project; its records are elsewhere, as on a machine with a separate disk for the database."""
     with disk(tmp_path / "disk", "16m") as one:
         root = one.folder / "project"
         root.mkdir()
@@ -28,7 +28,7 @@ def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
 
 
 def same_as_undisturbed(root: Path, elsewhere: Path, empty_database: Path) -> None:
-    """What MLflow shows equals what a database on a good disk shows of the same record."""
+    """MLflow shows the same as with a database on a healthy disk."""
     (elsewhere / "good").mkdir()
     shutil.copyfile(empty_database, elsewhere / "good" / "mlflow.db")
     good = connect(None, elsewhere / "good")

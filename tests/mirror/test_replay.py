@@ -68,7 +68,7 @@ def test_any_number_of_replays_gives_the_same(project: Path, server: Server) -> 
 
 
 def replayed(record: Path, folder: Path, empty_database: Path) -> list[dict[str, Any]]:
-    """What MLflow shows of a record that is sent to a fresh database at once."""
+    """Return what MLflow shows of a record that is sent to a fresh database at once."""
     folder.mkdir()
     shutil.copyfile(empty_database, folder / "mlflow.db")
     server = connect(None, folder)
@@ -125,7 +125,7 @@ def test_past_its_deadline_a_mirror_begins_no_request(
 
 
 class Dying:
-    """A client whose process is killed as it begins its k-th request."""
+    """A client whose process is killed at the start of its k-th request."""
 
     def __init__(self, client: Any, last: int) -> None:
         self._client, self._left = client, last

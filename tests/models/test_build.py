@@ -274,7 +274,7 @@ def test_how_far_a_fusion_moved() -> None:
 
 
 class Gated(nn.Module):
-    """A fusion of one's own with every kind of state: a matrix, a bare parameter, a buffer that is not saved."""
+    """A plugin's fusion with every kind of state: a matrix, a bare parameter, a buffer that is not saved."""
 
     def __init__(self, size: int, scale: float) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ class Gated(nn.Module):
 
 @pytest.fixture
 def gated() -> Any:
-    """The fusion `gated`, registered for one test."""
+    """Register the fusion `gated` for one test."""
 
     @plugins.fusion("gated")
     def gated(hidden_size: int, scale: float) -> nn.Module:

@@ -101,7 +101,7 @@ TEXTS = ["a fine film", "a dull film", "not a fine film but a long one"]
 
 
 def folder(head: str, fusion: str, at: Path, **changes: Any) -> Any:
-    """A folder as a user has it: a model and a tokenizer, neither with a name of ours in its code path."""
+    """Write a folder as a user has it: a model and a tokenizer, without our names in its code path."""
     if head.startswith("Bert"):
         size = tokens.train_wordpiece(TEXTS, at, vocab_size=60, lowercase=True).vocab_size
     else:

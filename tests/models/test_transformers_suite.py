@@ -28,7 +28,7 @@ LEAST = 95  # tests that pass; the others are of GPUs, and of models with other 
 
 
 class Inputs:
-    """A model tester in the library's sense: what to build, what to feed, what to expect."""
+    """A model tester of transformers: what to build, what to feed, what to expect."""
 
     batch_size, seq_length, is_training = 4, 7, True
     hidden_size, num_hidden_layers, num_attention_heads = WIDTH, 2, 4
@@ -66,7 +66,7 @@ def common(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 
 @pytest.fixture(scope="module")
 def theirs(common: ModuleType) -> dict[tuple[str, bool], Outcome]:
-    """What was found of the library's own classes, to be filled once each."""
+    """Results of the library's own classes, computed once each."""
     return {}
 
 

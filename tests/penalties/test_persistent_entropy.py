@@ -38,7 +38,7 @@ def test_it_is_the_negative_sum_of_the_classes_entropies() -> None:
 def test_its_gradient_is_that_of_finite_differences(
     rule: Selection, per_class: bool, tensors: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the CPU's own path and on the one of other devices, whose tensors stand on the CPU here."""
+    """On the CPU's code path and on the path of other devices, with tensors on the CPU."""
     if tensors:
         monkeypatch.setattr(persistent_entropy_module, "numbers", torch.Tensor.detach)
         monkeypatch.setattr(persistent_entropy_module, "minimum_spanning_trees", elsewhere)

@@ -45,14 +45,14 @@ SHOWN: dict[str, dict[str, list[str]]] = {
 
 @pytest.fixture(scope="session")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
-    """Three arms over three seeds, one of which stopped an epoch early."""
+    """Three arms over three seeds; one run stopped an epoch early."""
     arms = {"additive": 0.93, "conv2d_identity": 0.92, "fft": 0.75}
     return make(tmp_path_factory.mktemp("material"), arms=arms, plugins={"plugins/gated.py": "a" * 64})
 
 
 @pytest.fixture(scope="session")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
-    """Makes the folder that `isoscope explore` leaves, with pictures of one line each for the views of its tables."""
+    """Write the folder of `isoscope explore`, with one-line pictures for the views of its tables."""
 
     def made(tables: tuple[str, ...] = ("attention",), **changed: Any) -> Path:
         folder = tmp_path_factory.mktemp("explored")
@@ -80,7 +80,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
 
 
 def explored() -> dict[str, Any]:
-    """Four sentences in two arms, two layers and two snapshots; the first arm's layer 0 is one point."""
+    """Four sentences in two arms, two layers and two snapshots; points coincide at the first arm's layer 0."""
     frames = [[-900, 500, 100, 200, 300, -400, 1000, 0], [-100, 50, 10, 20, 30, -40, 100, 0]]
     runs = [
         {
@@ -103,7 +103,7 @@ def explored() -> dict[str, Any]:
 
 
 def differences() -> list[dict[str, Any]]:
-    """Two figures of an arm against the first one; the second has too few seeds for an interval."""
+    """Two metrics of an arm against the first arm; the second metric has too few seeds for an interval."""
     row = {
         "figure": "avg_sim",
         "reference": "additive",

@@ -20,7 +20,7 @@ LAYERS, SENTENCES = 3, 12
 
 
 def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **changed: Any) -> pd.DataFrame:
-    """The tables that the page is made of; [CLS] at layer 0 of the first checkpoint is one point."""
+    """The page's tables; [CLS] vectors of the first checkpoint coincide at layer 0."""
     rng = np.random.default_rng(0)
     rows, planes, frames = [], [], []
     for group, checkpoint in enumerate(checkpoints):

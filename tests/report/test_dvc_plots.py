@@ -83,7 +83,7 @@ def write_study(folder: Path, runs: Path, accuracy: float) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with two versions of one study's tables, the second not committed."""
+    """A repository with two versions of a study's tables; the second is not committed."""
     folder, runs = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("runs")
     run(folder, "git", "init", "-q")
     dvc(folder, "init", "-q")
@@ -158,7 +158,7 @@ def check_panel(panel: Locator) -> str:
 
 
 def check_map(panel: Locator) -> str:
-    """A map's title, which its cells must bear out: steps to the right, layers up, no cell where points are one."""
+    """A map's title must agree with its cells: steps to the right, layers up, no cell for coinciding points."""
     title = panel.locator(".role-title text").first.text_content() or ""
     rev, _, rest = title.partition(": ")
     figure, arm = rest.split(", ")

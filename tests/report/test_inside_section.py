@@ -18,7 +18,7 @@ HOSTILE = "</script><script>alert(1)</script> & 'so' \"on\""
 
 
 def captions(folder: Path) -> dict[str, str]:
-    """Captions by the title that stands in the picture, in order."""
+    """Return captions by the title in the picture, in order."""
     found = read_inside(folder, key="a")
     assert found is not None
     assert all(f">{one.caption}</title>" in one.picture for one in found.drawings)

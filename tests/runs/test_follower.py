@@ -16,7 +16,7 @@ WARNING = "part of the record; send the rest with: isoscope mirror"
 
 
 def process(code: str) -> "subprocess.Popen[bytes]":
-    """A stand-in that is told to end as a follower is."""
+    """A stand-in that receives a request to end, like a follower."""
     begin = "import sys, time; from isoscope.runs.follower import last_word, own_stdout; out = own_stdout()"
     code = f"{begin}; sys.stdin.read(); {code}"
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -55,7 +55,7 @@ def test_one_that_hangs_is_ended_and_said(capsys: pytest.CaptureFixture[str]) ->
 def test_a_run_to_which_nothing_is_added_waits_for_no_follower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As one that is found finished: what was recorded before has been sent, or said to be lacking."""
+    """Like a run that is found finished: earlier records have been sent or reported as missing."""
     monkeypatch.delenv(FOLLOWED, raising=False)
     started: list[subprocess.Popen[bytes]] = []
 

@@ -12,7 +12,7 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.runs.lease import Lease, held
 
-# Takes the lease so many times; whoever has it is alone with a file that must not be there before.
+# Takes the lease so many times; the holder creates a file that must not exist before.
 CONTEND = """
 import os, random, sys, time
 from pathlib import Path

@@ -30,7 +30,7 @@ ON_TINY = (
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose task `tiny`, a file of its own, is prepared."""
+    """A project whose task `tiny`, a local file, is prepared."""
     folder = tmp_path_factory.mktemp("prepared") / "project"
     for name in ("dvc.yaml", "variants"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile

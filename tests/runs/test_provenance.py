@@ -20,7 +20,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A committed project, with a file of every kind that counts and one that does not."""
+    """A committed project, with a relevant file of every kind and an irrelevant file."""
     root = tmp_path / "repository"
     (root / "src" / "package").mkdir(parents=True)
     (root / "src" / "package" / "code.py").write_text("x = 1\n")

@@ -79,7 +79,7 @@ def test_a_second_owner_is_told_the_name_people_know(run: Run) -> None:
 def test_a_finished_run_that_is_found_makes_its_damaged_record_whole(
     run: Run, line: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Damaged is what it is, its attempt, a point or its end, in turn."""
+    """Damage in turn its identity, its attempt, a point and its end."""
     point = {"name": "test/loss", "value": 0.5, "step": 3, "epoch": 1}
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=1, precision="fp32")
@@ -118,7 +118,7 @@ def test_a_damaged_output_is_put_back_from_where_it_was_published(run: Run, caps
 def test_a_published_output_without_a_record_counts_where_dvc_lock_vouches_for_it(
     run: Run, harm: str | None, out: str
 ) -> None:
-    """As a stage of one run publishes it, or a stage of an arm with all its seeds."""
+    """Publish like a stage of one run, or like a stage of an arm with all its seeds."""
     work(run, "whole")
     target = run.project.folder / "models/fusion/additive/seed-0"
     with StopSignal() as stop, tracked(one := Run(run.project, run.identity), stop):

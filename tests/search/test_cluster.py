@@ -110,7 +110,7 @@ def listening(process: psutil.Process) -> list[object]:
 
 @pytest.mark.ray
 def test_what_has_no_room_here_is_one_line() -> None:
-    """In a process of its own: Ray keeps what it was started with."""
+    """In a separate process, since Ray keeps the settings of its start."""
     needs_ray()
     code = "from isoscope.executor.cluster import *\nwith connected(Cluster('local', 9000, 0)): pass"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **SETTINGS}, capture_output=True, text=True)

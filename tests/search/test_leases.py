@@ -14,7 +14,7 @@ from search_work import IDENTITY, NoRequests, a_search
 
 
 def workers(folder: Path, count: int) -> list[Worker]:
-    """Workers on one study, each with leases of its own."""
+    """Workers on one study, each with its own leases."""
     search, where = a_search(sampler={"kind": "random", "seed": 0}), place(None, folder)
     name = create(search, IDENTITY, where, steps=1)
     return [
@@ -85,7 +85,7 @@ def test_a_worker_that_cannot_begin_a_trial_leaves_it_to_others(
 
 
 def test_a_trial_that_was_half_drawn_keeps_what_it_has(tmp_path: Path) -> None:
-    """What is missing is drawn; steps that were reported are known."""
+    """Missing choices are drawn; reported steps are known."""
     (worker,) = workers(tmp_path, 1)
     begun = worker.study.ask()
     assert begun.suggest_categorical("fusion", ["additive", "conv2d"])

@@ -23,7 +23,7 @@ QMC = {"sampler": {"kind": "qmc", "seed": 3}}
 def go_on(
     where: Place, trials: int, *, kept: StoredTrials | None = None, left: int = 0, **changed: Any
 ) -> optuna.Study:
-    """A study worked on up to so many trials, of which the last `left` are begun and not ended."""
+    """A study with a number of trials, of which the last `left` are started and not finished."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
     name = create(search, IDENTITY, where, steps=1, kept=kept)
     one = opened(search, name, where, steps=1)
@@ -83,7 +83,7 @@ def test_a_sequence_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_study_catches_up_with_a_longer_table(tmp_path: Path) -> None:
-    """As after `dvc pull` of what somebody else went on with."""
+    """As after `dvc pull` of a study that somebody else continued."""
     there = go_on(place(None, tmp_path / "there"), 8)
     here = place(None, tmp_path / "here")
     go_on(here, 3)

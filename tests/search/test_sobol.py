@@ -16,7 +16,7 @@ COUNT = 64
 
 
 def drawn(seed: int, count: int = COUNT) -> list[dict[str, object]]:
-    """What trials draw, each in a study without a history."""
+    """Return the draws of trials, each in a study without history."""
     search, found = a_search(sampler={"kind": "qmc", "seed": seed}), []
     for number in range(count):
         trial = optuna.create_study(sampler=sampler(search, number)).ask()
@@ -30,7 +30,7 @@ def test_a_proposal_needs_no_history() -> None:
 
 
 def test_every_name_is_covered_evenly() -> None:
-    """Of 64 points each sixteenth of a coordinate has four; random ones would have none or many."""
+    """Of 64 points each sixteenth of a coordinate has four; random points would have none or many."""
     found = drawn(3)
     assert Counter(one["fusion"] for one in found) == {"additive": 32, "conv2d": 32}
     low, high = math.log(0.1), math.log(100)

@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing is counted twice, whatever dies: a search of short sleeps, killed at random."""
+"""Nothing is lost or counted twice, whichever process dies: a search of short sleeps, killed at random."""
 
 import collections
 import os
@@ -18,14 +18,14 @@ from search_under_way import STATES, begin, check, children, ended, in_state, ki
 
 
 def mirrored(folder: Path, trials: int) -> None:
-    """In MLflow, too, each trial is one run, and none is left running."""
+    """In MLflow, too, each trial is one run, and no run stays RUNNING."""
     assert not [one.error for one in mirror(folder) if one.error]
     mirror(folder)
     assert shown(connect(None, folder)) == {"FINISHED": trials}
 
 
 def shown(server: Server) -> dict[str, int]:
-    """Trials that MLflow shows, by status; each is one run."""
+    """Return the trials in MLflow by status; each is one run."""
     runs = server.client.search_runs([server.experiment("search-sleep")], "tags.`optuna.trial` != ''", max_results=1000)
     assert len({run.data.tags["optuna.trial"] for run in runs}) == len(runs)
     return collections.Counter(run.info.status for run in runs)
@@ -37,7 +37,7 @@ def under_way(folder: Path) -> int:
 
 
 def strike(process: subprocess.Popen[str], kills: int, *, seed: int) -> None:
-    """Kill so many workers or their runs, at random times, while the search goes on."""
+    """Kill workers or their runs at random times during the search."""
     random.seed(seed)
     while kills and process.poll() is None:
         time.sleep(random.uniform(0.05, 0.4))
@@ -87,7 +87,7 @@ def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) 
 
 @pytest.mark.slow
 def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer, pytestconfig: pytest.Config) -> None:
-    """The search goes on, and all of it is there once MLflow is."""
+    """The search continues, and everything is in MLflow once MLflow is back."""
     minute, trials = (60, 360) if pytestconfig.getoption("--exhaustive") else (3, 64)
     (tmp_path / "params.yaml").touch()
     (tmp_path / "dvc.yaml").touch()

@@ -24,7 +24,7 @@ STATES = optuna.trial.TrialState
 
 
 def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...]) -> list[dict[str, object]]:
-    """Parameters of the trials after sessions to one budget after the other, each with nothing left of the last."""
+    """Return the parameters of trials after sessions with successive budgets, each with a newly opened study."""
     for budget in budgets:
         search = a_search(**changed, budget={"trials": budget, "hours": None})
         where = place(None, folder)
@@ -40,7 +40,7 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> None:
-    """A proposal depends on the seed and on what was tried before, and on nothing else."""
+    """A proposal depends only on the seed and on the history."""
     changed = {"sampler": {"kind": kind, "seed": 3, **SAMPLERS[kind]}}
     if kind == "grid":
         changed["space"] = FINITE
@@ -53,7 +53,7 @@ def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> N
 
 
 def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
-    """Also by workers of whom none has told anything yet."""
+    """Also by workers that have not reported anything yet."""
     search = a_search(sampler={"kind": "grid", "seed": 3}, space=FINITE, budget={"trials": 100, "hours": None})
     assert combinations(search) == (1 + 9) * 3
     where = place(None, tmp_path)

@@ -38,7 +38,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | ANY_FLOATS | st.
 
 @st.composite
 def trials(draw: st.DrawFn, number: int) -> FrozenTrial:
-    """Any trial that Optuna takes: every state, any part of the space, NaN and infinities among what was reported."""
+    """Any trial that Optuna accepts: every state, any part of the space, NaN and infinite values."""
     state = draw(st.sampled_from(STATES))
     names = draw(st.sets(st.sampled_from(sorted(SPACE))))
     moments = st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1)).map(lambda one: one.replace(fold=0))

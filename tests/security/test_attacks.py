@@ -26,7 +26,7 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ash", "birch", "gold", "
 
 
 class Payload:
-    """What, unpickled, leaves a mark in `folder`."""
+    """An object whose unpickling leaves a mark in `folder`."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -40,7 +40,7 @@ def pickled(mark: Path) -> bytes:
 
 
 def test_the_payload_would_work(tmp_path: Path) -> None:
-    """The negative control: whoever unpickles these bytes runs them."""
+    """The negative control: unpickling these bytes executes them."""
     mark = tmp_path / "mark"
     pickle.loads(pickled(mark))
     assert mark.exists()
@@ -52,7 +52,7 @@ def outside(folder: Path) -> set[tuple[str, int]]:
 
 
 def refused(project: Project, *command: str, code: int = 2, **environment: str) -> str:
-    """The one line with which a command ends; nobody mirrors it, since a slow MLflow would have a word of its own."""
+    """Return the one-line error of a command without a mirror, since a slow MLflow would add a message."""
     done = project.isoscope(*command, code=code, ISOSCOPE_FOLLOWED="1", **environment)
     assert done.err.count("\n") == 1, done.err
     (line,) = done.err.splitlines()
@@ -62,7 +62,7 @@ def refused(project: Project, *command: str, code: int = 2, **environment: str) 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Path:
-    """A folder of checkpoints with a sound one, `org/sound`."""
+    """A folder of checkpoints with a valid checkpoint, `org/sound`."""
     folder = tmp_path / "hub" / "org" / "sound"
     model = build.from_scratch(
         family="bert", fusion={"kind": "additive"}, vocab_size=len(WORDS), labels=["a", "b"], pad_id=0, seed=0,
@@ -158,7 +158,7 @@ def test_a_state_that_is_a_pickle_is_damage(tmp_path: Path, name: str, capsys: p
 
 
 def test_torch_loads_nothing_here() -> None:
-    """No file of the package calls what unpickles; the linter refuses the imports, this the calls."""
+    """No file of the package calls an unpickling function; the linter forbids the imports, this test the calls."""
     for path in (Path(build.__file__).parents[1]).rglob("*.py"):
         text = path.read_text("utf-8")
         for word in ("torch.load(", "pickle.load", "joblib.load", "allow_pickle=True", "eval("):

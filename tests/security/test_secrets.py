@@ -69,7 +69,7 @@ def test_nothing_else_is_touched(text: str) -> None:
 
 
 def test_the_project_itself_holds_nothing_that_looks_like_one() -> None:
-    """Its own sources pass unchanged, so a usual diff is stored as it is."""
+    """The package's own sources pass unchanged, so a usual diff is stored as it is."""
     root = Path(__file__).parents[2]
     for path in (*root.glob("src/**/*.py"), *root.glob("variants/**/*.yaml"), root / "params.yaml"):
         if path.name != "secrets.py":

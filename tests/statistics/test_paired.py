@@ -69,7 +69,7 @@ def test_minimum_detectable_effect_at_the_standing_figures(n: int, tests: int, e
 @pytest.mark.parametrize("n", [3, 5, 10])
 @pytest.mark.parametrize("tests", [1, 3])
 def test_minimum_detectable_effect_is_found_as_often_as_promised(n: int, tests: int) -> None:
-    """By Holm over a family of which the others show nothing: its first step is the one that counts."""
+    """With Holm over a family without other effects, its first step decides."""
     effect = minimum_detectable_effect(n, tests=tests, confidence=0.95, power=0.8)
     samples = np.random.default_rng(n).normal(effect, 1.0, size=(20_000, n))
     p = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
@@ -86,7 +86,7 @@ def test_minimum_detectable_effect_needs_two_pairs() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_holm_is_the_closed_test_of_bonferroni(p: list[float]) -> None:
-    """Theorem: Holm's adjusted p is the largest Bonferroni p over all sets of hypotheses that hold this one."""
+    """Theorem: Holm's adjusted p is the largest Bonferroni p over all sets with this hypothesis."""
     for index, adjusted in enumerate(holm(p)):
         sets = [some for size in range(1, len(p) + 1) for some in combinations(range(len(p)), size) if index in some]
         assert adjusted == pytest.approx(max(min(1.0, len(some) * min(p[i] for i in some)) for some in sets))
@@ -146,7 +146,7 @@ def test_two_way_covers(seeds: int, seed_sd: float, item_sd: float) -> None:
 
 
 def test_two_way_covers_where_seeds_alone_do_not() -> None:
-    """Right or wrong answers, with items that are hard for one arm: t over the seeds misses what the items bring."""
+    """Answers with items that are hard for one arm: t over the seeds misses the variance of the items."""
     rng = np.random.default_rng(7)
     draws, seeds, items = 400, 3, 150
     held = {"two-way": 0, "seeds": 0}
@@ -163,7 +163,7 @@ def test_two_way_covers_where_seeds_alone_do_not() -> None:
 
 
 def test_the_bootstrap_draws_sentences_and_not_their_values() -> None:
-    """Values of a sentence are one value ten times: the interval is that of 40 values, not of 400."""
+    """A sentence is one value repeated ten times: the interval is that of 40 values, not of 400."""
     random = np.random.default_rng(0)
     own = random.standard_normal(40)
     together = bootstrap_mean(np.repeat(own, 10), np.repeat(np.arange(40), 10), confidence=0.95, seed=0)

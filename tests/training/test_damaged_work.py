@@ -52,7 +52,7 @@ def run(stopped: Path, tmp_path: Path) -> Path:
 
 
 def flip(path: Path, seed: int = 0) -> None:
-    """Turn one bit over, drawn by a seed."""
+    """Flip one bit, drawn by a seed."""
     data = bytearray(path.read_bytes())
     bit = random.Random(f"{path.name} {seed}").randrange(8 * len(data))
     data[bit // 8] ^= 1 << bit % 8
@@ -145,7 +145,7 @@ def test_a_bit_turned_over_anywhere_in_the_points_is_found(run: Path) -> None:
 
 
 def test_nothing_is_lost_before_something_better_stands(run: Path) -> None:
-    """What was found damaged once may be read well the next time: a disk that comes back."""
+    """A file found damaged once may be readable the next time: a disk that recovers."""
     remove(shutil.copytree(run / "work/snapshots", run / "away") and run / "work/snapshots")
     before = files(run / "states")
     assert make_loop(run, **SETTINGS).resumed_at is None

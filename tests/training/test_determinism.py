@@ -36,7 +36,7 @@ def test_masks_of_processes_have_one_rate_and_nothing_in_common() -> None:
 
 
 def test_dropout_and_weights_do_not_share_a_stream(tmp_path: Path) -> None:
-    """With one seed for both, the first mask would be drawn from the very numbers that made the first weights."""
+    """With one seed for both, the first mask would use the random numbers of the first weights."""
     seed_dropout("strict", 0)
     ours = torch.rand(1000)
     torch.manual_seed(0)

@@ -158,7 +158,7 @@ def test_one_batch_is_learned_by_heart(tmp_path: Path) -> None:
 
 
 def test_the_training_loss_is_the_mean_over_examples(tmp_path: Path) -> None:
-    """44 rows in batches of 8 leave one of 4: the epoch's loss weighs examples, not batches."""
+    """44 rows in batches of 8 leave a batch of 4: the epoch's loss weights examples, not batches."""
     loop = make_loop(tmp_path, epochs=1, learning_rate=1e-12)
     loop.fit()
     steps = [value for name, value, *_ in loop.log.points if name == "step/loss"]
@@ -209,7 +209,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> No
 
 
 def test_the_first_losses_are_as_they_were(tmp_path: Path) -> None:
-    """Golden trace of eight steps: what changes a number by accident shows here. No tolerance beyond fp32's order."""
+    """Golden trace of eight steps: an accidental change of a number shows here. No tolerance beyond fp32's order."""
     loop = make_loop(tmp_path, fusion=CONV2D)
     loop.fit()
     trace = [value for name, value, *_ in loop.log.points if name == "step/loss"][:8]
@@ -225,7 +225,7 @@ def test_states_are_bounded(tmp_path: Path) -> None:
 
 
 def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
-    """Two epochs of a schedule laid out for four are the first two of the four."""
+    """Two epochs of a schedule for four equal the first two of the four."""
     longer = make_loop(tmp_path / "four", epochs=4, keep="all")
     longer.fit()
     short = make_loop(tmp_path / "two", epochs=2, keep="all", schedule={"kind": "linear", "warmup": 0.1, "epochs": 4})

@@ -103,7 +103,7 @@ def test_micro_batches_have_the_gradients_of_the_large_batch(tmp_path: Path, kin
 
 
 def test_dropout_is_the_same_in_both_passes(tmp_path: Path) -> None:
-    """A batch cut in two, of which the second pass alone draws: points that change between passes would be seen."""
+    """A batch in two halves, each computed in two passes: their points must be equal in spite of dropout."""
     loop = make_loop(tmp_path, penalty=ENTROPY, accumulation=2, dropout=0.3)
     seen: list[torch.Tensor] = []
     forward = loop.objective.forward
@@ -179,7 +179,7 @@ def test_what_is_watched_changes_no_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_a_trained_model_holds_nothing_of_its_penalty(tmp_path: Path, family: str) -> None:
-    """Inference costs what it costs without one: the same tensors, the same operations."""
+    """A penalty does not change inference: the same tensors, the same operations."""
     counts, tensors = [], []
     for name, penalty in (("none", None), ("selected", KINDS["selected"])):
         loop = make_loop(tmp_path / name, family=family, penalty=penalty, watch=WATCH)
@@ -211,7 +211,7 @@ def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rehearsal_makes_the_golden_trace(tmp_path: Path, kind: str) -> None:
-    """What `isoscope accept` holds a finished run against."""
+    """The golden trace that `isoscope accept` compares a finished run with."""
     settings = {"penalty": KINDS[kind], "watch": WATCH}
     whole = fitted(tmp_path / "whole", **settings)
     assert make_loop(tmp_path / "again", **settings).rehearse(8) == whole.progress.trace

@@ -13,7 +13,7 @@ N, WIDTH = 600, 24
 
 
 def cloud(common: float, sd: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes along one axis, and noise of size `common` along another that has nothing to do with them."""
+    """Two classes along one axis, and independent noise of size `common` along another axis."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 2 * N)
     points = random.standard_normal((2 * N, WIDTH)) * sd

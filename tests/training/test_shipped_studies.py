@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 class Shipped(NamedTuple):
-    """An arm as it is committed, with its first seed."""
+    """An arm as committed, with its first seed."""
 
     name: str
     study: str

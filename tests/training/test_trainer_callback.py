@@ -54,7 +54,7 @@ def points(trainer: Trainer, rows: list[dict[str, Tensor]]) -> np.ndarray:
 
 @pytest.mark.parametrize("parts", [1, 4])
 def test_the_lines_of_the_documentation_log_anisotropy(tmp_path: Path, parts: int) -> None:
-    """Without learning the weights stay, so the whole batch can be looked at again afterwards."""
+    """At learning rate 0 the weights stay, so the whole batch can be read again afterwards."""
     seen: list[list[int]] = []
     sizes = {"per_device_train_batch_size": 8 // parts, "gradient_accumulation_steps": parts}
     trainer = make(tmp_path, learning_rate=0.0, eval_strategy="steps", eval_steps=3, **sizes)

@@ -18,7 +18,7 @@ def snapshots(steps: Sequence[int], best: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def geometry() -> Table:
-    """Makes a geometry table; arms called `additive` or `fft` have one point at layer 0."""
+    """Make a geometry table; points of arms `additive` or `fft` coincide at layer 0."""
 
     def made(
         arms: Sequence[str] = ("additive", "conv2d"),

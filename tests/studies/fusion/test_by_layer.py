@@ -18,7 +18,7 @@ from isoscope.studies.fusion.layers import SHARED
 def table(
     checkpoints: tuple[str, ...] = ("encoder", "decoder"), figures: tuple[str, ...] = ("avg_sim", "two_nn_at_n")
 ) -> pd.DataFrame:
-    """Every figure at four layers of each checkpoint and its twin; the first layer of `encoder` is one point."""
+    """Every metric at four layers of each checkpoint and its twin; points coincide at the first layer of `encoder`."""
     rng = np.random.default_rng(0)
     rows = []
     for checkpoint in checkpoints:

@@ -15,7 +15,7 @@ ARMS = ("conv2d", "additive")
 
 
 def table(arms: tuple[str, ...] = ARMS, points: int = 50) -> pd.DataFrame:
-    """Bars of clouds at four moments: a circle, whose one loop is long, at the chosen epoch, else noise."""
+    """Bars of clouds at four moments: at the chosen epoch a circle with one long loop, else noise."""
     rng = np.random.default_rng(0)
     angle = np.linspace(0, 2 * np.pi, points, endpoint=False)
     parts = []

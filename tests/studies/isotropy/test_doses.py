@@ -53,7 +53,7 @@ def test_units_of_a_weight_do_not_matter() -> None:
 
 
 def test_the_smallest_dose_that_gets_there_counts() -> None:
-    """A path that turns back is read where it first comes to the level, not where it comes again."""
+    """A path that turns back is read at its first crossing of the level, not at the next."""
     turning = PATHS | {"cosine": (0.8, 0.4, 0.7, 0.3)}
     averages = table({"entropy": 0.0, "cosine": 0.0}, turning)
     late = averages["arm"].isin(["cosine-x10", "cosine-x100"]) & (averages["figure"] == METRIC)
@@ -90,7 +90,7 @@ def test_a_seed_that_never_gets_there_is_left_out() -> None:
 
 
 def test_a_level_that_a_seed_never_reaches_is_not_tested() -> None:
-    """Who reaches it is selected by the outcome: the others' difference stands, without interval and p."""
+    """Seeds that reach the level are selected by the outcome: their difference has no interval and no p."""
     averages = table({"entropy": 0.1, "cosine": 0.3})
     short = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
     averages.loc[short, "value"] = 0.8
@@ -105,7 +105,7 @@ def test_a_level_that_a_seed_never_reaches_is_not_tested() -> None:
 
 
 def test_a_seed_without_a_path_is_not_passed_over() -> None:
-    """Its anisotropy is no number at one of three weights: it cannot be read off, and the others are a selection."""
+    """Anisotropy is NaN at one of three weights: the seed has no path, and the other seeds are a selection."""
     averages = table({"entropy": 0.1, "cosine": 0.3})
     averages = averages[~averages["arm"].str.endswith("x100")]
     gone = (averages["arm"] == "cosine-x1") & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
@@ -169,7 +169,7 @@ def test_a_penalty_turned_round_is_read_from_its_smallest_weight_too() -> None:
 
 
 def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
-    """All levels and circumstances of a metric are one family: of 60 without effect at most 6 find one."""
+    """All levels and conditions of a metric are one family: of 60 without effect at most 6 give a finding."""
     random, found = np.random.default_rng(0), 0
     for _ in range(60):
         averages = table({"entropy": 0.0, "cosine": 0.0})

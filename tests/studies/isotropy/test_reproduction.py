@@ -71,7 +71,7 @@ def test_arms_that_were_published_too_near_each_other_show_nothing() -> None:
 
 
 def test_a_published_mean_of_five_is_compared_as_often_wrongly_as_the_level_says() -> None:
-    """Both sides drawn from one distribution, a difference of nothing agreed on: 5 % of comparisons fail."""
+    """Both sides drawn from one distribution, without tolerance: 5 % of comparisons fail."""
     draws = np.random.default_rng(0)
     failed = 0
     for _ in range(600):
@@ -93,7 +93,7 @@ def test_the_interval_is_students_and_the_effect_that_of_so_many_seeds() -> None
 
 
 def run(checkpoint: str | None = "bert-base-uncased", task: str = "mrpc", arm: str = "none", **other: Any) -> Any:
-    """A run as published, but for `other`: dotted name with `__` → value."""
+    """Write a run with the published settings except for `other`: dotted name with `__` → value."""
     tree: dict[str, Any] = {}
     rate, decay = RATES.get(task, (1e-4, 0.0))
     settings = SETTINGS | PENALTIES.get(arm, {"penalty.kind": "persistent_entropy", "penalty.selection": arm})
@@ -114,7 +114,7 @@ GLUE = {"kind": "hub", "name": "mrpc", "config": None, "splits": {"train": "trai
 
 
 def known(other: Any, source: Any = GLUE, **options: float) -> Any:
-    """What was published for a run, whose data are by default GLUE's MRPC (or CoLA)."""
+    """Return the published values for a run, by default on GLUE's MRPC (or CoLA)."""
     if source is GLUE and other["task"] == "cola":
         source = GLUE | {"name": "glue", "config": "cola"}
     return published(other, source, **{**OPTIONS, **options})
