@@ -53,7 +53,8 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
             continue
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()
-    return RemovedFiles(pieces, _size(project.state / ".isoscope") - sum(_size(path) for path in gone))
+    state = project.state / ".isoscope"  # a fresh clone has none
+    return RemovedFiles(pieces, (_size(state) if state.is_dir() else 0) - sum(_size(path) for path in gone))
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
