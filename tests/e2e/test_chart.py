@@ -96,7 +96,7 @@ def test_the_page_shows_the_study(charted: Project) -> None:
     charted.isoscope("report")
     page = charted.text("reports/index.html")
     assert "How do the arms change during training?" in page
-    assert "Published figures beside ours" in page
+    assert "Published and own values" in page
     assert page.count("Differences at the end of training") == 2, "caption and label"
 
 

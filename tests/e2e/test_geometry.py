@@ -154,7 +154,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", "--text", "lists.csv", "--labels", "l", "--out", "p"), "column 'l' holds lists"),
         (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder"),
         (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
-        (("geometry", "encoder", *OWN, "--out", "encoder"), "holds something other than"),
+        (("geometry", "encoder", *OWN, "--out", "encoder"), "contains other files than"),
         (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is not a writable folder"),
         (("geometry", "encoder", *OWN, "--out", "p", "--measure", "classes"), "name their column with --labels"),
         (("geometry", "vision", *OWN, "--out", "p"), "not a text transformer"),
