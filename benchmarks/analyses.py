@@ -34,7 +34,7 @@ from isoscope.inside.trajectory import (
     write_treebank,
 )
 from isoscope.models.build import from_scratch
-from isoscope.stages.measure_parts import Looked, cell, part, parts_of
+from isoscope.stages.measure import Looked, cell, part, parts_of
 from isoscope.workers import workers
 
 WORDS = 1000

@@ -22,11 +22,10 @@ from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.search.jobs import Outcome
-from isoscope.search.live import Interrupts
 from isoscope.search.mirrored import note_trial
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
-from isoscope.search.status import status
+from isoscope.search.status import Interrupts, status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import create, opened
 from isoscope.search.trial_notes import PROVENANCE

@@ -19,8 +19,8 @@ from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.search.jobs import Outcome
-from isoscope.search.live import Interrupts
 from isoscope.search.mirrored import note_trial
+from isoscope.search.status import Interrupts
 from isoscope.search.storage import check_shared, place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker

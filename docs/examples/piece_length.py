@@ -18,7 +18,7 @@ from isoscope.models import build
 from isoscope.models.bert import FusionBertForTokenClassification
 from isoscope.objectives import Direction, Forward, Scored, Task
 from isoscope.objectives.classification import Classification, read
-from isoscope.objectives.points import points_at
+from isoscope.objectives.protocol import points_at
 from isoscope.plugins import objective, observer, view
 from isoscope.studies.view import View
 from isoscope.training.observers import Context, Observer

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.statistics.paired import paired_t
-from isoscope.studies.curves import curves
-from isoscope.studies.final_averages import compared
+from isoscope.studies.curves import compared, curves
 
 CHART = Path("reports/parts/isotropy/chart")
 SHOWN = {

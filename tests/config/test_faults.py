@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from isoscope.cli import app
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError, InputsError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.config.agreement import check_agreement
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
 from isoscope.config.profiles import apply, laid_over, restore
 from isoscope.config.tree import parse_yaml

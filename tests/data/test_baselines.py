@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from isoscope.data import baselines as module
-from isoscope.data.baselines import baselines
 from isoscope.data.corpus import Corpus
+from isoscope.data.manifest import baselines
 
 NOUNS = [f"noun{number}" for number in range(30)]
 

@@ -12,9 +12,9 @@ import pytest
 
 from generated_meaning import ORACLES, Text, Verdict, digest, verdict
 from isoscope.data import embedded
-from isoscope.data.baselines import baselines
 from isoscope.data.corpus import SPLITS, Corpus, check, texts
 from isoscope.data.embedded import GENERATORS, generate
+from isoscope.data.manifest import baselines
 from isoscope.errors import InputError
 
 DEFAULT = {"size": 7200, "difficulty": 2, "seed": 0}

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from isoscope.config.data import Splits
-from isoscope.data.local import read
+from isoscope.data.files import read
 from isoscope.errors import InputError
 
 TEXTS = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "  spaces  ", "null"]

@@ -11,8 +11,7 @@ import pytest
 
 from browser import opened
 from drawn import sticking_out
-from isoscope.report.checkpoint_page import read_tables
-from isoscope.report.checkpoint_sections import sections
+from isoscope.report.checkpoint_page import read_tables, sections
 from probe_material import bert, gpt2, pieces, sentences
 
 PLUGIN = """\

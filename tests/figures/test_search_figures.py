@@ -18,10 +18,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.figures.search_captions import CAPTIONS, caption
-from isoscope.figures.search_course import history, intermediate, pruning
-from isoscope.figures.search_figures import pictures
-from isoscope.figures.search_outcome import fronts, importance_bars
-from isoscope.figures.search_space import slices
+from isoscope.figures.search_figures import fronts, history, importance_bars, intermediate, pictures, pruning, slices
 from isoscope.figures.searched import Searched
 from isoscope.figures.searched import searched as view_of
 from isoscope.search.outcomes import COLUMNS, best, front, importances, knee, saved_by_pruning

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.geometry.fourier import DEAD, fourier, permuted_axes
+from isoscope.geometry.kernels import DEAD, fourier, permuted_axes
 
 D, N = 768, 400
 

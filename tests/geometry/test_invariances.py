@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 from isoscope.errors import InputError
-from isoscope.geometry import contextuality, dimension, fourier, isotropy, moments, persistence, separation
+from isoscope.geometry import contextuality, dimension, isotropy, kernels, moments, persistence, separation
 from isoscope.geometry.moments import Floats
 
 N, D = 90, 6
@@ -77,7 +77,7 @@ MEASURES: dict[str, tuple[Measure, set[str]]] = {
     ),
     "clusters": (lambda x: separation.clusters(x, {}).silhouette, SIMILAR),
     "arch_score": (lambda x: separation.arch_score(x, draws=1).r2, SIMILAR),
-    "flatness": (lambda x: fourier.fourier(x).flatness, {"scaled"}),
+    "flatness": (lambda x: kernels.fourier(x).flatness, {"scaled"}),
 }
 
 

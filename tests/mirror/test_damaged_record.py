@@ -12,8 +12,8 @@ from isoscope.mirror.replay import mirror
 from isoscope.paths import Project
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import RunRecord
-from isoscope.runs.mending import mended
 from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.reconcile import mended
 from isoscope.runs.record import Record, read
 from isoscope.sealing import seal
 from isoscope.stages.mirror import mirror_all

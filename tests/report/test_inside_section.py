@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.report import inside_section as module
-from isoscope.report.inside_section import read_inside
+from isoscope.report import study_section as module
+from isoscope.report.study_section import read_inside
 from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS
 from report_material import Material
 

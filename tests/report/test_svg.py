@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from finished_runs import write_run
 from isoscope.figures.style import INK, to_svg
-from isoscope.report.svg import inline
+from isoscope.report.drawing import inline
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.training_curves import training_curves
 

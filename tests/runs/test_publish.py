@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.publish import publish
+from isoscope.runs.stored import publish
 from isoscope.sealing import fault, seal, write_whole
 
 

@@ -8,8 +8,7 @@ import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from isoscope.search import space
-from isoscope.search.samplers import sampler
-from isoscope.search.sobol import value_at
+from isoscope.search.samplers import sampler, value_at
 from search_work import a_search
 
 COUNT = 64

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.studies.curves import curves
-from isoscope.studies.final_averages import averages, compared
+from isoscope.studies.curves import averages, compared, curves
 from penalty_material import EVERY, LEVELS, UPDATES, points
 
 

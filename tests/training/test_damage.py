@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.training.checkpoint import load_state
 from isoscope.training.endings import InterruptedRunError
+from isoscope.training.resumption import load_state
 from training_runs import make_loop
 
 FILES = ("model.safetensors", "optimizer.safetensors", "rng.safetensors", "progress.json", "manifest.json")

@@ -256,9 +256,8 @@ def _run_selected(
         check_data(project, configuration, settings.task)
     as_stage()
     from isoscope.guard import StopSignal
-    from isoscope.stages.cells import Runs, carry_out_all
     from isoscope.stages.setup import Setup
-    from isoscope.stages.study_cells import INSIDE, inside_cells, look, stage
+    from isoscope.stages.study_cells import INSIDE, Runs, carry_out_all, inside_cells, look, stage
 
     project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     if not cells:

@@ -115,7 +115,7 @@ def train(
         parts, cell = training_cell(setup, *asked[0])
         _train_one(parts, cell, output or place(setup, paths.trained, *asked[0]), project, as_json)
         return
-    from isoscope.stages.cells import Runs, carry_out_all
+    from isoscope.stages.study_cells import Runs, carry_out_all
 
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     cells, needs = training_cells(setup, asked, output)

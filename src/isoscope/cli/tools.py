@@ -134,7 +134,7 @@ def check(
     Example: isoscope check -S training.epochs=20
     """
     from isoscope.config.agreement import check_agreement
-    from isoscope.config.faults import Faults
+    from isoscope.config.explain import Faults
     from isoscope.config.load import Configuration
 
     folder, found = project_here().folder, Faults()

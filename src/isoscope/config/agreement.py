@@ -6,8 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from isoscope.config.data import Local
-from isoscope.config.explain import nearest
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults, nearest
 from isoscope.config.load import SECTIONS, Configuration
 from isoscope.config.overlays import check_sections
 from isoscope.config.profiles import lacks_its_base, laid_over

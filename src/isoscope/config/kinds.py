@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from isoscope import plugins
 from isoscope.config.base import Name, Section
 from isoscope.config.data import Data, Embedded, Hub, Local
-from isoscope.config.explain import explain
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults, explain
 from isoscope.config.model import FFT, Additive, Conv2d, Model
 from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import PENALTIES

@@ -9,8 +9,7 @@ from pydantic import BaseModel, create_model
 
 from isoscope import paths, plugins
 from isoscope.config.data import Data
-from isoscope.config.explain import closest, nearest
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
 from isoscope.config.objective import METRICS
 from isoscope.config.overlays import CELL_SECTIONS, check_sections

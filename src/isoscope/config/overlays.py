@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope import paths
-from isoscope.config.explain import nearest
-from isoscope.config.faults import Faults
+from isoscope.config.explain import Faults, nearest
 from isoscope.config.project import Cell
 from isoscope.config.tree import Tree
 

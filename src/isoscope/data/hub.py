@@ -8,7 +8,7 @@ from pathlib import Path
 
 from isoscope.data.assembly import Raw, build
 from isoscope.data.corpus import Corpus
-from isoscope.data.local import read_splits
+from isoscope.data.files import read_splits
 from isoscope.errors import InputError
 
 VARIABLE = "ISOSCOPE_HUB"

@@ -1,4 +1,7 @@
-"""Read a fusion kernel over (sequence, hidden) as a filter: its energy by position, and its frequency response."""
+"""Read fusions as filters: a kernel over (sequence, hidden), and spectra along the hidden index.
+
+A circular convolution multiplies each frequency along the hidden index separately.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +9,46 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats
+from isoscope.geometry.moments import Floats, as_cloud
+
+DEAD = 0.1
+"""A frequency is near-dead below this share of a vector's root mean squared magnitude."""
+
+
+class Fourier(NamedTuple):
+    """Means over vectors: flatness in (0, 1], near-dead share of frequencies, rms by frequency `[⌈D/2⌉−1]`."""
+
+    flatness: float
+    dead: float
+    magnitude: Floats
+
+
+def fourier(points: npt.ArrayLike) -> Fourier:
+    """Return spectral flatness and near-dead share of vectors `[n, d]`, over the complex-valued frequencies.
+
+    Flatness is the geometric over the arithmetic mean of the power |F x|² of a vector. Independent normal entries give
+    e^−γ = .561 and 1.0 % near-dead frequencies; their circular convolution gives e^−2γ = .315 and 4.5 %. The constant
+    and, for even d, the alternating component are left out, since they follow another law. A vector of equal entries is
+    skipped.
+    """
+    cloud = as_cloud(points)
+    power = np.abs(np.fft.rfft(cloud, axis=1)[:, 1 : (cloud.shape[1] + 1) // 2]) ** 2
+    power = power[power.sum(1) > 1e-24 * cloud.shape[1] * (cloud**2).sum(1)]  # power below this is rounding error
+    if not power.size:
+        return Fourier(float("nan"), float("nan"), np.full(power.shape[1], np.nan))
+    mean = power.mean(1, keepdims=True)
+    flatness = np.exp(np.log(np.clip(power, 1e-300, None)).mean(1)) / mean[:, 0]
+    dead = (power < DEAD**2 * mean).mean(1)
+    return Fourier(float(flatness.mean()), float(dead.mean()), np.sqrt(power.mean(0)))
+
+
+def permuted_axes(points: npt.ArrayLike, *, seed: int) -> Floats:
+    """Return the cloud with its hidden axes permuted, the same way for all points: a control.
+
+    A spectrum along the hidden index is meaningful only if this control changes it.
+    """
+    cloud = as_cloud(points)
+    return cloud[:, np.random.default_rng(seed).permutation(cloud.shape[1])]
 
 
 class KernelEnergy(NamedTuple):

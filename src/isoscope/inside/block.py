@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.fourier import fourier, permuted_axes
-from isoscope.geometry.kernels import kernel_energy
+from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
 from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")

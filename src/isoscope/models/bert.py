@@ -18,8 +18,7 @@ from transformers.models.bert.modeling_bert import (
 
 from isoscope.errors import InputError
 from isoscope.models.embeddings import FusionEmbeddings
-from isoscope.models.fused import FusedEncoder, FusionSettings, start_weights
-from isoscope.models.generation import UncachedGenerationMixin
+from isoscope.models.fused import FusedEncoder, FusionSettings, UncachedGenerationMixin, start_weights
 
 
 @strict

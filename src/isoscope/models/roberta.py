@@ -25,8 +25,7 @@ from transformers.models.roberta.modeling_roberta import (
 
 from isoscope.errors import InputError
 from isoscope.models.embeddings import FusionRobertaEmbeddings
-from isoscope.models.fused import FusedEncoder, FusionSettings, start_weights
-from isoscope.models.generation import UncachedGenerationMixin
+from isoscope.models.fused import FusedEncoder, FusionSettings, UncachedGenerationMixin, start_weights
 
 
 @strict

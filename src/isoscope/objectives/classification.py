@@ -18,8 +18,18 @@ from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
 from isoscope.models import build
-from isoscope.objectives.points import owners_of, points_at
-from isoscope.objectives.protocol import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task
+from isoscope.objectives.protocol import (
+    Batch,
+    Direction,
+    Forward,
+    Indices,
+    Numbers,
+    Place,
+    Scored,
+    Task,
+    owners_of,
+    points_at,
+)
 
 _EVALUATED = 64
 """Minimum number of sentences in an evaluation batch; evaluation needs no memory for a backward pass."""

@@ -1,12 +1,14 @@
-"""The interface between the training loop and a task: its data, loss, tally and metrics."""
+"""The interface between the training loop and a task: its data, loss, tally, metrics, and points in hidden states."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+from torch import Tensor, einsum
+
+from isoscope.errors import InputError
 
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
@@ -129,3 +131,31 @@ class Objective(Protocol):
     def finish(self, scored: Scored, folder: Path) -> None:
         """Write the files of the evaluated test split into the run's output folder."""
         ...
+
+
+def points_of(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
+    """Return the points `[n, d]` of a batch, from its layers `[B, T, d]` and its mask `[B, T]`, in row order.
+
+    `mean` averages over a row's tokens, special tokens included. Raises `InputError` if the layer does not exist.
+    """
+    if place.layer >= len(hidden_states):
+        raise InputError(f"layer {place.layer}: the encoder has layers 0 to {len(hidden_states) - 1} (-1 for the last)")
+    states = hidden_states[place.layer]
+    states = states.float() if states.dtype.itemsize < 4 else states
+    if place.vectors == "first":
+        return states[:, 0]
+    if place.vectors == "mean":
+        weight = (mask / mask.sum(1, keepdim=True)).to(states.dtype)
+        return einsum("btd,bt->bd", states, weight)
+    return states[mask.bool()]
+
+
+def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:
+    """Return the points of a batch at several places."""
+    return {place: points_of(hidden_states, mask, place) for place in places}
+
+
+def owners_of(lengths: Indices, place: Place) -> Indices:
+    """Return the position of each point's row, for rows of these lengths in tokens."""
+    rows = np.arange(len(lengths))
+    return np.repeat(rows, lengths) if place.vectors == "tokens" else rows

@@ -1,11 +1,12 @@
-"""Write the page of `isoscope geometry`: figures and numbers in one self-contained file."""
+"""Write the page of `isoscope geometry`: introduction, figures and numbers in one self-contained file."""
 
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -13,13 +14,101 @@ from isoscope import __version__
 from isoscope.code import code_version
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.kept import kept
-from isoscope.report.checkpoint_numbers import SHOWN, geometry_rows, summary
-from isoscope.report.checkpoint_sections import notes, sections
+from isoscope.report.checkpoint_numbers import NUMBERS, SHOWN, Numbers, Tables, geometry_rows, summary
 from isoscope.report.drawing import Drawing, drawing
 from isoscope.report.page import environment
 from isoscope.sealing import write_text
-from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS
-from isoscope.studies.view import Picture, Tables
+from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS, sizes
+from isoscope.studies.view import Picture, pictures
+
+TITLES = {
+    "planes": "Do sentences separate in their principal plane?",
+    "probing": "What can a linear probe read?",
+    "attention": "Where does attention go?",
+    "embedding": "How similar are tokens after the embedding block?",
+    "spectrum": "How is variance spread over directions and frequencies?",
+    "topology": "Which components and loops persist?",
+}
+
+
+class Section(NamedTuple):
+    """A section of the page; `key` is its id in links."""
+
+    key: str
+    title: str
+    lead: str
+    pictures: list[Picture]
+    numbers: list[Numbers]
+
+
+def sections(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the sections that have a figure, in order. `facts`: the page's manifest."""
+    measured = [*pictures(MEASURED, tables)]
+    for kind, called in KINDS.items():
+        if own := [one for one in measured if one.value == kind]:
+            yield Section(f"kind-{kind}", f"How does the geometry of {called} change by layer?", "", own, [])
+    for key, views in SECTIONS.items():
+        if shown := [*pictures(views, tables)]:
+            listed = [one for one in NUMBERS.get(key, ()) if one.needs in tables]
+            yield Section(key, TITLES[key], _lead(key, tables, facts), shown, listed)
+
+
+def _lead(key: str, tables: Tables, facts: Mapping[str, Any]) -> str:
+    """Return what a reader should know before the figures of a section."""
+    if key == "planes":
+        apart = tables["frames"].groupby("vectors")["group"].nunique().max() > 1
+        said = " Checkpoints of another width or depth cannot be aligned: compare them only within a shape."
+        return f"Each dot is a sentence.{said * bool(apart)}"
+    if key == "probing":
+        return (
+            "Compare a probe with the same probe of the random twin, with chance and with a control task. The control "
+            "task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
+            "given the vectors."
+        )
+    if key == "attention" and facts["causal"]:
+        return (
+            "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
+            "attention is uniform, and the first token always has a share. The random twin shows how much."
+        )
+    if key == "spectrum":
+        spectrum = tables.get("spectrum")
+        positioned = set() if spectrum is None else {*spectrum.loc[spectrum["part"] == "position", "checkpoint"]}
+        lacking = ", ".join(name for name in facts["checkpoints"] if name not in positioned)
+        said = "A spectrum along the hidden index is meaningful only if permuting the hidden axes changes it. "
+        why = f"{lacking}: no position table (rotary, relative or no positions), so there is no fusion."
+        return said * (spectrum is not None) + why * bool(lacking)
+    return ""
+
+
+def notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
+    """Return the limits of the results: missing analyses, truncated texts, too few points, shared vectors."""
+    found = [f"{one['checkpoint']}: no {one['analysis']}: {one['note'].rstrip('.')}." for one in facts["notes"]]
+    found += [
+        f"{name}: {count} sentences are longer than {facts['settings']['max_length']} tokens or the model's limit; "
+        "they are truncated."
+        for name, count in facts["truncated"].items()
+    ]
+    if "geometry" not in tables:
+        return found
+    table = tables["geometry"]
+    points = table.groupby(["checkpoint", "vectors"])["n"].transform("max")  # smaller n: subsamples
+    few = table[points < table["d"]].assign(n=points)
+    for checkpoint, part in few.groupby("checkpoint", sort=False):
+        found.append(
+            f"{checkpoint}: {sizes(part, 'n')} points in {sizes(part, 'd')} dimensions "
+            f"({', '.join(part['vectors'].unique())}). "
+            "A spectrum has at most as many values as points. Compare it with noise at the same n and d."
+        )
+    lacking = table[table["note"].notna() & ~table["degenerate"]]
+    for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False):
+        found.append(f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}.")
+    for (checkpoint, vectors, note), part in table[table["degenerate"]].groupby(
+        ["checkpoint", "vectors", "note"], sort=False
+    ):
+        layers = ", ".join(map(str, sorted(part["layer"].unique())))
+        found.append(f"{checkpoint}, {vectors}, layer {layers}: {note}, so nothing is measured there.")
+    return found
+
 
 NAMES = re.compile(rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values()) for one in views)})(-\w+)*")
 """File names of figures. Files with other names in their folder are never removed."""

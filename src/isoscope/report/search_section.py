@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 
 from isoscope.errors import InputError
 from isoscope.figures.search_captions import CAPTIONS, caption
-from isoscope.report.drawing import Drawing, without_nan
+from isoscope.report.drawing import Drawing, inline, without_nan
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
-from isoscope.report.svg import inline
 
 STUDY, TRIALS, IMPORTANCES, BEST = "study.json", "trials.parquet", "importances.parquet", "best.yaml"
 MOST = 10

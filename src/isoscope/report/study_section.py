@@ -1,19 +1,84 @@
-"""Collect what the page shows of a study: figures with their origin, findings, the table of arms."""
+"""Collect what the page shows of a study: figures with their origin, findings, the table of arms, and its analyses."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from isoscope.paths import RESULTS
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from isoscope.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
 from isoscope.report import numbers
-from isoscope.report.chart_section import Chart, read_chart
-from isoscope.report.drawing import Drawing, read_drawings, reading
-from isoscope.report.inside_section import Inside, read_inside
+from isoscope.report.drawing import Drawing, read_drawings, reading, without_nan
 from isoscope.report.numbers import called
 from isoscope.report.runs import RunRow
-from isoscope.studies import scored
+from isoscope.studies import fusion, scored
 from isoscope.studies.comparison import Comparison
+from isoscope.studies.isotropy import VIEWS
+from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, Cell, read
+from isoscope.studies.stored_tables import StoredTables
 from isoscope.studies.tables import Tables
+
+
+class Chart(NamedTuple):
+    """Figures in order, published and own values, differences between arms."""
+
+    drawings: list[Drawing]
+    cells: list[Cell]
+    differences: list[dict[str, Any]]
+    equal: list[dict[str, Any]]
+    """Matched-effect comparison: differences between penalties, each interpolated along its own weights."""
+
+    @property
+    def table_2(self) -> str:
+        """The note on Table 2 of the paper; empty if nothing was published for this study."""
+        return TABLE_2 if any(cell.published is not None for cell in self.cells) else ""
+
+
+def read_chart(folder: Path, *, key: str) -> Chart | None:
+    """Read what `isoscope chart` wrote. Return None if it has not run, or if the study has no seeds.
+
+    `key` makes ids unique on the page. Raises `InputError` for damaged files.
+    """
+    tables, figures = folder / CHART, folder / CHARTS
+    if not (tables / FILE).is_file():
+        return None
+    with reading(tables, "chart"):
+        cells = read(tables)
+        differences, equal = (_rows(tables / f"{table}.parquet") for table in ("differences", "equal"))
+        drawings = [*read_drawings(VIEWS, StoredTables(tables), figures, key=key).values()]
+    return Chart(drawings, cells, differences, equal) if drawings or cells else None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [without_nan(row) for row in pq.read_table(path).to_pylist()] if path.is_file() else []
+
+
+class Inside(NamedTuple):
+    """Figures in order, phases of every run, differences between arms, and the explorer's data as JSON safe in HTML."""
+
+    drawings: list[Drawing]
+    phases: list[dict[str, Any]]
+    differences: list[dict[str, Any]]
+    explorer: Markup
+
+
+def read_inside(folder: Path, *, key: str) -> Inside | None:
+    """Read what `isoscope explore` wrote into a study's folder. Return None if it has not run.
+
+    `key` makes ids unique on the page. Raises `InputError` for damaged files.
+    """
+    tables, figures = folder / INSIDE, folder / FIGURES
+    if not (tables / "explorer.json").is_file():
+        return None
+    with reading(folder, "explore"):
+        phases = json.loads((tables / "phases.json").read_text("utf-8"))
+        explorer = json.dumps(json.loads((tables / "explorer.json").read_text("utf-8")), separators=(",", ":"))
+        differences = [without_nan(row) for row in pq.read_table(tables / "differences.parquet").to_pylist()]
+        shown = read_drawings(fusion.VIEWS, StoredTables(tables), figures, key=key)
+    inert = explorer.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Inside([*shown.values()], phases, differences, Markup(inert))
 
 
 class Finding(NamedTuple):

@@ -1,9 +1,9 @@
-"""A tracked run: identity, owner, record and output."""
+"""A tracked run: identity, owner, record and output; carried out under its lease, then published."""
 
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +20,9 @@ from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED
 from isoscope.runs.provenance import dvc_md5, environment, git_state
-from isoscope.runs.publish import publish
 from isoscope.runs.record import Record
 from isoscope.runs.secrets import scrub_tree
+from isoscope.runs.stored import publish
 from isoscope.sealing import announce, fault, seal
 
 
@@ -226,3 +226,33 @@ def _follower(run: Run) -> Iterator[None]:
         else:
             process.kill()
             process.communicate()
+
+
+def carry_out(
+    run: Run,
+    do: Callable[[bool], None] | None,
+    *,
+    stop: StopSignal,
+    output: Path | None,
+    points: Callable[[Path], Iterable[Mapping[str, Any]]],
+    source: str,
+    facts: Callable[[Path], Mapping[str, Any]],
+) -> Path | None:
+    """Own the run, `do` its work unless it is finished, and publish it; return the folder with the result.
+
+    `do(finished)` must do nothing if `finished` is true. `do=None`: skip an unfinished run and return None. `output`:
+    folder to publish to; None: publish nothing. `points`: reads the metric points of a finished output from its file
+    `source`. `facts`: further entries of config.yaml.
+    """
+    with tracked(run, stop):
+        finished = run.finished
+        if do is not None:
+            do(finished)
+        elif not finished:
+            return None
+        if finished:
+            run.found(points(run.output), source=source)
+        if output is None:
+            return run.output
+        run.finished_as(output, run.publish(output, **facts(run.output)))
+    return output

@@ -15,8 +15,7 @@ from isoscope.outputs import CONFIG, METRICS
 from isoscope.runs.prepared import source
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
-from isoscope.studies.curves import curves
-from isoscope.studies.final_averages import averages, compared, thinned
+from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.courses import COMPARED, FORCE, TASK_METRICS, TRADED
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references

@@ -25,10 +25,9 @@ from isoscope.inside.trajectory import RANDOM, Snapshot, write_treebank
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
 from isoscope.outputs import read_output, read_points
-from isoscope.runs.carried import carry_out
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.run import Identity, Run
+from isoscope.runs.run import Identity, Run, carry_out
 
 OWN = "task"
 """As the name of a treebank: the task's own treebank."""

@@ -1,11 +1,12 @@
 """A cell of stage `measure@<study>`: measure the hidden states of a run and write tables."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
+import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -13,18 +14,76 @@ from isoscope import paths, plugins
 from isoscope.config.extraction import Measures
 from isoscope.config.project import Study
 from isoscope.config.tree import read_yaml
+from isoscope.data.corpus import texts
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
+from isoscope.inside.catalogue import Asked, Tables, analysed
 from isoscope.inside.enough import check_enough
-from isoscope.inside.measure_table import frame, places
-from isoscope.inside.trajectory import Trajectory
-from isoscope.runs.carried import carry_out
+from isoscope.inside.measure_table import Cells, frame, places
+from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
 from isoscope.runs.prepared import content_md5
 from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.run import Identity, Run
-from isoscope.stages.measure_parts import MeasureInputs, cell, part, parts_of
+from isoscope.runs.run import Identity, Run, carry_out
 from isoscope.workers import Spread, workers
+
+PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
+"""Analyses of `inside.catalogue` other than the probes, slowest first."""
+
+
+class MeasureInputs(NamedTuple):
+    """Hidden states with their md5 (the content of a path may change), the task's texts, and the measures."""
+
+    states: Path
+    md5: str
+    data: Path
+    measures: Measures
+
+
+@lru_cache(maxsize=1)
+def _cells(given: MeasureInputs) -> Cells:
+    """Return the cells of a run; cached, because they share reference values."""
+    one = given.measures
+    return Cells(
+        Trajectory(given.states), subsample=one.subsample, draws=one.draws, confidence=one.confidence, seed=one.seed
+    )
+
+
+def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:
+    """Measure a snapshot's layer in a kind of representation; return rows of `geometry`."""
+    return _cells(given).measured(*place, given.measures.names)
+
+
+def parts_of(run: Trajectory, measures: Measures) -> list[tuple[str, str | None]]:
+    """Return the other tables to make as (name, snapshot), slowest first; only `probing` is split by snapshot."""
+    steps = [one.name for one in run.trained]
+    closely = [run.best.name, steps[0], RANDOM]
+    probed = dict.fromkeys([*closely, steps[-1], *steps[:: measures.probes.every]])
+    there = {one.name for one in run.snapshots}
+    return [*(("probing", name) for name in probed if name in there), *((name, None) for name in PARTS)]
+
+
+def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
+    """Make the tables of a part from `parts_of`."""
+    (name, snapshot), one, train = made, given.measures, None
+    if name == "baselines":  # on the same sentences and folds
+        table = pq.read_table(given.data / "train.parquet")
+        train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
+    asked = Asked(
+        vectors=("first",),
+        seed=one.seed,
+        folds=one.probes.folds,
+        confidence=one.confidence,
+        neighbours=one.neighbours,
+        diagram=one.diagram,
+        alignment=one.alignment,
+        probed=tuple(one.probes.vectors),
+        everywhere=("label",),
+        snapshots=None if snapshot is None else (snapshot,),
+        train=train,
+    )
+    return analysed(name, Trajectory(given.states), asked)
+
 
 ANEW = "stopped; run the same command to start these tables again"
 

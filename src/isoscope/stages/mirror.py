@@ -29,7 +29,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """
     from isoscope.mirror.replay import mirror
     from isoscope.runs.lines import RunRecord
-    from isoscope.runs.mending import mended
+    from isoscope.runs.reconcile import mended
     from isoscope.runs.restored import restored
 
     there = _sizes(project)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from isoscope import paths, plugins
 from isoscope.config.data import Data, Embedded, Hub, Local, Source
-from isoscope.data import embedded, hub, local, manifest, tokens
+from isoscope.data import embedded, files, hub, manifest, tokens
 from isoscope.data.assembly import Raw, build
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
 from isoscope.errors import InputError, said
@@ -46,7 +46,7 @@ def _read(data: Data, folder: Path) -> Corpus:
         case Embedded() as source:
             return embedded.generate(source.generator, size=source.size, difficulty=source.difficulty, seed=source.seed)
         case Local() as source:
-            return local.read(folder / source.path, **_shared(source))
+            return files.read(folder / source.path, **_shared(source))
         case Hub() as source:
             return hub.load(source.name, config=source.config, revision=source.revision, **_shared(source))
         case source:

@@ -22,9 +22,8 @@ from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.search.identity import digest
 from isoscope.search.jobs import Outcome
-from isoscope.search.live import Interrupts, LiveStatus
 from isoscope.search.mirrored import begin_study, note_trial
-from isoscope.search.status import Status, in_words, status
+from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import Place, away, persist, place
 from isoscope.search.study import OpenStudy, create, forget, opened
 from isoscope.search.worker import Worker

@@ -12,11 +12,10 @@ from isoscope.config.training import Training
 from isoscope.config.tree import Tree
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.guard import StopSignal
-from isoscope.runs.carried import carry_out
 from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
-from isoscope.runs.run import Identity, Run
+from isoscope.runs.run import Identity, Run, carry_out
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 

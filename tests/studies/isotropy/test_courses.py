@@ -8,7 +8,7 @@ import pytest
 from matplotlib.collections import PolyCollection
 
 from isoscope.figures.style import to_svg
-from isoscope.studies.final_averages import averages, thinned
+from isoscope.studies.curves import averages, thinned
 from isoscope.studies.isotropy.courses import course, trade
 from penalty_material import LEVELS, points
 

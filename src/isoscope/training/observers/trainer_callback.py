@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from isoscope.errors import InputError
 from isoscope.objectives import Indices, Place, Scored
-from isoscope.objectives.points import owners_of, points_at
+from isoscope.objectives.protocol import owners_of, points_at
 from isoscope.training.observers import Context, Observer
 
 
