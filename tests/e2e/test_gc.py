@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from isoscope import paths
 from isoscope.runs.gc import _size, clear
 from isoscope.runs.lease import Lease
 from pipeline_project import ARMS, Finished, Project, wait_for
@@ -120,6 +121,11 @@ def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "scandir", late)
     assert _size(tmp_path) == 8
+
+
+def test_a_fresh_clone_has_nothing_to_remove(tmp_path: Path) -> None:
+    found = clear(paths.Project(tmp_path, tmp_path), cache=tmp_path / "cache", idle_days=7)
+    assert (found.pieces, found.kept) == ([], 0)
 
 
 def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:
