@@ -34,7 +34,7 @@ from isoscope.inside.trajectory import (
     write_treebank,
 )
 from isoscope.models.build import from_scratch
-from isoscope.stages.measure import Looked, cell, part, parts_of
+from isoscope.stages.measure import MeasureInputs, cell, part, parts_of
 from isoscope.workers import workers
 
 WORDS = 1000
@@ -102,18 +102,18 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
     return values + np.float32(NOISE * values.std()) * random.standard_normal(values.shape, np.float32)
 
 
-def analyses(run: Trajectory, looked: Looked) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
     """Yield name, function and its inputs for each part of `isoscope measure`, with every measure separately."""
-    where = list(places(run, looked.measures.vectors))
+    where = list(places(run, given.measures.vectors))
     for name in BUILT_IN:
-        one = looked._replace(measures=looked.measures.model_copy(update={"names": (name,)}))
+        one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))
         yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
     named: dict[str, list[tuple[str, str | None]]] = {}
-    for one_part in parts_of(run, looked.measures):
+    for one_part in parts_of(run, given.measures):
         named.setdefault(one_part[0], []).append(one_part)
     for name, several in named.items():
         title = f"probes of {len(several)} snapshots" if name == "probing" else name
-        yield title, partial(part, looked), several
+        yield title, partial(part, given), several
 
 
 def main() -> None:
@@ -133,7 +133,7 @@ def main() -> None:
     ):
         run = make(Path(place), size)
         rows, whole = [], 0.0
-        for name, work, over in analyses(run, Looked(Path(place), "", Path(place), measures)):
+        for name, work, over in analyses(run, MeasureInputs(Path(place), "", Path(place), measures)):
             began = time.perf_counter()
             found = list(spread(work, over, lambda: None))
             took = time.perf_counter() - began

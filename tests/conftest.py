@@ -4,6 +4,7 @@ Everything that a library reads at import is set here, before any test module is
 """
 
 import os
+import signal
 import tempfile
 from collections.abc import Generator
 
@@ -61,6 +62,11 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # such a worker inherits what its c
     folders = tempfile.TemporaryDirectory(prefix="isoscope-tests-", ignore_cleanup_errors=True)
     os.environ.update(SETTINGS, **{name: f"{folders.name}/{name.lower()}" for name in FOLDERS})
     os.environ["ISOSCOPE_TEST_FOLDER"] = folders.name  # for what all processes of this test run share
+
+# A shell's background job ignores these; every process that a test starts would ignore them too.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from isoscope.data import baselines as module
+from isoscope.data import manifest as module
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import baselines
 

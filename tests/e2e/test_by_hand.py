@@ -85,7 +85,7 @@ def test_a_run_under_way_is_nobody_elses(project: Project) -> None:
         holder.send_signal(signal.SIGSTOP)
         refused = project.isoscope(*LONG, code=2)
         (line,) = refused.err.splitlines()
-        assert "under way" in line
+        assert "already in progress" in line
         assert f"process {holder.pid} " in line
         holder.send_signal(signal.SIGCONT)
         holder.send_signal(signal.SIGTERM)

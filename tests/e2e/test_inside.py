@@ -313,7 +313,7 @@ def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
         assert data["sentences"][-1] in box.locator("output.sentence").inner_text()
         slide("arm", 0)
         slide("layer", 0)
-        assert "Vectors are shared" in box.locator(".facts").inner_text()
+        assert "All sentences share their vectors" in box.locator(".facts").inner_text()
         assert seen.requests == []
         assert seen.complaints == []
         assert len((explored.project.folder / "reports/index.html").read_bytes()) < 10_000_000

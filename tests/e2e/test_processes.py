@@ -205,4 +205,4 @@ def test_other_commands_run_alone(project: Project) -> None:
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "PYTHONPATH": str(project.sources)}
     done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "isoscope train only" in done.stderr
+    assert "only isoscope train runs on several processes" in done.stderr

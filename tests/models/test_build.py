@@ -165,7 +165,7 @@ def test_weights_in_shards_are_read_and_a_pickled_shard_is_not(plain: Path, tmp_
     index.write_text(json.dumps(text | {"weight_map": text["weight_map"] | {name: "x.bin"}}))
     for load in (lambda: build.from_checkpoint(index.parent, fusion=FFT, labels=LABELS, seed=0),
                  lambda: load_encoder(index.parent)):  # fmt: skip
-        with pytest.raises(InputError, match=r"weight_map: .*'x\.bin' is no \*\.safetensors file in this folder"):
+        with pytest.raises(InputError, match=r"weight_map: .*'x\.bin' is not a \*\.safetensors file in this folder"):
             load()
 
 
@@ -223,7 +223,7 @@ def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) ->
     (plain / "config.json").write_text(json.dumps(settings | {"model_type": "gpt2"}))
     refused("model type 'gpt2', expected 'bert' or 'roberta'")
     (plain / "config.json").unlink()
-    refused("no config.json in it")
+    refused("no config.json; give the folder of a Hugging Face checkpoint")
 
 
 def test_loading_says_nothing(plain: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -206,7 +206,7 @@ def test_damage_while_the_run_lives_is_never_sealed(tmp_path: Path) -> None:
     flip(work / "checkpoints/epoch-2/model.safetensors")
     with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"):
         loop.keeper.load(loop.raw_model, 2)
-    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; give the same"):
+    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"):
         seal(work)
     assert not (work / "manifest.json").exists()
     flip(work / "metrics.jsonl")
