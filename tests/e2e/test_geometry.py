@@ -148,7 +148,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
         (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
         (("geometry", "encoder", "--text", "latin.txt", "--out", "p"), "line 2, byte 4: 0xe9 is not UTF-8"),
-        (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "few.txt: 2 different sentences in 2 rows; at least 4"),
+        (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 different sentences in 2 rows; at least 4 "),
         (("geometry", "encoder", "--text", "lists.jsonl", "--labels", "l", "--out", "p"), "line 1: 'l' is [1]; "),
         (("geometry", "encoder", "--text", "lists.csv", "--labels", "l", "--out", "p"), "column 'l' holds lists"),
         (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder"),
