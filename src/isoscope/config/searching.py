@@ -52,7 +52,7 @@ class Dimension(Section):
         if bool(self.choices) == (self.low is not None or self.high is not None):
             raise ValueError("expected either choices, or low and high")
         if self.choices:
-            # The study stores lists as JSON, so choices with equal JSON cannot be told apart.
+            # The study stores lists as JSON, so choices with equal JSON cannot be distinguished.
             if len({json.dumps(one) if isinstance(one, tuple) else one for one in self.choices}) < len(self.choices):
                 raise ValueError(f"choices {list(self.choices)} contain a duplicate")
             if self.log or self.step is not None:

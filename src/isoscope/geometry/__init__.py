@@ -27,7 +27,7 @@ MEASURES = {
     "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
     "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
 }
-"""Public functions by module, but for `fourier.fourier` and `planes.planes`, which share their module's name."""
+"""Public functions by module, except `fourier.fourier` and `planes.planes`, which share their module's name."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}
 __all__ = sorted(_HOMES)
 

@@ -53,7 +53,7 @@ def probing_table(
     - `share`: part of each training part that is used, `trained` points; R² uses the whole part.
     - `distinct`: number of different vectors. A cell with one vector is degenerate and has no score. A cell with few
       vectors encodes only what distinguishes these few.
-    - `snapshots`: names, None for all. Those in `closely` (None: the first, the chosen one and the twin) have code
+    - `snapshots`: names, None for all. Those in `closely` (None: the first, the best and the twin) have code
       lengths, permuted labels and all `tasks`; the others only the tasks `everywhere`.
 
     Raises `InputError` if nothing was measured.

@@ -166,7 +166,7 @@ class LiveStatus(Screen):
         return self._table
 
     def in_words(self) -> str:
-        """The progress in one line, if a trial has ended since the last one."""
+        """The progress in one line, if a trial has ended since the last call."""
         if not (polled := self._poll()):
             return ""
         seen, before = polled[0], self._before

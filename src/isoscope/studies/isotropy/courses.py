@@ -87,7 +87,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
 def trade(
     averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
 ) -> Figure:
-    """Plot two averaged metrics against each other: small marks for runs, large ones for arm means with bars of ± 1 sd.
+    """Plot two averaged metrics against each other: small marks for runs, large marks (± 1 sd) for arm means.
 
     `averages`: columns arm, seed, figure, value. `across` (x) and `up` (y) are names of metrics; `labels` are those of
     the axes. `weights`: arm → family and weight. Arms of a family share a colour; a line connects their means, and

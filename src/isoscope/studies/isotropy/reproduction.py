@@ -1,4 +1,4 @@
-"""Compare our values with published ones: the difference, the interval over seeds, and the verdict."""
+"""Compare our values with published values: the difference, the interval over seeds, and the verdict."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -189,7 +189,7 @@ def _shown(value: Any) -> str:
 def reproduction(
     averages: pd.DataFrame, known: Mapping[str, Mapping[str, Known] | str], *, confidence: float, power: float
 ) -> list[Cell]:
-    """Compare every arm's shares over its last updates with the published ones. `known`: by arm.
+    """Compare every arm's shares over its last updates with the published shares. `known`: by arm.
 
     A published value is a rounded mean of five runs. `ROUNDING` and the standard error of that mean (from our own
     spread, because theirs was not published) widen the interval of the difference. Verdicts:
