@@ -1,10 +1,13 @@
-"""Keep the per-run data of a results page: `python docs/results/collect.py fusion/own models/own/*/seed-*`.
+"""Store the per-run data of a results page: `python docs/results/collect.py fusion/own models/own/*/seed-*`.
 
-Run it at the root of the project that trained the runs; `--to` names the checkout whose docs/results is written. Writes
-`<name>.csv` (digest, commit, arm, seed, metric, epoch, value: every metric of validation and test, and the baselines
-of the task, which have no seed) and
-`<name>.parquet` (a row per test item, a column `<arm>/<seed>`: was the prediction correct), from which
-`rebuild.py` makes the page's tables. `--add` keeps the other runs that these files hold already.
+Run it at the root of the project that trained the runs. `--to` names the checkout whose docs/results is written.
+`rebuild.py` makes the page's tables from the two files that it writes:
+
+- `<name>.csv`: digest, commit, arm, seed, metric, epoch, value; every metric of validation and test, and the task's
+  baselines, which have no seed.
+- `<name>.parquet`: a row per test item, a column `<arm>/<seed>`: whether the prediction was correct.
+
+`--add` keeps the other runs in these files.
 """
 
 import argparse
@@ -21,7 +24,7 @@ COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "value")
 
 
 def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
-    """A line per metric and epoch of one run, but for its optimiser steps."""
+    """Return a row per metric and epoch of a run, without metrics of optimiser steps."""
     run = output.run
     found = [
         (run.digest[:12], commit[:7], run.arm, run.seed, point["name"], point.get("epoch", ""), repr(point["value"]))
@@ -32,7 +35,7 @@ def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
 
 
 def baselines(task: str) -> list[tuple[object, ...]]:
-    """A line per metric of what a bag of words reaches on the task's test split."""
+    """Return a row per baseline and metric on the task's test split."""
     manifest = json.loads((paths.processed(task) / "manifest.json").read_text("utf-8"))
     return [
         ("", "", name, "", f"test/{metric}", "", repr(splits["test"][metric]))
@@ -42,7 +45,7 @@ def baselines(task: str) -> list[tuple[object, ...]]:
 
 
 def commit_of(digest: str) -> str:
-    """The commit that made a run's numbers, by its record."""
+    """Return the commit in a run's record."""
     author = read(Path(".isoscope/records", f"{digest}.jsonl")).author
     if author is None:
         raise SystemExit(f"{digest[:12]}: its record names no attempt; collect where the run was trained")
@@ -50,7 +53,7 @@ def commit_of(digest: str) -> str:
 
 
 def added(table: pd.DataFrame, items: pd.DataFrame, target: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables with the runs that the files of `target` hold besides, in the order of arms and seeds."""
+    """Return both tables with the other runs in the files of `target`, ordered by arm and seed."""
     old = pd.read_csv(target.with_suffix(".csv"), dtype=str, keep_default_na=False)
     ours = set(zip(table["arm"], table["seed"], strict=True))
     kept = [pair not in ours for pair in zip(old["arm"], old["seed"], strict=True)]
@@ -69,7 +72,7 @@ def main() -> None:
     parser.add_argument("name", help="page/training, such as fusion/own")
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
     parser.add_argument("--add", action="store_true", help="keep the runs in the files that are not given here")
-    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: this one)")
+    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
     arguments = parser.parse_args()
     outputs = sorted(map(read_output, arguments.runs), key=lambda one: (one.run.arm, one.run.seed))
     target = arguments.to / "docs/results" / arguments.name

@@ -1,9 +1,9 @@
-"""What the source says of its Figures 2 to 8, each as a number; run it at the root of a project that was explored.
+"""Print numbers for the claims that Li 2025 (fusion) makes about its Figures 2 to 8; run it after `isoscope explore`.
 
-Reads reports/parts/fusion/inside/*.parquet and prints Markdown: for each claim its metrics, mean over seeds with
-its t interval (95 %), and the effect that so many seeds would have found (80 % power). The verdicts are in fusion.md.
-`--steps`: updates at which the course of training is shown (109 218 327 are the ends of three epochs there).
-Arms: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)): the source's. conv2d has tables as additive.
+Reads reports/parts/fusion/inside/*.parquet at the root of a project and prints Markdown. Each claim has its metrics:
+mean over seeds with the t interval (95 %), and the detectable effect (80 % power).
+`--steps`: updates at which to show the metrics (109 218 327 end the three epochs).
+Arms of Li 2025: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)). conv2d has tables as additive.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Rows = pd.DataFrame
 
 
 def mean(values: "pd.Series[float]") -> str:
-    """Mean over seeds with its interval, or the seeds themselves where there are fewer than three."""
+    """Return the mean over seeds with its interval, or the values of fewer than three seeds."""
     found = values.dropna().tolist()
     if len(found) < 3:
         return ", ".join(f"{one:.3g}" for one in found) or "–"
@@ -34,12 +34,12 @@ def mean(values: "pd.Series[float]") -> str:
 
 
 def line(what: str, values: Rows) -> str:
-    """A line of Markdown from a `value` for each arm and seed."""
+    """Return a row of Markdown from a `value` for each arm and seed."""
     return f"| {what} | {' | '.join(mean(values[values['arm'] == arm]['value']) for arm in ARMS)} |"
 
 
 def by_arm(name: str, rows: Callable[[Rows], Rows], value: str, what: str) -> Iterator[str]:
-    """A line of Markdown: one figure, a column per arm."""
+    """Yield a row of Markdown: a metric, a column per arm."""
     table = rows(TABLES[name])
     cells = [mean(table[table["arm"] == arm].groupby("seed")[value].mean()) for arm in ARMS]
     yield f"| {what} | {' | '.join(cells)} |"
@@ -56,7 +56,7 @@ def geometry(
 
 
 def at(table: Rows, when: str) -> Rows:
-    """Rows of each run's first, chosen or last snapshot, of the twin, or of a step."""
+    """Return rows of each run's first, chosen or last snapshot, of the random twin, or of a step."""
     if when == "random":
         return table[table["step"].isna()]
     trained = table[table["step"].notna()]
@@ -69,7 +69,7 @@ def at(table: Rows, when: str) -> Rows:
 
 
 def change(figure: str, what: str, *, layer: int = LAST, low: str, high: str) -> Iterator[str]:
-    """Change of a figure between two moments, paired by seed."""
+    """Yield the change of a metric between two snapshots, paired by seed."""
     table = TABLES["geometry"]
     table = table[(table["figure"] == figure) & (table["layer"] == layer) & (table["vectors"] == "first")]
     before, after = (at(table, when).set_index(["arm", "seed"])["value"] for when in (low, high))
@@ -78,7 +78,7 @@ def change(figure: str, what: str, *, layer: int = LAST, low: str, high: str) ->
 
 
 def arches(when: str) -> Iterator[str]:
-    """At how many layers an arch is told from noise of the same spectrum (p < .05), of how many measured."""
+    """Yield the number of layers whose arch differs from noise of the same spectrum (p < .05), of all measured."""
     table = TABLES["geometry"]
     rows = at(table[(table["figure"] == "arch_score_p") & (table["vectors"] == "first")], when).dropna(subset=["value"])
     cells = []
@@ -99,7 +99,7 @@ def probes(when: str, layers: str = "all") -> Iterator[str]:
 
 
 def climb() -> Iterator[str]:
-    """Spearman correlation of a probe's score with the layer (from 1), at the chosen epoch."""
+    """Yield the Spearman correlation of a probe's score with the layer (from 1), at the chosen epoch."""
     table = at(TABLES["probing"].query("task == 'label' and vectors == 'first' and layer > 0"), "chosen")
     cells = []
     for arm in ARMS:

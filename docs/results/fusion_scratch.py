@@ -1,12 +1,12 @@
-"""Train the cells from scratch of docs/results/fusion.md; run it at the root of a checkout.
+"""Train the cells of docs/results/fusion.md; run it at the root of a checkout.
 
 Needs `isoscope profile scratch` and `isoscope prepare sst2` first. Four parts, two runs at a time:
-rates   six arms x four learning rates, one seed, equal budgets: an arm's own rate has the least validation loss
-source  six arms with the published rate, two seeds, five epochs
-own     six arms with their own rate, three seeds
-fresh   six arms with their own rate, six fresh seeds, fp32
-`--kill SECONDS` kills (SIGKILL) runs at random, each about so many seconds after its start, and starts them again.
-Finished runs are found, not repeated. Keep the result: `python docs/results/collect.py fusion/own models/fresh/*/*`.
+rates      six arms x four learning rates, one seed, equal budgets: an arm's own rate has the least validation loss
+published  six arms with the published rate, two seeds, five epochs
+own        six arms with their own rate, three seeds
+fresh      six arms with their own rate, six fresh seeds, fp32
+`--kill SECONDS` kills runs (SIGKILL) about that many seconds after their start, at random, and starts them again.
+Finished runs are not repeated. Store the result: `python docs/results/collect.py fusion/own models/fresh/*/*`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
 
 def train(run: Run, kill: float | None) -> None:
-    """One run to its end, killed and started again as chance has it."""
+    """Train a run to its end; with `kill`, kill and restart it at random."""
     command = ["isoscope", "train", "fusion", run.arm, "--seed", str(run.seed), *run.options, "--out", str(run.out)]
     run.out.parent.mkdir(parents=True, exist_ok=True)
     draw = random.Random(str(run))
@@ -62,14 +62,14 @@ def train(run: Run, kill: float | None) -> None:
 
 
 def least_loss(run: Run) -> float:
-    """Least validation loss over the epochs of a finished run."""
+    """Return the least validation loss over the epochs of a finished run."""
     points = map(json.loads, (run.out / "metrics.jsonl").read_text("utf-8").splitlines())
     return min(point["value"] for point in points if point["name"] == "validation/loss")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=("rates", "source", "own", "fresh"))
+    parser.add_argument("parts", nargs="+", choices=("rates", "published", "own", "fresh"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kill", type=float, metavar="SECONDS")
     arguments = parser.parse_args()
@@ -87,8 +87,8 @@ def main() -> None:
         print(
             "own rates:", {arm: min(RATES, key=lambda rate: least_loss(tried[arm, rate])) for arm in ARMS}, flush=True
         )
-    if "source" in arguments.parts:
-        all_of([Run("source", arm, seed, ()) for seed in (0, 1) for arm in ARMS])
+    if "published" in arguments.parts:
+        all_of([Run("published", arm, seed, ()) for seed in (0, 1) for arm in ARMS])
     if "own" in arguments.parts:
         all_of([Run("own", arm, seed, at(OWN[arm])) for seed in (0, 1, 2) for arm in ARMS])
     if "fresh" in arguments.parts:

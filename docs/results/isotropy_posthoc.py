@@ -1,7 +1,7 @@
-"""Isotropy after the fact for runs that were trained before runs noted it; run it at the root of the project.
+"""Print post-hoc isotropy of runs that did not log it; run it at the root of the project.
 
-For each run of the study `isotropy`: its last checkpoint's vectors of the test split untouched, without their first
-directions and whitened (`training.observers.posthoc`), mean over seeds with the t interval (95 %), as Markdown.
+For each run of the study `isotropy`: vectors of the test split by the last checkpoint, untouched, without their first
+directions, and whitened (`training.observers.posthoc`). Prints Markdown: means over seeds with t intervals (95 %).
 """
 
 import argparse
@@ -24,7 +24,7 @@ FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_
 
 
 def figures(run: Path) -> dict[str, float]:
-    """Those of one run."""
+    """Return the metrics of a run."""
     config = read_yaml(run, Path("config.yaml"))
     (folder,) = (run / "checkpoints").iterdir()
     data = Path("data/processed") / config["task"]
@@ -45,7 +45,7 @@ def figures(run: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line per arm and map."""
+    """Print a row per arm and map."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     torch.set_num_threads(parser.parse_args().threads)

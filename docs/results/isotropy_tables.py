@@ -1,7 +1,7 @@
-"""The tables of isotropy.md, as Markdown; run it at the root of a project whose study `isotropy` was charted.
+"""Print the tables of isotropy.md as Markdown; run it at the root of a project, after `isoscope chart isotropy`.
 
-Reads reports/parts/isotropy/chart and the runs. Values are means of a run's last 30 % of updates or evaluations, then
-mean over seeds with the t interval (95 %); differences are paired by seed, p by Holm over the arms of a figure.
+Reads reports/parts/isotropy/chart and the runs. A value is the mean of a run's last 30 % of updates or evaluations,
+then the mean over seeds with the t interval (95 %). Differences are paired by seed; p by Holm over the arms.
 """
 
 import json
@@ -30,13 +30,13 @@ SHOWN = {
 
 
 def interval(values: list[float]) -> str:
-    """Mean and t interval."""
+    """Return the mean and its t interval."""
     test = paired_t(values, confidence=0.95)
     return f"{test.mean:.3g}" + (f" [{test.interval.low:.3g}, {test.interval.high:.3g}]" if test.interval else "")
 
 
 def arms_by_figure(averages: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
-    """A table per group: an arm's mean, and its difference from the first where Holm's p is below .05 in bold."""
+    """Yield a table per group: each arm's mean and its difference from the first arm, bold if Holm's p is below .05."""
     arms = list(dict.fromkeys(averages["arm"]))
     found = differences.set_index(["figure", "arm"])
     for title, figures in SHOWN.items():
@@ -55,7 +55,7 @@ def arms_by_figure(averages: pd.DataFrame, differences: pd.DataFrame) -> Iterato
 
 
 def questions(runs: list[Path]) -> Iterator[str]:
-    """How many bars were kept at each update, and what share of H's maximum they had."""
+    """Yield the number of bars kept at each update, and their share of H's maximum."""
     points = curves(runs)
     for arm, rows in points.groupby("arm", sort=False):
         kept = rows[rows["metric"].str.startswith("step/kept/")]["value"].to_numpy()
@@ -86,7 +86,7 @@ def questions(runs: list[Path]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print everything."""
+    """Print the tables."""
     averages = pd.read_parquet(CHART / "averages.parquet")
     figures = [figure for group in SHOWN.values() for figure in group]
     against = dict.fromkeys(averages["arm"], averages["arm"].iloc[0])

@@ -1,7 +1,9 @@
-"""Rebuild the tables of the results pages: `python docs/results/rebuild.py` (`--check`: only say what differs, exit 1).
+"""Rebuild the tables of the results pages: `python docs/results/rebuild.py`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from
-the per-run data committed beside the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
+With `--check` it only prints the differences, and exits with 1 if there are any.
+
+A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
+per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
 `isoscope.statistics.verdicts.judge`.
 """
 
@@ -26,12 +28,12 @@ Lines = Iterator[str]
 
 
 def runs(name: str) -> pd.DataFrame:
-    """The per-run data `<page>/<training>`: digest, commit, arm, seed, metric, epoch, value."""
+    """Return the per-run data `<page>/<training>`: digest, commit, arm, seed, metric, epoch, value."""
     return pd.read_csv(HERE / f"{name}.csv", dtype={"digest": str, "commit": str, "arm": str})
 
 
 def by_seed(table: pd.DataFrame, metric: str = "test/accuracy") -> dict[str, dict[int, float]]:
-    """Arm → seed → value of a metric that each run has once; arms in the order of the file."""
+    """Return arm → seed → value of a metric that each run has once; arms in the order of the file."""
     rows = table[(table["metric"] == metric) & table["seed"].notna()]
     return {
         str(arm): dict(zip(own["seed"].astype(int), own["value"], strict=True))
@@ -40,14 +42,14 @@ def by_seed(table: pd.DataFrame, metric: str = "test/accuracy") -> dict[str, dic
 
 
 def by_item(name: str) -> dict[str, np.ndarray]:
-    """`<arm>/<seed>` → was the prediction correct, for each test item; empty where predictions were not kept."""
+    """Return `<arm>/<seed>` → whether each test item was predicted correctly; empty if predictions were not kept."""
     file = HERE / f"{name}.parquet"
     table = pd.read_parquet(file) if file.exists() else pd.DataFrame()
     return {str(run): correct.to_numpy(dtype=float) for run, correct in table.items()}
 
 
 def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[Paired, list[int]]:
-    """The difference of two arms over the seeds that both have, and these seeds."""
+    """Return the difference of two arms over the seeds that both have, and these seeds."""
     seeds = [seed for seed in test[arm] if seed in test[reference]]
     scale = max(abs(test[one][seed]) for one in (arm, reference) for seed in seeds)
     return paired_t(
@@ -56,23 +58,23 @@ def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[P
 
 
 def short(value: float, signed: bool = False) -> str:
-    """Three decimals without the zero before the point."""
+    """Format with three decimals, without the zero before the point."""
     return f"{value:{'+' if signed else ''}.3f}".replace("0.", ".", 1).replace("-", "−")
 
 
 def between(interval: Interval | None) -> str:
-    """An interval of a difference."""
+    """Format the interval of a difference."""
     return "–" if interval is None else f"[{short(interval.low, True)}, {short(interval.high, True)}]"
 
 
 def head(*columns: str, right: Sequence[int] = ()) -> Lines:
-    """The first two lines of a Markdown table; `right`: columns of numbers."""
+    """Yield the first two lines of a Markdown table; `right`: columns of numbers."""
     yield f"| {' | '.join(columns)} |"
     yield f"|{'|'.join('---:' if place in right else '---' for place in range(len(columns)))}|"
 
 
 def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...] = ("arm",)) -> Lines:
-    """An arm a line: validation accuracy after each epoch, the epoch that was selected, test accuracy by seed."""
+    """Yield a row per arm: validation accuracy after each epoch, selected epoch, test accuracy by seed."""
     table = runs(name)
     best, test = by_seed(table, "training/best_epoch"), by_seed(table)
     columns = (*heads, "seeds", "validation accuracy by epoch, for each seed", "selected epoch")
@@ -91,7 +93,7 @@ def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...
 
 
 def rates(name: str, names: dict[str, tuple[str, str]]) -> Lines:
-    """Least validation loss (accuracy at that epoch) of each arm at each rate, and the rate with the least loss."""
+    """Yield the least validation loss (accuracy at that epoch) of each arm at each rate, and the best rate."""
     table = runs(name)
     loss, accuracy = (by_seed(table, f"validation/{metric}") for metric in ("loss", "accuracy"))
     tried = list(dict.fromkeys(arm.split("@")[1] for arm in loss))
@@ -104,7 +106,7 @@ def rates(name: str, names: dict[str, tuple[str, str]]) -> Lines:
 
 
 def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
-    """Each difference with its intervals, p by Holm over all of them, the detectable effect and the verdict."""
+    """Yield each difference with its intervals, p by Holm over all of them, the detectable effect and the verdict."""
     test, items = by_seed(runs(name)), by_item(name)
     found = []
     for _, arm, reference in pairs:
@@ -134,7 +136,7 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
 
 
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
-    """The same differences in each training of the arms: mean, interval over seeds, number of seeds."""
+    """Yield the same differences in each training of the arms: mean, interval over seeds, number of seeds."""
     yield from head("difference of test accuracy", *names.values())
     tests = {name: by_seed(runs(name)) for name in names}
     for title, arm, reference in pairs:
@@ -210,7 +212,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
 
 
 def rebuilt(text: str) -> str:
-    """A page's text with every table made anew."""
+    """Return a page's text with every table rebuilt."""
     return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]]()) + "\n" + found[3], text)
 
 

@@ -1,6 +1,6 @@
-"""The tables of search.md, from a project's `reports/search/` and `reports/search-confirmed.json`. Prints Markdown.
+"""Print the tables of search.md as Markdown: `python docs/results/search_tables.py FOLDER`.
 
-`python docs/results/search_tables.py FOLDER`, the project in which the search was run.
+FOLDER: the project of the search. Reads its `reports/search/` and `reports/search-confirmed.json`.
 """
 
 import json
@@ -13,14 +13,14 @@ SHOWN = ("fusion", "model.fusion.kernel_size", "model.fusion.normalisation", "pe
 
 
 def choices(trial: pd.Series) -> str:
-    """What a trial chose, in words."""
+    """Return a trial's choices, separated by commas."""
     said = [f"{trial[f'param/{name}']:.3g}" if name == "penalty.weight" else str(trial[f"param/{name}"])
             for name in SHOWN if f"param/{name}" in trial and pd.notna(trial[f"param/{name}"])]  # fmt: skip
     return ", ".join(said)
 
 
 def main() -> None:
-    """Print the front, the figures by fusion and by penalty, and what was confirmed."""
+    """Print the Pareto front, the results by fusion and by penalty, and the confirmation."""
     reports = Path(sys.argv[1]) / "reports"
     study = json.loads((reports / "search/study.json").read_text("utf-8"))
     trials = pd.read_parquet(reports / "search/trials.parquet")
