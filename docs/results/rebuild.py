@@ -219,7 +219,7 @@ def rebuilt(text: str) -> str:
 def main() -> None:
     """Rebuild or check every page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a table differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table differs")
     check, wrong = parser.parse_args().check, False
     for page in sorted(HERE.glob("*.md")):
         old = page.read_text("utf-8")
