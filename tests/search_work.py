@@ -18,8 +18,8 @@ from isoscope.executor.execute import Requests, work
 from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
-from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import note_trial
+from isoscope.search.running import Outcome
 from isoscope.search.status import Interrupts
 from isoscope.search.storage import check_shared, place
 from isoscope.search.study import create, opened

@@ -17,7 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model
 
@@ -55,7 +55,7 @@ def _register(
     registry: dict[str, Plugin], name: str, given: frozenset[str], base: type[Section] = Section
 ) -> Callable[..., Callable[..., Any]]:
     def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
-        fields: dict[str, Any] = {"kind": (_literal(name), ...)}
+        fields: dict[str, Any] = {"kind": (Literal[name], ...)}
         for parameter in inspect.signature(factory, eval_str=True).parameters.values():
             if parameter.name in given:
                 continue
@@ -75,12 +75,6 @@ def _register(
         return factory
 
     return decorate
-
-
-def _literal(name: str) -> Any:
-    from typing import Literal
-
-    return Literal[name]
 
 
 def fusion(name: str) -> Callable[..., Callable[..., Any]]:

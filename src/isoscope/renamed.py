@@ -29,7 +29,7 @@ MODULES = {
     "analysis.outputs": "outputs",
     "analysis.parquet": "data.parquet",
     "analysis.probing": "inside.probing_tables",
-    "analysis.provenance": "search.trial_notes",
+    "analysis.provenance": "search.outcomes",
     "analysis.rank_views": "inside.rank_tables",
     "analysis.searches": "search.outcomes",
     "analysis.statistics": "statistics.paired",

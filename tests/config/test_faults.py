@@ -8,7 +8,6 @@ import pytest
 import typer
 
 from isoscope.cli import app
-from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError, InputsError
 
@@ -154,20 +153,6 @@ def test_another_command_says_the_first_and_how_many_more(project: Path) -> None
         Configuration(project)
     assert len(caught.value.lines) == 2
     assert str(caught.value).endswith(" (and 1 more; isoscope check lists them)")
-
-
-def test_lines_that_are_known_are_not_kept_again() -> None:
-    first = Faults()
-    first.keep("a", "b", "a")
-    then = Faults(first, "there: ")
-    with then.each():
-        raise InputsError(["b", "c"])
-    with then.each():
-        raise InputError("c")
-    assert (first.lines, then.lines) == (("a", "b"), ("there: c",))
-    Faults(first).stop()
-    with pytest.raises(InputsError, match=r"^there: c$"):
-        then.stop()
 
 
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])

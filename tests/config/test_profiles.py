@@ -81,7 +81,10 @@ def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
 
 
 def check(project: Path) -> int:
-    return check_agreement(project, Configuration(project), COMMANDS, Faults())
+    found = Faults()
+    profiles = check_agreement(project, Configuration(project), COMMANDS, found)
+    found.stop()
+    return profiles
 
 
 def test_the_committed_files_agree(project: Path) -> None:

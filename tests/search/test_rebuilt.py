@@ -7,11 +7,10 @@ import optuna
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.search.identity import identity
+from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import StoredTrials, create, latest, opened
-from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.study import StoredTrials, create, identity, latest, opened
 from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
 from search_work import IDENTITY, NoRequests, a_search

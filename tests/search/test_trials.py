@@ -7,12 +7,12 @@ from pathlib import Path
 import optuna
 import pytest
 
-from isoscope.config.grid import combinations, point, wanted
 from isoscope.config.searching import corners
 from isoscope.errors import InputError
 from isoscope.search import space
 from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
+from isoscope.search.space import combinations, point, wanted
 from isoscope.search.status import status
 from isoscope.search.storage import place
 from isoscope.search.study import OpenStudy, create, differences, forget, latest, opened

@@ -87,14 +87,9 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), Mapping):
             _lay(base[key], value)
         else:
-            _forget_block(base, key)
+            if places := base.ca.items.get(key):
+                places[3] = None  # the layout of a block list (as DVC writes it): ruamel would expect a list there
             base[key] = _in_one_line(value)
-
-
-def _forget_block(base: Any, key: str) -> None:
-    """Drop the layout of a replaced block list (DVC writes such lists): ruamel still expects a list there."""
-    if places := base.ca.items.get(key):
-        places[3] = None
 
 
 def _in_one_line(value: Any) -> Any:
@@ -124,7 +119,5 @@ def _committed(folder: Path) -> str:
 
 
 def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{PARAMS} (before)", f"{PARAMS} (now)"
-    )
-    return "".join(lines)
+    sides = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(*sides, f"{PARAMS} (before)", f"{PARAMS} (now)"))
