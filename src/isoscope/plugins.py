@@ -143,7 +143,7 @@ def load(path: Path) -> None:
     """
     path = path.resolve()
     if not path.is_file():
-        raise InputError(f"plugin {path}: no such file")
+        raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
     if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
         return
     spec = importlib.util.spec_from_file_location(f"{PLUGIN_MODULE}{path.stem}", path)

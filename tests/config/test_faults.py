@@ -1,7 +1,6 @@
 """`isoscope check` lists every error, not only the first."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from isoscope.cli import app
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError, InputsError
 
-ROOT = Path(__file__).parents[2]
 FAULTS = {
     "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
     "params.yaml: report.titel: unknown key; did you mean 'title'?": ("params.yaml", "  title:", "  titel:"),
@@ -67,15 +65,6 @@ FAULTS = {
     ),
 }
 """Line → the file, and what in it is replaced by what."""
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("params.yaml", "dvc.yaml", "MLproject", "variants", "profiles"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-        copy(ROOT / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def spoil(project: Path, file: str, old: str, new: str) -> None:

@@ -7,7 +7,6 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from isoscope.errors import InputError, InputsError
 
@@ -115,13 +114,13 @@ def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
     for part in path:
         tree = tree[part] if isinstance(tree, dict | list) else None
         kind = _member(_annotation(kind, part), tree)
-    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+    return list(getattr(kind, "model_fields", ()))
 
 
 def _annotation(kind: Any, part: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field: FieldInfo | None = kind.model_fields.get(part)
-        return field.annotation if field else None
+    fields = getattr(kind, "model_fields", None)
+    if fields is not None:
+        return fields[part].annotation if part in fields else None
     return get_args(kind)[-1] if get_args(kind) else None  # dict[str, X] or tuple[X, ...]
 
 
@@ -130,8 +129,8 @@ def _member(annotation: Any, tree: Any) -> Any:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     for member in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ():
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            tag = member.model_fields.get(_KIND)
-            if tag is None or (isinstance(tree, dict) and tree.get(_KIND) in get_args(tag.annotation)):
-                return member
+        fields = getattr(member, "model_fields", None)
+        tag = tree.get(_KIND) if isinstance(tree, dict) else None
+        if fields and (_KIND not in fields or tag in get_args(fields[_KIND].annotation)):
+            return member
     return annotation

@@ -67,13 +67,15 @@ def data_type() -> type[Data]:
 def cell_type() -> type[Cell]:
     """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
     model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
-    penalty = _union(PENALTIES, plugins.PENALTIES)
-    objective = _union((ClassificationObjective,), plugins.OBJECTIVES)
-    fields: dict[str, Any] = {"data": data_type(), "model": model, "objective": objective, "penalty": penalty}
+    fields: dict[str, Any] = {
+        "data": (data_type(), ...),
+        "model": (model, ...),
+        "objective": (_union((ClassificationObjective,), plugins.OBJECTIVES), ...),
+        "penalty": (_union(PENALTIES, plugins.PENALTIES), ...),
+    }
     if plugins.OBSERVERS:
-        fields["observers"] = dict[Name, _union((), plugins.OBSERVERS)]  # type: ignore[misc]
-    required: Any = {name: (kind, ...) for name, kind in fields.items()}
-    return create_model("Cell", __base__=Cell, **required)
+        fields["observers"] = (dict[Name, _union((), plugins.OBSERVERS)], ...)  # type: ignore[misc]
+    return create_model("Cell", __base__=Cell, **fields)
 
 
 class _Partial(GenerateJsonSchema):
@@ -88,5 +90,6 @@ def json_schema() -> dict[str, Any]:
 
     It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
     """
-    schema = create_model("Params", __base__=(Root, Cell)).model_json_schema(schema_generator=_Partial)
+    whole = create_model("Params", __base__=(Root, Cell))
+    schema = whole.model_json_schema(schema_generator=_Partial)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "isoscope parameters"}

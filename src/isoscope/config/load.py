@@ -69,11 +69,7 @@ class Configuration:
             origin.lay(override.as_tree(), OVERRIDE)
         self.root: Root = valid_root(root, origin, found)
         self._cell_type: type[Cell] = Cell
-        for name in self.root.plugins:
-            if not (folder / name).is_file():
-                found.keep(f"{paths.PARAMS}: plugins: {name!r}: no such file")
-        listed = [folder / name for name in self.root.plugins if (folder / name).is_file()]
-        for path in (*listed, *self.extra_plugins):
+        for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
             with found.each():
                 plugins.load(path)
         with found.each():

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -43,9 +43,7 @@ class Dimension(Section):
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of a number."""
-        assert self.low is not None
-        assert self.high is not None
-        return self.low, self.high
+        return cast("tuple[float, float]", (self.low, self.high))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.config.searching import Search
@@ -83,7 +84,7 @@ def create(
                     "restore them, or create a new study with --fork"
                 )
             name = _free(storage, search.name)
-            directions = [one.replace("imise", "imize") for one in search.objectives.values()]  # Optuna's spelling
+            directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
             study = optuna.create_study(study_name=name, storage=storage, directions=directions)
             study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
             with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
