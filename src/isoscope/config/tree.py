@@ -102,15 +102,8 @@ def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
         if before == value:
             continue
         same = isinstance(before, Mapping) and isinstance(value, Mapping) and before.get("kind") == value.get("kind")
-        found[name] = difference(before, value) if same else _plain(value)
+        found[name] = difference(before, value) if same else json.loads(json.dumps(value))  # lists, as in YAML
     return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a copy with lists instead of tuples, as in YAML."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else copy.deepcopy(value)
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

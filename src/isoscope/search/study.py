@@ -198,7 +198,7 @@ def _free(storage: RDBStorage, name: str) -> str:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Names in which two identities differ, with old and new value."""
-    old, new = (flatten(json.loads(json.dumps(one))) for one in (before, now))
+    old, new = flatten(before), flatten(now)
     changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     shown = [f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}" for name in changed[:_SHOWN]]
     return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
