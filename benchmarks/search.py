@@ -21,14 +21,14 @@ from isoscope.executor.execute import Requests, work
 from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
-from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import note_trial
+from isoscope.search.outcomes import PROVENANCE
+from isoscope.search.running import Outcome
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import Interrupts, status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import create, opened
-from isoscope.search.trial_notes import PROVENANCE
 from isoscope.search.worker import Worker
 
 SPACE = {
@@ -175,7 +175,9 @@ def bridge(trials: int) -> list[tuple[str, ...]]:
     seconds = []
     for number in range(trials):
         facts = {PROVENANCE: {"digests": ["0" * 64], "seconds": 1.0, "commit": "0" * 40}}
-        outcome = Outcome(number, optuna.trial.TrialState.COMPLETE, [1.0], {"penalty.weight": 1.0}, facts, time.time())
+        outcome = Outcome(
+            number, optuna.trial.TrialState.COMPLETE, [1.0], {"penalty.weight": 1.0}, facts, {}, time.time()
+        )
         began = time.perf_counter()
         note_trial(project, search, outcome, identity={}, name="bench", git=Git(None), environment={})
         seconds.append(time.perf_counter() - began)

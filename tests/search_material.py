@@ -16,8 +16,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.data.parquet import write_parquet
 from isoscope.figures.search_figures import pictures
-from isoscope.search.outcomes import best, front, importances, knee, saved_by_pruning
-from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.search.trials_table import trials_table
 
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
@@ -29,13 +28,19 @@ FUSIONS = ("additive", "conv2d", "fft")
 
 def new(objectives: int = 1, *, axis: str | None = "fusion", seed: int = 0) -> Study:
     """A study without trials."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(directions=DIRECTIONS[:objectives], sampler=optuna.samplers.RandomSampler(seed=seed))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        study.set_metric_names(list(NAMES[:objectives]))
+    study = _named(DIRECTIONS[:objectives], seed)
     study.set_user_attr("axis", axis)
     study.set_user_attr("steps", STEPS)
+    return study
+
+
+def _named(directions: Sequence[str], seed: int = 0) -> Study:
+    """A study whose objectives have names, as those of isoscope."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(directions=directions, sampler=optuna.samplers.RandomSampler(seed=seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names(list(NAMES[: len(directions)]))
     return study
 
 
@@ -84,8 +89,7 @@ def points(
     values: Sequence[Sequence[float]], directions: Sequence[str], *, infeasible: Sequence[int] = ()
 ) -> tuple[Study, list[FrozenTrial]]:
     """A study of complete trials with these values, and its trials; those numbered break a constraint."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(directions=list(directions))
+    study = _named(list(directions))
     for number, value in enumerate(values):
         study.add_trial(
             create_trial(
@@ -102,8 +106,7 @@ def points(
 def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = True, **changed: Any) -> Path:
     """Write the results of `isoscope search` for a study."""
     several = len(study.directions) > 1
-    suggested = knee(front(study), study.directions) if several else None
-    marked = suggested if several else best(study)
+    marked = knee(front(study), study.directions)
     table = importances(study, least=least, resamples=2)
     write_parquet(trials_table(study), folder / "trials.parquet")
     write_parquet(table, folder / "importances.parquet")
@@ -116,7 +119,7 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
         "counts": Counter(trial.state.name for trial in study.trials),
         "best": None if several or marked is None else marked.number,
         "front": [trial.number for trial in front(study)],
-        "knee": suggested and suggested.number,
+        "knee": marked.number if several and marked else None,
         "saved": saved_by_pruning(study)._asdict(),
         "best_params": marked.params if marked else {},
         "digest": DIGEST,

@@ -18,10 +18,10 @@ from isoscope.executor.execute import Requests, work
 from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
-from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import note_trial
+from isoscope.search.running import Outcome
 from isoscope.search.status import Interrupts
-from isoscope.search.storage import check_shared, place
+from isoscope.search.storage import Place, check_shared, place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
@@ -76,6 +76,12 @@ class NoRequests:
         return False
 
     stop = finish
+
+
+def a_worker(search: Search, name: str, where: Place) -> Worker:
+    """A worker with a connection and leases of its own, to claim trials; it runs nothing."""
+    one = opened(search, name, where, steps=1)
+    return Worker(one, lambda chosen: [], requests=NoRequests(), note=print, say=print, provenance={})
 
 
 class Sleeping:

@@ -17,7 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model
 
@@ -55,7 +55,7 @@ def _register(
     registry: dict[str, Plugin], name: str, given: frozenset[str], base: type[Section] = Section
 ) -> Callable[..., Callable[..., Any]]:
     def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
-        fields: dict[str, Any] = {"kind": (_literal(name), ...)}
+        fields: dict[str, Any] = {"kind": (Literal[name], ...)}
         for parameter in inspect.signature(factory, eval_str=True).parameters.values():
             if parameter.name in given:
                 continue
@@ -75,12 +75,6 @@ def _register(
         return factory
 
     return decorate
-
-
-def _literal(name: str) -> Any:
-    from typing import Literal
-
-    return Literal[name]
 
 
 def fusion(name: str) -> Callable[..., Callable[..., Any]]:
@@ -149,7 +143,7 @@ def load(path: Path) -> None:
     """
     path = path.resolve()
     if not path.is_file():
-        raise InputError(f"plugin {path}: no such file")
+        raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
     if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
         return
     spec = importlib.util.spec_from_file_location(f"{PLUGIN_MODULE}{path.stem}", path)

@@ -29,7 +29,7 @@ MODULES = {
     "analysis.outputs": "outputs",
     "analysis.parquet": "data.parquet",
     "analysis.probing": "inside.probing_tables",
-    "analysis.provenance": "search.trial_notes",
+    "analysis.provenance": "search.outcomes",
     "analysis.rank_views": "inside.rank_tables",
     "analysis.searches": "search.outcomes",
     "analysis.statistics": "statistics.paired",
@@ -62,11 +62,8 @@ MODULES = {
 def present(name: str) -> str | None:
     """Return the new dotted name below `isoscope` of a former name; None if it was not renamed."""
     package, _, module = name.partition(".")
-    if name in MODULES:
-        return MODULES[name]
-    if package not in PACKAGES:
-        return None
-    return f"{PACKAGES[package]}.{module}" if module else PACKAGES[package]
+    kept = f"{PACKAGES[package]}.{module}".rstrip(".") if package in PACKAGES else None
+    return MODULES.get(name, kept)
 
 
 class FormerNameFinder:

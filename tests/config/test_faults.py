@@ -1,18 +1,15 @@
 """`isoscope check` lists every error, not only the first."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 import typer
 
 from isoscope.cli import app
-from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError, InputsError
 
-ROOT = Path(__file__).parents[2]
 FAULTS = {
     "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
     "params.yaml: report.titel: unknown key; did you mean 'title'?": ("params.yaml", "  title:", "  titel:"),
@@ -68,15 +65,6 @@ FAULTS = {
     ),
 }
 """Line → the file, and what in it is replaced by what."""
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("params.yaml", "dvc.yaml", "MLproject", "variants", "profiles"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-        copy(ROOT / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def spoil(project: Path, file: str, old: str, new: str) -> None:
@@ -154,20 +142,6 @@ def test_another_command_says_the_first_and_how_many_more(project: Path) -> None
         Configuration(project)
     assert len(caught.value.lines) == 2
     assert str(caught.value).endswith(" (and 1 more; isoscope check lists them)")
-
-
-def test_lines_that_are_known_are_not_kept_again() -> None:
-    first = Faults()
-    first.keep("a", "b", "a")
-    then = Faults(first, "there: ")
-    with then.each():
-        raise InputsError(["b", "c"])
-    with then.each():
-        raise InputError("c")
-    assert (first.lines, then.lines) == (("a", "b"), ("there: c",))
-    Faults(first).stop()
-    with pytest.raises(InputsError, match=r"^there: c$"):
-        then.stop()
 
 
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])

@@ -38,14 +38,6 @@ def write(folder: Path, name: str, tree: object) -> None:
     (folder / name).write_text(stream.getvalue())
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    for name in ("params.yaml", *(str(path.relative_to(ROOT)) for path in (ROOT / "variants").glob("*/*.yaml"))):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((ROOT / name).read_text())
-    return tmp_path
-
-
 def keys(tree: dict, prefix: tuple = ()) -> list[tuple]:
     """Path of every key at every depth."""
     found = []
@@ -239,12 +231,6 @@ def test_an_overlay_with_a_kind_replaces_the_node_and_one_without_merges() -> No
     base = {"fusion": {"kind": "conv2d", "kernel_size": [3, 3]}, "training": {"epochs": 8, "batch_size": 32}}
     merge(base, {"fusion": {"kind": "additive"}, "training": {"epochs": 2}})
     assert base == {"fusion": {"kind": "additive"}, "training": {"epochs": 2, "batch_size": 32}}
-
-
-def test_an_error_in_an_overlay_names_the_overlay(project: Path) -> None:
-    path = project / "variants/fusion/fft.yaml"
-    path.write_text(path.read_text().replace("token_type: add", "token_type: adds"))
-    assert refusal(project).startswith("variants/fusion/fft.yaml: model.fusion.token_type: expected 'add' or 'ignore'")
 
 
 @pytest.mark.parametrize(

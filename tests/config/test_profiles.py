@@ -1,7 +1,6 @@
 """Profiles are merged into params.yaml, keep its comments, and can be undone without loss."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,13 +18,10 @@ COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analy
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    for name in ("params.yaml", "dvc.yaml", "MLproject", "variants", "profiles"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-        copy(ROOT / name, tmp_path / name)
+def project(project: Path) -> Path:
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "start"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    return tmp_path
+        subprocess.run(["git", *command], cwd=project, check=True)
+    return project
 
 
 def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(project: Path) -> None:
@@ -81,7 +77,10 @@ def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
 
 
 def check(project: Path) -> int:
-    return check_agreement(project, Configuration(project), COMMANDS, Faults())
+    found = Faults()
+    profiles = check_agreement(project, Configuration(project), COMMANDS, found)
+    found.stop()
+    return profiles
 
 
 def test_the_committed_files_agree(project: Path) -> None:
@@ -111,9 +110,6 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
     "name, old, new, expected",
     [
         ("dvc.yaml", 'observers, training, plugins, "s', 'observers, trainin, plugins, "s', "did you mean 'training'"),
-        ("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}", "no command 'trian'; did you mean 'train'"),
-        ("dvc.yaml", "isoscope train ${key}", "isoscope train fusions", "no study 'fusions'; did you mean 'fusion'"),
-        ("dvc.yaml", "train:\n    foreach: ${studies}", "train:\n    foreach: ${tasks}", "stages.train.foreach"),
         (
             "dvc.yaml",
             '[analysis, plugins, "studies.${key}"]',
@@ -122,10 +118,8 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
         ),
         ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),
         ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
-        ("profiles/minilm.yaml", "epochs: 2", "epochs: two", "profiles/minilm.yaml: merged over params.yaml"),
         ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
         ("profiles/minilm.yaml", "    task: sst2", "    task: sst3", "studies.fusion.task: 'sst3' is not in tasks"),
-        ("variants/fusion/fft_unit.yaml", "model:", "modell:", "did you mean 'model'"),
     ],
 )
 def test_any_disagreement_is_named(project: Path, name: str, old: str, new: str, expected: str) -> None:

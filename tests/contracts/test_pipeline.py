@@ -10,9 +10,9 @@ import pytest
 
 from isoscope import code, paths, used
 from isoscope.config.base import Section
+from isoscope.config.kinds import json_schema
 from isoscope.config.load import CELL_SECTIONS, Configuration
 from isoscope.config.project import Cell, Root
-from isoscope.config.schema import json_schema
 from isoscope.config.tree import read_yaml
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isoscope import code, used
-from isoscope.config.objective import METRICS
+from isoscope.config.project import METRICS
 from isoscope.objectives.classification import Classification
 
 TESTS = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from isoscope.figures.search_captions import CAPTIONS, caption
 from isoscope.figures.search_figures import fronts, history, importance_bars, intermediate, pictures, pruning, slices
 from isoscope.figures.searched import Searched
 from isoscope.figures.searched import searched as view_of
-from isoscope.search.outcomes import COLUMNS, best, front, importances, knee, saved_by_pruning
+from isoscope.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
 from search_material import FUSIONS, NAMES, STEPS, new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
@@ -44,8 +44,7 @@ def complete(study: Study) -> list[FrozenTrial]:
 
 
 def view(study: Study) -> Searched:
-    several = len(study.directions) > 1
-    found = knee(front(study), study.directions) if several else best(study)
+    found = knee(front(study), study.directions)
     return view_of(study, chosen=None if found is None else found.number)
 
 

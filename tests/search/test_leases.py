@@ -8,26 +8,16 @@ from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
 from isoscope.search.storage import place
-from isoscope.search.study import create, opened
+from isoscope.search.study import create
 from isoscope.search.worker import Worker
-from search_work import IDENTITY, NoRequests, a_search
+from search_work import IDENTITY, a_search, a_worker
 
 
 def workers(folder: Path, count: int) -> list[Worker]:
     """Workers on one study, each with its own leases."""
     search, where = a_search(sampler={"kind": "random", "seed": 0}), place(None, folder)
     name = create(search, IDENTITY, where, steps=1)
-    return [
-        Worker(
-            opened(search, name, where, steps=1),
-            lambda chosen: [],
-            requests=NoRequests(),
-            note=None,
-            say=print,
-            provenance={},
-        )
-        for _ in range(count)
-    ]
+    return [a_worker(search, name, where) for _ in range(count)]
 
 
 def test_two_files_in_one_folder_have_locks_of_their_own(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from optuna.study import Study
 from optuna.trial import TrialState, create_trial
 
-from isoscope.search.outcomes import COLUMNS, best, feasible, front, importances, knee, objectives, saved_by_pruning
+from isoscope.search.outcomes import COLUMNS, feasible, front, importances, knee, saved_by_pruning
 from search_material import NAMES, STEPS, new, points, searched
 
 WORDS = ("minimize", "maximize")
@@ -34,24 +34,25 @@ def of_two(trials: int, *, axis: bool = False) -> Study:
     return study
 
 
+def best(study: Study) -> int | None:
+    """Number of the trial that a search suggests."""
+    return getattr(knee(front(study), study.directions), "number", None)
+
+
 def test_the_best_trial_is_feasible_and_complete() -> None:
     study = searched(40)
-    found = best(study)
-    assert found is not None
     allowed = [one for one in study.trials if one.state == TrialState.COMPLETE and one.values[0] >= 0.7]
-    assert found.number == max(allowed, key=lambda one: one.values[0]).number
+    assert best(study) == max(allowed, key=lambda one: one.values[0]).number
     assert min(one.values[0] for one in study.trials if one.values) < 0.7, "something had to be left out"
 
 
 def test_an_infeasible_trial_is_never_the_best_and_of_equals_the_first_is() -> None:
     study, trials = points([[9.0], [3.0], [5.0], [5.0]], ["maximize"], infeasible=[0])
     assert [feasible(trial) for trial in trials] == [False, True, True, True]
-    assert getattr(best(study), "number", None) == 2
+    assert best(study) == 2
     assert [trial.number for trial in front(study)] == [2, 3]
     assert best(points([[9.0]], ["maximize"], infeasible=[0])[0]) is None
     assert best(new()) is None
-    with pytest.raises(ValueError, match="2 objectives"):
-        best(new(2))
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,19 +82,19 @@ def test_the_knee_by_hand() -> None:
     """Losses (0, 10), (1, 4), (2, 2), (4, 0): scaled (0, 1), (¼, 0.4), (½, 0.2), (1, 0); sums 1, 0.65, 0.7, 1."""
     values = [(0.0, 10.0), (2.0, 2.0), (1.0, 4.0), (4.0, 0.0)]
     study, trials = points(values, ["minimize", "minimize"])
-    assert getattr(knee(front(study), study.directions), "number", None) == 2
+    assert best(study) == 2
     for factor, offset in ((1000.0, -7.0), (0.001, 3.0)):
         study, _ = points([(factor * u + offset, -v) for u, v in values], ["minimize", "maximize"])
-        assert getattr(knee(front(study), study.directions), "number", None) == 2, "units and signs do not matter"
+        assert best(study) == 2, "units and signs do not matter"
     assert knee(trials[3:], study.directions) is trials[3]
     assert knee([], study.directions) is None
 
 
 def test_a_front_that_bends_away_has_its_knee_at_an_end() -> None:
     study, _ = points([(0.9, 0.9), (0.0, 1.0), (1.0, 0.0)], ["minimize", "minimize"])
-    assert getattr(knee(front(study), study.directions), "number", None) == 1
+    assert best(study) == 1
     study, _ = points([(0.0, math.inf), (1.0, 5.0), (2.0, 1.0)], ["minimize", "minimize"])
-    assert getattr(knee(front(study), study.directions), "number", None) == 1, "inf has no place on a scale"
+    assert best(study) == 1, "inf has no place on a scale"
 
 
 def test_the_knee_is_farthest_from_the_line_between_the_ends() -> None:
@@ -179,9 +180,3 @@ def test_steps_saved_are_counted() -> None:
     several = saved_by_pruning(searched(20, 2))
     assert several.share == 0
     assert several.run == several.full > 0
-
-
-def test_objectives_have_names() -> None:
-    assert objectives(new(2)) == list(NAMES[:2])
-    assert objectives(points([], ["minimize"])[0]) == ["objective"]
-    assert objectives(points([], WORDS)[0]) == ["objective_1", "objective_2"]

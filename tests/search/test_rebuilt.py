@@ -7,14 +7,12 @@ import optuna
 import pytest
 
 from isoscope.errors import InputError
-from isoscope.search.identity import identity
+from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import StoredTrials, create, latest, opened
-from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.study import StoredTrials, create, identity, latest, opened
 from isoscope.search.trials_table import rebuilt, trials_table
-from isoscope.search.worker import Worker
-from search_work import IDENTITY, NoRequests, a_search
+from search_work import IDENTITY, a_search, a_worker
 
 STATES = optuna.trial.TrialState
 QMC = {"sampler": {"kind": "qmc", "seed": 3}}
@@ -26,13 +24,10 @@ def go_on(
     """A study with a number of trials, of which the last `left` are started and not finished."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
     name = create(search, IDENTITY, where, steps=1, kept=kept)
-    one = opened(search, name, where, steps=1)
-    workers = [Worker(one, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={})]
-    for _ in range(left):  # each with leases of its own
-        other = opened(search, name, where, steps=1)
-        workers.append(Worker(other, lambda chosen: [], requests=NoRequests(), note=None, say=print, provenance={}))
+    workers = [a_worker(search, name, where) for _ in range(1 + left)]
+    one = workers[0]
     while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
-        trial = workers[0].claim()[0].trial
+        trial = one.claim()[0].trial
         one.study.tell(trial, trial.params["penalty.weight"])
         one.leases.release(trial.number)
     assert all(worker.claim()[0] is not None for worker in workers[1:])

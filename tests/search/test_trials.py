@@ -7,18 +7,17 @@ from pathlib import Path
 import optuna
 import pytest
 
-from isoscope.config.grid import combinations, point, wanted
 from isoscope.config.searching import corners
 from isoscope.errors import InputError
 from isoscope.search import space
 from isoscope.search.leases import BASELINE
 from isoscope.search.samplers import sampler
+from isoscope.search.space import combinations, point, wanted
 from isoscope.search.status import status
 from isoscope.search.storage import place
 from isoscope.search.study import OpenStudy, create, differences, forget, latest, opened
-from isoscope.search.worker import Worker
 from search_under_way import begin, ended, trials_of
-from search_work import FINITE, IDENTITY, SAMPLERS, a_search
+from search_work import FINITE, IDENTITY, SAMPLERS, a_search, a_worker
 
 STATES = optuna.trial.TrialState
 
@@ -28,13 +27,12 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
     for budget in budgets:
         search = a_search(**changed, budget={"trials": budget, "hours": None})
         where = place(None, folder)
-        one = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
-        worker = Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
+        worker = a_worker(search, create(search, IDENTITY, where, steps=1), where)
         while (claim := worker.claim()[0]) is not None:
-            one.study.tell(claim.trial, claim.trial.params["penalty.weight"])
-            one.leases.release(claim.trial.number)
-        one.leases.close()
-        one.storage.engine.dispose()
+            worker.study.tell(claim.trial, claim.trial.params["penalty.weight"])
+            worker.leases.release(claim.trial.number)
+        worker.leases.close()
+        worker.opened.storage.engine.dispose()
     return [trial.params for trial in trials_of(folder)]
 
 
@@ -58,12 +56,7 @@ def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
     assert combinations(search) == (1 + 9) * 3
     where = place(None, tmp_path)
     name = create(search, IDENTITY, where, steps=1)
-
-    def worker() -> Worker:
-        one = opened(search, name, where, steps=1)
-        return Worker(one, lambda chosen: [], requests=None, note=None, say=print, provenance={})
-
-    workers = [worker() for _ in range(31)]
+    workers = [a_worker(search, name, where) for _ in range(31)]
     trials = [one.claim()[0].trial for one in workers[:30]]
     assert [trial.number for trial in trials] == list(range(30))
     assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30

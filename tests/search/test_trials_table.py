@@ -17,8 +17,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.data.parquet import write_parquet
-from isoscope.search.outcomes import front
-from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.outcomes import PROVENANCE, front
 from isoscope.search.trials_table import rebuilt, trials_table
 from search_material import NAMES, new, points, searched
 

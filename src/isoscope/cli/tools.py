@@ -138,14 +138,13 @@ def check(
     from isoscope.config.load import Configuration
 
     folder, found = project_here().folder, Faults()
-    configuration, resolved, profiles = None, 0, 0
+    configuration, resolved = None, 0
     with found.each():
         configuration = Configuration(folder, overrides, plugin, faults=found)
         resolved = configuration.check()
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     commands |= {group.name for group in app.registered_groups if group.name}
-    with found.each():
-        profiles = check_agreement(folder, configuration, commands, found)
+    profiles = check_agreement(folder, configuration, commands, found)
     if found.lines:
         if as_json:
             print(json.dumps({"faults": found.lines}))
@@ -181,7 +180,7 @@ def schema() -> None:
 
     Example: isoscope schema > params.schema.json
     """
-    from isoscope.config.schema import json_schema
+    from isoscope.config.kinds import json_schema
 
     print(json.dumps(json_schema(), indent=1, sort_keys=True))
 

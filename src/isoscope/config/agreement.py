@@ -7,8 +7,7 @@ from pathlib import Path
 
 from isoscope.config.data import Local
 from isoscope.config.explain import Faults, nearest
-from isoscope.config.load import SECTIONS, Configuration
-from isoscope.config.overlays import check_sections
+from isoscope.config.load import SECTIONS, Configuration, check_sections
 from isoscope.config.profiles import lacks_its_base, laid_over
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
 from isoscope.errors import InputError
@@ -19,13 +18,13 @@ _OF_STUDIES = ("train", "extract", "measure", "explore", "analyse", "chart")
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
 
 
-def check_agreement(folder: Path, configuration: Configuration | None, commands: Collection[str], known: Faults) -> int:
+def check_agreement(folder: Path, configuration: Configuration | None, commands: Collection[str], found: Faults) -> int:
     """Check dvc.yaml, MLproject, every overlay and every profile against params.yaml; return the number of profiles.
 
-    `configuration`: None if params.yaml cannot be read. `commands`: names of the CLI commands. `known`: faults of the
-    configuration itself. Raises `InputsError` with file, key and expected value of every fault.
+    `configuration`: None if params.yaml cannot be read. `commands`: names of the CLI commands. `found`: faults of the
+    configuration itself, to which file, key and expected value of every fault are added.
     """
-    found = Faults(known)
+    profiles = sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
     stages = _entries(folder, DVC, "stages", "cmd", commands, found)
     _entries(folder, MLPROJECT, "entry_points", "command", commands, found)
     _check_overlays(folder, found)
@@ -33,29 +32,24 @@ def check_agreement(folder: Path, configuration: Configuration | None, commands:
         if stages is not None:
             _check_stages(stages, configuration, found)
         _check_places(configuration, found)
-        before = Faults()
-        before.keep(*known.lines, *found.lines)
-        _check_profiles(folder, configuration, found, before)
-    found.stop()
-    return len(_profiles(folder))
+        _check_profiles(profiles, configuration, found)
+    return len(profiles)
 
 
 def _entries(folder: Path, file: Path, key: str, command: str, commands: Collection[str], found: Faults) -> Tree | None:
     """Return the entries below `key` of a file and check their commands; None if the file cannot be read."""
-    entries: Tree | None = None
     with found.each():
         entries = read_yaml(folder, file).get(key) or {}
         if not isinstance(entries, dict):
             raise InputError(f"{file}: {key}: expected a mapping, got {type(entries).__name__}")
-    if not isinstance(entries, dict):
-        return None
-    for name, entry in entries.items():
-        with found.each():
-            body = entry.get("do", entry) if isinstance(entry, dict) else None
-            if not isinstance(body, dict) or command not in body:
-                raise InputError(f"{file}: {key}.{name}: no {command}")
-            _check_command(f"{file}: {key}.{name}.{command}", str(body[command]), commands)
-    return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
+        for name, entry in entries.items():
+            with found.each():
+                body = entry.get("do", entry) if isinstance(entry, dict) else None
+                if not isinstance(body, dict) or command not in body:
+                    raise InputError(f"{file}: {key}.{name}: no {command}")
+                _check_command(f"{file}: {key}.{name}.{command}", str(body[command]), commands)
+        return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
+    return None
 
 
 def _check_places(configuration: Configuration, found: Faults) -> None:
@@ -73,15 +67,13 @@ def _check_places(configuration: Configuration, found: Faults) -> None:
                 )
 
 
-def _profiles(folder: Path) -> list[Path]:
-    return sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
-
-
-def _check_profiles(folder: Path, configuration: Configuration, found: Faults, before: Faults) -> None:
-    """Check each profile merged over params.yaml; keep faults that are not in `before`."""
+def _check_profiles(profiles: list[Path], configuration: Configuration, found: Faults) -> None:
+    """Check each profile merged over params.yaml; keep the faults that params.yaml alone does not have."""
+    before = found.lines
+    folder = configuration.folder
     text = (folder / PARAMS).read_text("utf-8")
-    for file in _profiles(folder):
-        own = Faults(before, f"{file}: merged over params.yaml: ")
+    for file in profiles:
+        own = Faults()
         with found.each():
             profile = read_yaml(folder, file)
             if lacks_its_base(configuration.raw, profile):  # `isoscope profile` refuses it; check the other sections
@@ -90,7 +82,7 @@ def _check_profiles(folder: Path, configuration: Configuration, found: Faults, b
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
                 laid.check()
-            own.stop()
+        found.keep(*(f"{file}: merged over params.yaml: {line}" for line in own.lines if line not in before))
 
 
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:

@@ -7,21 +7,15 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from isoscope.errors import InputError, InputsError
 
 
 class Faults:
-    """Distinct lines of every `InputError` raised within `each()`, in order. `known` lines are not kept again."""
+    """Distinct lines of every `InputError` raised within `each()`, in order."""
 
-    def __init__(self, known: "Faults | None" = None, place: str = "") -> None:
-        self._known, self._place = known, place
-        self._lines: dict[str, None] = {}
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(self._lines)
+    def __init__(self) -> None:
+        self.lines: tuple[str, ...] = ()
 
     @contextmanager
     def each(self) -> Iterator[None]:
@@ -31,17 +25,14 @@ class Faults:
         except InputError as error:
             self.keep(*error.lines)
 
-    def keep(self, *lines: str) -> list[str]:
-        """Add lines; return the new lines."""
-        known = self._known.lines if self._known else ()
-        new = [line for line in lines if line not in known and f"{self._place}{line}" not in self._lines]
-        self._lines |= dict.fromkeys(f"{self._place}{line}" for line in new)
-        return new
+    def keep(self, *lines: str) -> None:
+        """Add the lines that are new."""
+        self.lines = tuple(dict.fromkeys((*self.lines, *lines)))
 
     def stop(self) -> None:
         """Raise `InputsError` if there are faults."""
-        if self._lines:
-            raise InputsError(self._lines)
+        if self.lines:
+            raise InputsError(self.lines)
 
 
 _KIND = "kind"
@@ -74,9 +65,8 @@ def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Ca
         ):
             meant.add((*path[:-1], name))
         node = _user_path(faults[0]["loc"], tree)[1]
-        said = _expected(kind, tree, faults[0], [*path], node) if len(faults) == 1 else _either(faults, node)
         dotted = ".".join(map(str, path))
-        lines.append(f"{origin(dotted)}: {dotted or 'top'}: {said}")
+        lines.append(f"{origin(dotted)}: {dotted or 'top'}: {_said(kind, tree, faults, [*path], node)}")
     return lines
 
 
@@ -95,38 +85,28 @@ def _user_path(loc: tuple[Any, ...], tree: Any) -> tuple[list[Any], Any]:
     return path, node
 
 
-def _expected(kind: type[BaseModel], tree: Any, fault: Any, path: list[Any], node: Any) -> str:
-    match fault["type"]:
+def _said(kind: type[BaseModel], tree: Any, faults: list[Any], path: list[Any], node: Any) -> str:
+    """Return what is wrong with a node and what was expected."""
+    context = faults[0].get("ctx", {})
+    named = str(context.get("expected_tags", context.get("expected", ""))).replace(" or ", ",")
+    tags = [tag.strip(" '") for tag in named.split(",")]
+    match faults[0]["type"] if len(faults) == 1 else "several":
         case "extra_forbidden":
-            siblings = _fields(kind, tree, path[:-1])
-            return f"unknown key{nearest(str(path[-1]), siblings)}"
+            return f"unknown key{nearest(str(path[-1]), _fields(kind, tree, path[:-1]))}"
         case "missing":
             return "missing"
         case "union_tag_invalid":
-            tags = [tag.strip(" '") for tag in fault["ctx"]["expected_tags"].split(",")]
-            return f"kind {fault['ctx']['tag']!r} is unknown{nearest(fault['ctx']['tag'], tags)}"
+            return f"kind {context['tag']!r} is unknown{nearest(context['tag'], tags)}"
+        case "union_tag_not_found" if isinstance(node, dict):
+            return f"no key 'kind' among {', '.join(map(repr, node))}"
         case "union_tag_not_found":
-            return (
-                f"no key 'kind' among {', '.join(map(repr, node))}"
-                if isinstance(node, dict)
-                else f"expected a mapping, got {node!r}"
-            )
+            return f"expected a mapping, got {node!r}"
         case "value_error":
-            return str(fault["ctx"]["error"])
+            return str(context["error"])
         case "literal_error":
-            choices = fault["ctx"]["expected"]
-            tags = [tag.strip(" '") for tag in choices.replace(" or ", ",").split(",")]
-            return f"expected {choices}, got {node!r}{nearest(str(node), tags).partition('; known')[0]}"
-        case _:
-            return f"expected {_wanted(fault)}, got {node!r}"
-
-
-def _either(faults: list[Any], node: Any) -> str:
-    return f"expected {' or '.join(dict.fromkeys(map(_wanted, faults)))}, got {node!r}"
-
-
-def _wanted(fault: Any) -> str:
-    return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value should ")
+            return f"expected {context['expected']}, got {node!r}{nearest(str(node), tags).partition('; known')[0]}"
+    wanted = [fault["msg"].removeprefix("Input should be ").removeprefix("Value should ") for fault in faults]
+    return f"expected {' or '.join(dict.fromkeys(wanted))}, got {node!r}"
 
 
 def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
@@ -134,13 +114,13 @@ def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
     for part in path:
         tree = tree[part] if isinstance(tree, dict | list) else None
         kind = _member(_annotation(kind, part), tree)
-    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+    return list(getattr(kind, "model_fields", ()))
 
 
 def _annotation(kind: Any, part: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field: FieldInfo | None = kind.model_fields.get(part)
-        return field.annotation if field else None
+    fields = getattr(kind, "model_fields", None)
+    if fields is not None:
+        return fields[part].annotation if part in fields else None
     return get_args(kind)[-1] if get_args(kind) else None  # dict[str, X] or tuple[X, ...]
 
 
@@ -149,8 +129,8 @@ def _member(annotation: Any, tree: Any) -> Any:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     for member in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ():
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            tag = member.model_fields.get(_KIND)
-            if tag is None or (isinstance(tree, dict) and tree.get(_KIND) in get_args(tag.annotation)):
-                return member
+        fields = getattr(member, "model_fields", None)
+        tag = tree.get(_KIND) if isinstance(tree, dict) else None
+        if fields and (_KIND not in fields or tag in get_args(fields[_KIND].annotation)):
+            return member
     return annotation

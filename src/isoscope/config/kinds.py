@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Union, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from isoscope import plugins
 from isoscope.config.base import Name, Section
 from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.config.explain import Faults, explain
 from isoscope.config.model import FFT, Additive, Conv2d, Model
-from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import PENALTIES
-from isoscope.config.project import Cell, Root, Study
+from isoscope.config.project import Cell, ClassificationObjective, Root, Study
 from isoscope.config.tree import Tree
 from isoscope.errors import InputError, InputsError
 
@@ -67,10 +67,29 @@ def data_type() -> type[Data]:
 def cell_type() -> type[Cell]:
     """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
     model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
-    penalty = _union(PENALTIES, plugins.PENALTIES)
-    objective = _union((ClassificationObjective,), plugins.OBJECTIVES)
-    fields: dict[str, Any] = {"data": data_type(), "model": model, "objective": objective, "penalty": penalty}
+    fields: dict[str, Any] = {
+        "data": (data_type(), ...),
+        "model": (model, ...),
+        "objective": (_union((ClassificationObjective,), plugins.OBJECTIVES), ...),
+        "penalty": (_union(PENALTIES, plugins.PENALTIES), ...),
+    }
     if plugins.OBSERVERS:
-        fields["observers"] = dict[Name, _union((), plugins.OBSERVERS)]  # type: ignore[misc]
-    required: Any = {name: (kind, ...) for name, kind in fields.items()}
-    return create_model("Cell", __base__=Cell, **required)
+        fields["observers"] = (dict[Name, _union((), plugins.OBSERVERS)], ...)  # type: ignore[misc]
+    return create_model("Cell", __base__=Cell, **fields)
+
+
+class _Partial(GenerateJsonSchema):
+    """A schema that requires no key."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return False
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of params.yaml and every overlay, for completion in editors.
+
+    It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
+    """
+    whole = create_model("Params", __base__=(Root, Cell))
+    schema = whole.model_json_schema(schema_generator=_Partial)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "isoscope parameters"}

@@ -1,8 +1,10 @@
 """Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, create_model
@@ -11,13 +13,12 @@ from isoscope import paths, plugins
 from isoscope.config.data import Data
 from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
-from isoscope.config.objective import METRICS
-from isoscope.config.overlays import CELL_SECTIONS, check_sections
-from isoscope.config.project import Cell, Root, Study
+from isoscope.config.project import METRICS, Cell, Root, Study
 from isoscope.config.searching import corners
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 
+CELL_SECTIONS = tuple(Cell.model_fields)
 SECTIONS = (*Root.model_fields, *CELL_SECTIONS)
 OVERRIDE = "-S"
 SEARCHED = f"{paths.PARAMS}: search.space"
@@ -56,20 +57,19 @@ class Configuration:
         for text in self.given:
             with found.each():
                 self.overrides += [parse_override(one) for one in split_overrides(text)]
-        self._cell_overrides = self._apply_to_root(found)
+        of_root = [one for one in self.overrides if one.reaches(Root.model_fields)]
+        self._cell_overrides = [one for one in self.overrides if one not in of_root]
+        for override in of_root:
+            with found.each():
+                override.apply(self.raw, OVERRIDE)
         self._check_sections(found)
         root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
         origin = Origin(root, str(paths.PARAMS))
-        for override in self.overrides:
-            if override not in self._cell_overrides:
-                origin.lay(override.as_tree(), OVERRIDE)
+        for override in of_root:
+            origin.lay(override.as_tree(), OVERRIDE)
         self.root: Root = valid_root(root, origin, found)
         self._cell_type: type[Cell] = Cell
-        for name in self.root.plugins:
-            if not (folder / name).is_file():
-                found.keep(f"{paths.PARAMS}: plugins: {name!r}: no such file")
-        listed = [folder / name for name in self.root.plugins if (folder / name).is_file()]
-        for path in (*listed, *self.extra_plugins):
+        for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
             with found.each():
                 plugins.load(path)
         with found.each():
@@ -77,17 +77,6 @@ class Configuration:
         self._check_overrides(found)
         if faults is None:
             found.stop()
-
-    def _apply_to_root(self, found: Faults) -> list[Override]:
-        """Apply overrides of whole-project sections; return those that belong to cells."""
-        rest = []
-        for override in self.overrides:
-            if override.file in (None, str(paths.PARAMS)) and override.section in Root.model_fields:
-                with found.each():
-                    override.apply(self.raw, OVERRIDE)
-            else:
-                rest.append(override)
-        return rest
 
     def _check_sections(self, found: Faults) -> None:
         """Check that every section of params.yaml is known; read a misspelt section under the closest known name."""
@@ -116,24 +105,51 @@ class Configuration:
             raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
         return self.root.studies[name]
 
-    def arms(self, study: str) -> list[dict[str, str]]:
-        """Return every arm of a study as axis → value, in the order of its axes."""
-        arms: list[dict[str, str]] = [{}]
-        for axis, values in self.study(study).axes.items():
-            arms = [{**arm, axis: value} for arm in arms for value in values]
-        return arms
+    def arms(self, study: str) -> dict[str, dict[str, str]]:
+        """Return every arm of a study by name, as axis → value, in the order of its axes."""
+        axes = self.study(study).axes
+        arms = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+        return {"-".join(arm.values()): arm for arm in arms}
 
-    def _named_arms(self, study: str) -> dict[str, dict[str, str]]:
-        return {"-".join(axes.values()): axes for axes in self.arms(study)}
+    def cells(self, study: str) -> dict[str, ResolvedCell]:
+        """Return every resolved arm of a study, by name."""
+        return {arm: self.cell(study, arm) for arm in self.arms(study)}
 
-    def cell(self, study: str, arm: str) -> ResolvedCell:
-        """Return the typed parameters of an arm. Merge order: params.yaml, task, settings, axes, `-S`."""
-        found = self._named_arms(study)
-        if arm not in found:
-            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, found)}")
-        chosen = self.study(study)
-        below = [("task", chosen.task), *(("settings", one) for one in chosen.settings)]
-        return self._resolve([*below, *found[arm].items()], self._cell_type, found[arm])
+    def cell(
+        self, study: str, arm: str, chosen: Mapping[str, Any] = MappingProxyType({}), settings: Iterable[str] = ()
+    ) -> ResolvedCell:
+        """Return the typed parameters of an arm. Merge order: params.yaml, task, settings, axes, `-S`, choices.
+
+        `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
+        addition to the study's. Refuses a name that does not exist under the chosen overlays.
+        """
+        arms = self.arms(study)
+        if arm not in arms:
+            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, arms)}")
+        axes = arms[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
+        tree, origin = self._merged([*self._shared(study, settings), *axes.items()])
+        for value in (Override(None, name, value) for name, value in chosen.items() if "." in name):
+            if value.section == "data":
+                raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
+            value.apply(tree, SEARCHED)
+            origin.lay(value.as_tree(), SEARCHED)
+        cell = validate(self._cell_type, tree, origin)
+        metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
+        if cell.training.select not in metrics:
+            cure = nearest(cell.training.select, metrics)
+            raise InputError(
+                f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
+                f"got '{cell.training.select}'{cure}"
+            )
+        return ResolvedCell(cell, tree, axes)
+
+    def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
+        """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
+        return self._merged(self._shared(study, settings))[0]
+
+    def _shared(self, study: str, settings: Iterable[str]) -> list[tuple[str, str]]:
+        known = self.study(study)
+        return [("task", known.task), *(("settings", one) for one in (*known.settings, *settings))]
 
     def data(self, task: str) -> Data:
         """Return the section `data` of a task: a task of `tasks`, or any other task with an overlay."""
@@ -149,32 +165,6 @@ class Configuration:
         tree, origin = self._merged([("task", task)], ("data",))
         return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin
 
-    def laid(self, study: str, arm: str, chosen: Mapping[str, Any], settings: Iterable[str] = ()) -> ResolvedCell:
-        """Return the typed parameters of an arm with choices merged over it.
-
-        `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
-        addition to the study's. Refuses a name that does not exist under the chosen overlays.
-        """
-        below = self.study(study)
-        before = self._named_arms(study)
-        if arm not in before:
-            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, before)}")
-        axes = before[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
-        for axis, value in axes.items():
-            if not (self.folder / paths.overlay(axis, value)).exists():
-                known = sorted(path.stem for path in (self.folder / paths.VARIANTS / axis).glob("*.yaml"))
-                raise InputError(f"{paths.overlay(axis, value)}: no such overlay{nearest(value, known)}")
-        shared = [("settings", one) for one in (*below.settings, *settings)]
-        choices = [("task", below.task), *shared, *axes.items()]
-        values = [Override(None, name, value) for name, value in chosen.items() if "." in name]
-        return self._resolve(choices, self._cell_type, axes, values)
-
-    def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
-        """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
-        known = self.study(study)
-        choices = [("task", known.task), *(("settings", one) for one in (*known.settings, *settings))]
-        return self._merged(choices)[0]
-
     def _merged(
         self, choices: Iterable[tuple[str, str]], sections: tuple[str, ...] = CELL_SECTIONS
     ) -> tuple[Tree, Origin]:
@@ -189,7 +179,7 @@ class Configuration:
             merge(tree, overlay)
             origin.lay(overlay, str(file))
         for override in self._cell_overrides:
-            if override.file in (None, str(paths.PARAMS)) and override.section in sections:
+            if override.reaches(sections):
                 override.apply(tree, OVERRIDE)
                 origin.lay(override.as_tree(), OVERRIDE)
         return tree, origin
@@ -203,33 +193,6 @@ class Configuration:
             if override.file == str(file):
                 override.apply(overlay, str(file))
         return overlay
-
-    def _resolve(
-        self,
-        choices: Iterable[tuple[str, str]],
-        kind: type[Cell],
-        axes: dict[str, str],
-        values: Iterable[Override] = (),
-    ) -> ResolvedCell:
-        tree, origin = self._merged(choices)
-        for value in values:
-            if value.section == "data":
-                raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
-            value.apply(tree, SEARCHED)
-            origin.lay(value.as_tree(), SEARCHED)
-        cell = validate(kind, tree, origin)
-        metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
-        if cell.training.select not in metrics:
-            cure = nearest(cell.training.select, metrics)
-            raise InputError(
-                f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
-                f"got '{cell.training.select}'{cure}"
-            )
-        return ResolvedCell(cell, tree, axes)
-
-    def cells(self, study: str) -> dict[str, ResolvedCell]:
-        """Return every resolved arm of a study, by name."""
-        return {arm: self.cell(study, arm) for arm in ("-".join(axes.values()) for axes in self.arms(study))}
 
     @staticmethod
     def plugin_digests(cell: Cell) -> dict[str, str]:
@@ -261,36 +224,51 @@ class Configuration:
             with found.each():
                 self.data(task)
         run = [name for name, study in self.root.studies.items() if study.task in tasks]
-        cells = [(name, "-".join(axes.values())) for name in run for axes in self.arms(name)]
+        cells = [(name, arm) for name in run for arm in self.arms(name)]
         for name, arm in cells:
             with found.each():
                 self.cell(name, arm)
         with found.each():
-            self.check_search(found)
+            self.check_search(found.lines)
         found.stop()
         return len(tasks) + len(cells)
 
-    def check_search(self, known: Faults | None = None) -> None:
+    def check_search(self, known: Container[str] = ()) -> None:
         """Resolve every corner of the search space, so that no trial sets a name that does not exist.
 
-        Faults in `known` are not repeated.
+        Lines in `known` are not repeated.
         """
-        search, found, seen = self.root.search, Faults(), Faults(known)
+        search, found = self.root.search, Faults()
         if search is None:
             return
         for key, value in (("study", search.study), ("arm", search.arm)):
-            names = list(self.root.studies if key == "study" else self._named_arms(search.study))
+            names = self.root.studies if key == "study" else self.arms(search.study)
             if value not in names:
                 raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
+        under: dict[str, str] = {}
         for chosen in corners(search):
-            under = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
+            axes = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
+            more = f" (under {axes}; restrict the name with `when`)" if axes else ""
             try:
-                cell = self.laid(search.study, search.arm, chosen, search.settings).cell
+                keep = self.cell(search.study, search.arm, chosen, search.settings).cell.training.keep
             except InputError as error:
-                more = f" (under {under}; restrict the name with `when`)" if under else ""
-                found.keep(*(f"{line}{more}" for line in seen.keep(*error.lines)))
+                under |= {line: more for line in error.lines if line not in under}
                 continue
-            if cell.training.keep != "best":
+            if keep != "best":
                 cure = "a search keeps only the best checkpoint; set it to best"
-                found.keep(f"{paths.PARAMS}: search: training.keep is {cell.training.keep!r} in its trials, but {cure}")
+                found.keep(f"{paths.PARAMS}: search: training.keep is {keep!r} in its trials, but {cure}")
+        found.keep(*(f"{line}{more}" for line, more in under.items() if line not in known))
         found.stop()
+
+
+def check_sections(file: Path, overlay: Tree) -> None:
+    """Refuse an overlay that sets a section it may not set, or that sets `data` and is not a task's."""
+    found = Faults()
+    for key in overlay:
+        if key not in CELL_SECTIONS:
+            found.keep(f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}")
+        elif key == "data" and file.parent != paths.VARIANTS / "task":
+            found.keep(
+                f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
+            )
+    found.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search
@@ -17,6 +17,7 @@ from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
 from isoscope.sealing import write_text
 
+_YAML = "tag:yaml.org,2002"
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
 
@@ -62,16 +63,24 @@ def restore(folder: Path) -> str:
     return _difference(before, after)
 
 
+class _InParams(RoundTripRepresenter):
+    """New values as params.yaml has them: a list in one line `[a, b]`, and None as `null`."""
+
+
+_InParams.add_representer(list, lambda to, value: to.represent_sequence(f"{_YAML}:seq", value, flow_style=True))
+_InParams.add_representer(type(None), lambda to, _: to.represent_scalar(f"{_YAML}:null", "null"))
+
+
 def laid_over(text: str, overlay: Tree) -> str:
     """Return YAML text with an overlay merged in; comments and order stay, a node with `kind` is replaced.
 
     A study that is null in the overlay is removed.
     """
     yaml = YAML()
+    yaml.Representer = _InParams
     yaml.preserve_quotes = True
     yaml.width = 120
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.representer.add_representer(type(None), _null)
     tree = yaml.load(text)
     _lay(tree, overlay)
     for study, given in overlay.get("studies", {}).items():
@@ -87,30 +96,9 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), Mapping):
             _lay(base[key], value)
         else:
-            _forget_block(base, key)
-            base[key] = _in_one_line(value)
-
-
-def _forget_block(base: Any, key: str) -> None:
-    """Drop the layout of a replaced block list (DVC writes such lists): ruamel still expects a list there."""
-    if places := base.ca.items.get(key):
-        places[3] = None
-
-
-def _in_one_line(value: Any) -> Any:
-    """Return the value with lists in flow style `[a, b]`, as in params.yaml."""
-    if isinstance(value, Mapping):
-        return {key: _in_one_line(one) for key, one in value.items()}
-    if isinstance(value, list):
-        row = CommentedSeq(value)
-        row.fa.set_flow_style()
-        return row
-    return value
-
-
-def _null(representer: Any, value: None) -> Any:
-    """Write None as `null`; ruamel's default is an empty string."""
-    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
+            if places := base.ca.items.get(key):
+                places[3] = None  # the layout of a block list (as DVC writes it): ruamel would expect a list there
+            base[key] = value
 
 
 def _committed(folder: Path) -> str:
@@ -124,7 +112,5 @@ def _committed(folder: Path) -> str:
 
 
 def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{PARAMS} (before)", f"{PARAMS} (now)"
-    )
-    return "".join(lines)
+    sides = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(*sides, f"{PARAMS} (before)", f"{PARAMS} (now)"))

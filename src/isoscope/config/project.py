@@ -8,7 +8,6 @@ from isoscope.config.base import Below, Count, Fraction, Level, Name, Section, S
 from isoscope.config.data import Data
 from isoscope.config.extraction import Extraction, Measures
 from isoscope.config.model import Model
-from isoscope.config.objective import ClassificationObjective
 from isoscope.config.penalty import Built
 from isoscope.config.searching import Search
 from isoscope.config.training import Training
@@ -110,6 +109,16 @@ class Kind(Section):
     """A kind that a plugin defines."""
 
     kind: str
+
+
+class ClassificationObjective(Section):
+    """Classification of a sentence or pair, trained with cross-entropy."""
+
+    kind: Literal["classification"]
+
+
+METRICS = {"classification": ("loss", "accuracy", "f1", "matthews")}
+"""Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""
 
 
 class Cell(Section):

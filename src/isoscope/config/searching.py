@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -43,9 +43,7 @@ class Dimension(Section):
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of a number."""
-        assert self.low is not None
-        assert self.high is not None
-        return self.low, self.high
+        return cast("tuple[float, float]", (self.low, self.high))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -85,19 +83,10 @@ class Budget(Section):
     """Total hours of all trials, after which no trial starts; null: no limit."""
 
 
-class TPE(Section):
-    """Tree-structured Parzen estimator: multivariate, grouped, with constant liar."""
+class ModelBased(Section):
+    """tpe: a tree-structured Parzen estimator (multivariate, grouped, with constant liar); gp: a Gaussian process."""
 
-    kind: Literal["tpe"]
-    seed: Seed
-    startup: Count
-    """Initial random trials."""
-
-
-class GP(Section):
-    """A Gaussian process."""
-
-    kind: Literal["gp"]
+    kind: Literal["tpe", "gp"]
     seed: Seed
     startup: Count
     """Initial random trials."""
@@ -112,24 +101,14 @@ class NSGAII(Section):
     """Trials per generation."""
 
 
-class Random(Section):
-    """Independent random draws."""
+class Unguided(Section):
+    """Proposals that do not depend on results.
 
-    kind: Literal["random"]
-    seed: Seed
+    random: independent draws; grid: every combination once, in random order, and the study ends when all are tried;
+    qmc: a scrambled Sobol sequence.
+    """
 
-
-class Grid(Section):
-    """Every combination once, in random order; the study ends when all are tried."""
-
-    kind: Literal["grid"]
-    seed: Seed
-
-
-class QMC(Section):
-    """A scrambled Sobol sequence; conditional names are drawn at random."""
-
-    kind: Literal["qmc"]
+    kind: Literal["random", "grid", "qmc"]
     seed: Seed
 
 
@@ -191,7 +170,7 @@ class Search(Section):
     budget: Budget
     retries: Annotated[int, Field(ge=0)]
     """Retries after a crash. A trial whose worker was killed is always taken over."""
-    sampler: Annotated[TPE | GP | NSGAII | Random | Grid | QMC, Field(discriminator="kind")]
+    sampler: Annotated[ModelBased | NSGAII | Unguided, Field(discriminator="kind")]
     pruner: Annotated[NoPruner | Median | Hyperband | Wilcoxon, Field(discriminator="kind")]
 
     @model_validator(mode="after")
@@ -232,12 +211,8 @@ def exists(one: Dimension, chosen: Mapping[str, Any]) -> bool:
     return all(name in chosen and chosen[name] in values for name, values in one.when.items())
 
 
-def corners(search: Search) -> Iterator[dict[str, Any]]:
-    """Yield assignments that cover each name's bounds or choices, under every condition.
-
-    They include all combinations of axes and of choices that conditions use. Other names step through their values
-    together.
-    """
+def branches(search: Search) -> Iterator[tuple[dict[str, Any], dict[str, Dimension]]]:
+    """Yield every combination of axes and of choices that conditions use, with the other names that exist under it."""
     asked = {name for one in search.space.values() for name in one.when}
     asked |= {name for name in search.space if "." not in name}
     found: list[dict[str, Any]] = [{}]
@@ -249,10 +224,16 @@ def corners(search: Search) -> Iterator[dict[str, Any]]:
                 for value in (one.choices if exists(one, chosen) else one.choices[:1])
             ]
     for chosen in found:
-        ends = {name: _ends(one) for name, one in search.space.items() if name not in asked and exists(one, chosen)}
+        others = ((name, one) for name, one in search.space.items() if name not in asked)
+        yield chosen, {name: one for name, one in others if exists(one, chosen)}
+
+
+def corners(search: Search) -> Iterator[dict[str, Any]]:
+    """Yield assignments that cover each name's bounds or choices, under every condition.
+
+    They include all `branches`. Other names step through their values together.
+    """
+    for chosen, others in branches(search):
+        ends: dict[str, tuple[Any, ...]] = {name: one.choices or one.bounds for name, one in others.items()}
         for at in range(max([len(values) for values in ends.values()], default=1)):
             yield chosen | {name: values[min(at, len(values) - 1)] for name, values in ends.items()}
-
-
-def _ends(one: Dimension) -> tuple[Any, ...]:
-    return one.choices or one.bounds

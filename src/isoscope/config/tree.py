@@ -1,9 +1,11 @@
 """Plain configuration trees: read YAML, merge overlays, apply `-S`, track the origin file of each leaf."""
 
 import copy
+import hashlib
 import io
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from isoscope.config.explain import nearest
 from isoscope.errors import InputError, disk_trouble
+from isoscope.paths import PARAMS
 
 Tree = dict[str, Any]
 
@@ -21,6 +24,7 @@ _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)
 
 DEEPEST, MOST = 32, 100_000
 """Maximum levels and values of a YAML file: more is a mistake or an alias bomb."""
+_ABSENT = object()
 _BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes seconds on thousands of brackets
 
 
@@ -86,6 +90,22 @@ def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
             base[key] = copy.deepcopy(value)
 
 
+def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
+    """Return the minimal overlay that, merged over `base`, gives `tree`.
+
+    It contains a node of another `kind` completely, because `merge` replaces such a node. Below a node of the same
+    kind, `tree` must have every name of `base`.
+    """
+    found: Tree = {}
+    for name, value in tree.items():
+        before = base.get(name, _ABSENT)
+        if before == value:
+            continue
+        same = isinstance(before, Mapping) and isinstance(value, Mapping) and before.get("kind") == value.get("kind")
+        found[name] = difference(before, value) if same else json.loads(json.dumps(value))  # lists, as in YAML
+    return found
+
+
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Return dotted name → leaf; a list is a leaf."""
     if not isinstance(tree, Mapping):
@@ -117,6 +137,10 @@ class Override(NamedTuple):
     @property
     def section(self) -> str:
         return self.name.split(".")[0]
+
+    def reaches(self, sections: Container[str]) -> bool:
+        """Whether it sets one of `sections` of params.yaml, whatever overlays say."""
+        return self.file in (None, str(PARAMS)) and self.section in sections
 
     def as_tree(self) -> Tree:
         tree: Any = self.value
@@ -168,3 +192,37 @@ class Origin:
         while path not in self._files:
             path = path.rpartition(".")[0]
         return self._files[path]
+
+
+# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
+NOT_IN_DIGEST = frozenset(
+    {
+        *("training.device", "training.threads", "training.checkpoint_every"),
+        *("extraction.device", "extraction.threads", "measures.processes", "measures.threads"),
+    }
+)
+
+
+def run_digest(
+    *,
+    stage: str,
+    params: Mapping[str, Any],
+    seed: int | None,
+    inputs: Mapping[str, str],
+    code: str,
+    plugins: Mapping[str, str],
+) -> str:
+    """Return the sha256 (hex) of stage name, resolved sections, seed, input hashes by role, code version and plugins.
+
+    Names of studies, arms and files are excluded: the same work under another name is the same run.
+    """
+    numbers = {name: value for name, value in flatten(params).items() if name not in NOT_IN_DIGEST}
+    identity = {
+        "stage": stage,
+        "params": numbers,
+        "seed": seed,
+        "inputs": dict(inputs),
+        "code": code,
+        "plugins": sorted(plugins.values()),
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from isoscope import paths
 from isoscope.code import code_version
-from isoscope.config.digest import run_digest
-from isoscope.config.tree import Tree, dump_yaml, flatten
+from isoscope.config.tree import Tree, dump_yaml, flatten, run_digest
 from isoscope.errors import plugins_named
 from isoscope.guard import StopSignal
 from isoscope.runs import accepted, follower, stored

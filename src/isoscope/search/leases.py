@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 TURN = -1
 """Number of the lock for reading and changing the list of trials."""
@@ -18,27 +18,8 @@ BASELINE = -2
 """Number of the lock for the runs of the default arm."""
 
 
-class Leases(Protocol):
-    """Locks of one study, by trial number."""
-
-    def take(self, number: int, *, wait: bool = False) -> bool:
-        """Take a lock if it is free, or wait for it; return whether this process holds it."""
-
-    def release(self, number: int) -> None:
-        """Release a lock."""
-
-    def held(self, number: int) -> bool:
-        """Whether a taken lock is still held; a lock lost with its connection is taken again if it is free.
-
-        Raises the connection's error while the storage is away.
-        """
-
-    def close(self) -> None:
-        """Release all."""
-
-
 @contextmanager
-def turn(leases: Leases) -> Iterator[None]:
+def turn(leases: "Leases") -> Iterator[None]:
     """Be the only worker that reads and changes the list of trials."""
     leases.take(TURN, wait=True)
     try:
@@ -56,6 +37,7 @@ class FileLeases:
         self._files: dict[int, int] = {}
 
     def take(self, number: int, *, wait: bool = False) -> bool:
+        """Take a lock if it is free, or wait for it; return whether this process holds it."""
         if number in self._files:
             return True
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,6 +51,7 @@ class FileLeases:
         return True
 
     def release(self, number: int) -> None:
+        """Release a lock."""
         descriptor = self._files.pop(number, None)
         if descriptor is None:
             return
@@ -76,15 +59,17 @@ class FileLeases:
         os.close(descriptor)
 
     def held(self, number: int) -> bool:
+        """Whether a taken lock is still held."""
         return number in self._files
 
     def close(self) -> None:
+        """Release all."""
         for number in list(self._files):
             self.release(number)
 
 
 class PostgresLeases:
-    """Advisory locks of a PostgreSQL session, for workers on any machine.
+    """Advisory locks of a PostgreSQL session, with the methods of `FileLeases`, for workers on any machine.
 
     A session ends with its process, or half a minute after the server last heard from its machine.
     """
@@ -116,6 +101,10 @@ class PostgresLeases:
             self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
 
     def held(self, number: int) -> bool:
+        """Whether a taken lock is still held; a lock lost with its connection is taken again if it is free.
+
+        Raises the connection's error while the storage is away.
+        """
         self._ask("SELECT %s::int IS NOT NULL AND %s::int IS NOT NULL", 0)
         if number in self._lost and self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
             self._lost.discard(number)
@@ -147,3 +136,7 @@ class PostgresLeases:
         for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # the server's defaults are hours
             connection.execute(f"SET tcp_keepalives_{name} = {value}")
         return connection
+
+
+Leases = FileLeases | PostgresLeases
+"""Locks of one study, by trial number."""

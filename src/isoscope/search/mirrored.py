@@ -11,16 +11,11 @@ from isoscope.config.tree import flatten
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import Record
-from isoscope.search.identity import digest
-from isoscope.search.jobs import Outcome
-from isoscope.search.trial_notes import PROVENANCE
+from isoscope.search.outcomes import PROVENANCE
+from isoscope.search.running import Outcome
+from isoscope.search.study import digest
 
 ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
-
-
-def experiment(name: str) -> str:
-    """MLflow experiment of a search."""
-    return f"search-{name}"
 
 
 def note_trial(
@@ -42,7 +37,7 @@ def note_trial(
         record.run(
             digest=own,
             stage="trial",
-            study=experiment(search.name),
+            study=f"search-{search.name}",
             arm=f"trial {outcome.number}",
             params=dict(outcome.params),
             parent=digest(identity, name=name),
@@ -56,9 +51,8 @@ def note_trial(
         record.attempt(git=git, environment=environment)
         for objective, value in zip(search.objectives, outcome.values or (), strict=False):
             record.metric(objective, value, step=0)
-        for constraint, value in facts.items():
-            if constraint.startswith("constraint "):
-                record.metric(constraint.replace(" ", "/", 1), value, step=0)
+        for constraint, value in outcome.constraints.items():
+            record.metric(f"constraint/{constraint}", value, step=0)
         record.metric("seconds", provenance.get("seconds", max(0.0, time.time() - outcome.began)), step=0)
         record.end(ENDS[outcome.state], reason=facts.get("error"))
 
@@ -70,7 +64,7 @@ def begin_study(
     record.run(
         digest=digest(identity, name=name),
         stage="search",
-        study=experiment(search.name),
+        study=f"search-{search.name}",
         arm=f"search {name}",
         params=flatten(search.model_dump(mode="json")),
         code=identity["code"],

@@ -1,7 +1,6 @@
 """Results of a search: best trials, Pareto front, parameter importances, steps saved by pruning."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import optuna
 import pandas as pd
 from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 LEAST = 50
 """Minimum number of complete trials of an architecture for importances of its parameters."""
@@ -21,6 +20,8 @@ ALL = "all"
 INSIDE = (2.5, 97.5)
 """Percentiles of an interval."""
 COLUMNS = ["architecture", "objective", "parameter", "importance", "low", "high", "trials"]
+PROVENANCE = "provenance"
+"""Attribute of a trial: where and with which code it ran, the `digests` of its runs, its working `seconds`."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -35,11 +36,10 @@ class Saved(NamedTuple):
     """Pruned trials."""
 
 
-def objectives(study: Study) -> list[str]:
-    """Return the names of the objectives in order; `objective`, or `objective_1` …, if the study has no names."""
-    several = len(study.directions) > 1
-    unnamed = [f"objective_{one}" for one in range(1, len(study.directions) + 1)] if several else ["objective"]
-    return study.metric_names or unnamed
+def worked(trial: FrozenTrial | Trial) -> float:
+    """Return the recorded seconds of work on a trial; 0 if it has none."""
+    seconds: float = trial.user_attrs.get(PROVENANCE, {}).get("seconds", 0.0)
+    return seconds
 
 
 def feasible(trial: FrozenTrial) -> bool:
@@ -47,27 +47,14 @@ def feasible(trial: FrozenTrial) -> bool:
     return all(value <= 0 for value in trial.constraints.values())
 
 
-def best(study: Study, trials: Sequence[FrozenTrial] | None = None) -> FrozenTrial | None:
-    """Return the feasible complete trial with the best objective, the first of equal trials; None if there is none.
-
-    `trials`: default all of the study. Raises `ValueError` for several objectives; see `front`.
-    """
-    if len(study.directions) > 1:
-        raise ValueError(f"{len(study.directions)} objectives: there is no best trial; use the front")
-    sign = _signs(study.directions)[0]
-    return min(
-        _standing(study, trials),
-        key=lambda trial: (sign * trial.values[0], trial.number),
-        default=None,
-    )
-
-
 def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[FrozenTrial]:
     """Return the Pareto front: feasible complete trials that no other such trial dominates, by number.
 
     Equal trials are all kept. With one objective: all trials with the best value. `trials`: default all of the study.
+    (`Study.best_trials` would copy every trial of the study.)
     """
-    among = sorted(_standing(study, trials), key=lambda trial: trial.number)
+    trials = study.get_trials(deepcopy=False) if trials is None else trials
+    among = [trial for trial in trials if trial.state == TrialState.COMPLETE and feasible(trial)]
     values = np.array([trial.values for trial in among], dtype=float).reshape(-1, len(study.directions))
     losses = values * _signs(study.directions)
     unbeaten = np.ones(len(among), dtype=bool)
@@ -77,21 +64,15 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
     return [trial for trial, stands in zip(among, unbeaten, strict=True) if stands]
 
 
-def _standing(study: Study, trials: Sequence[FrozenTrial] | None) -> list[FrozenTrial]:
-    """Return the feasible complete trials."""
-    among = study.get_trials(deepcopy=False) if trials is None else trials
-    return [trial for trial in among if trial.state == TrialState.COMPLETE and feasible(trial)]
-
-
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:
     """Return the trial of a front that is farthest from the line between its ends, on the side of the ideal point.
 
-    Of equal trials the first; None for an empty front. With losses u and v scaled to [0, 1] over the front, the ends
-    are (0, 1) and (1, 0), and the distance to the line between them is (1 − u − v) / √2. So it is the trial with the
-    smallest sum of scaled losses; this also applies to more than two objectives. If the front bends the other way, the
-    result is an end, because all trials between are farther from the ideal point than the line. Trials with values that
-    are not finite are never suggested. Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural
-    Optimization 18, doi:10.1007/BF01195985.
+    Of equal trials the first (with one objective: the first of the best); None for an empty front. With losses u and v
+    scaled to [0, 1] over the front, the ends are (0, 1) and (1, 0), and the distance to the line between them is
+    (1 − u − v) / √2. So it is the trial with the smallest sum of scaled losses; this also applies to more than two
+    objectives. If the front bends the other way, the result is an end, because all trials between are farther from the
+    ideal point than the line. Trials with values that are not finite are never suggested. Source: Das 1999, On
+    characterizing the "knee" of the Pareto curve, Structural Optimization 18, doi:10.1007/BF01195985.
     """
     finite = [trial for trial in front if np.isfinite(trial.values).all()]
     if not finite:
@@ -117,8 +98,8 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     Source: Hutter, Hoos and Leyton-Brown 2014, https://proceedings.mlr.press/v32/hutter14.html.
     """
     rows = []
-    for architecture, trials in architectures(study).items():
-        for index, objective in enumerate(objectives(study)):
+    for architecture, trials in _architectures(study).items():
+        for index, objective in enumerate(study.metric_names or ()):
             finite = [trial for trial in trials if np.isfinite(trial.values[index])]
             found = _fanova(finite, index, seed) if len(finite) >= least else {}
             if not found:
@@ -134,38 +115,29 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     return table.astype(dict.fromkeys(COLUMNS[:3], "string") | dict.fromkeys(COLUMNS[3:6], float) | {"trials": int})
 
 
-def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
+def _architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     """Return value of the axis → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if axis is None:
-        return {ALL: complete(study)}
-    found: dict[str, list[FrozenTrial]] = {}
-    for trial in study.get_trials(deepcopy=False):
-        for choice in getattr(trial.distributions.get(axis), "choices", ()):
-            found.setdefault(str(choice), [])
-    for trial in complete(study):
-        if axis in trial.params:
-            found.setdefault(str(trial.params[axis]), []).append(trial)
-    return found
+        return {ALL: complete}
+    drawn = [trial for trial in complete if axis in trial.params]  # an axis may have a condition
+    choices = dict.fromkeys(choice for trial in drawn for choice in getattr(trial.distributions[axis], "choices", ()))
+    return {str(choice): [trial for trial in drawn if trial.params[axis] == choice] for choice in choices}
 
 
 def saved_by_pruning(study: Study) -> Saved:
     """Compare the steps that complete and pruned trials ran with those of as many full trials.
 
-    A complete trial has run all its steps (the study's attribute `steps`; without it, the maximum that any trial
-    reported). A pruned trial has run the steps that it reported. Failed and running trials do not count.
+    A complete trial has run all its steps (the study's attribute `steps`). A pruned trial has run the steps that it
+    reported. Failed and running trials do not count.
     """
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    steps = study.user_attrs.get("steps") or max((len(trial.intermediate_values) for trial in trials), default=0)
+    steps = study.user_attrs["steps"]
     pruned = [trial for trial in trials if trial.state == TrialState.PRUNED]
     unrun = sum(max(0, steps - len(trial.intermediate_values)) for trial in pruned)
     full = steps * len(trials)
     return Saved(full - unrun, full, unrun / full if full else 0.0, len(pruned))
-
-
-def complete(study: Study) -> list[FrozenTrial]:
-    """Return the complete trials by number."""
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def _signs(directions: Sequence[StudyDirection]) -> Floats:
@@ -183,8 +155,7 @@ def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, f
     )
     if not varied or len({trial.values[index] for trial in trials}) < 2:
         return {}
-    with _quiet():
-        alike = optuna.create_study(directions=["minimize"] * len(trials[0].values))
+    alike = optuna.create_study(directions=["minimize"] * len(trials[0].values))
     alike.add_trials(trials)
     evaluator = FanovaImportanceEvaluator(seed=seed)
     try:
@@ -192,14 +163,3 @@ def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, f
     except RuntimeError:  # no tree of the forest saw two values
         return {}
     return {name: float(found[name]) for name in varied}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress Optuna's log lines about a temporary study."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

@@ -1,27 +1,113 @@
 """Run the training runs of a trial: each in its own process, watched, retried after a crash, pruned."""
 
 import contextlib
+import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from optuna.trial import Trial, TrialState
 
+from isoscope.config.explain import nearest
+from isoscope.config.searching import Search
 from isoscope.errors import InputError
 from isoscope.executor.child import CRASHED, DONE, KILLED, STOPPED, WRONG, Child, Ending
 from isoscope.executor.execute import Requests
 from isoscope.runs.secrets import scrub
-from isoscope.search.jobs import Job, Reporter
 from isoscope.search.leases import BASELINE
+from isoscope.search.outcomes import PROVENANCE, worked
 from isoscope.search.storage import away, persist
 from isoscope.search.study import OpenStudy
-from isoscope.search.trial_notes import PROVENANCE, worked
 
 LOOK, QUIET = 0.05, 1.0  # seconds between polls of a run, and of other workers' trials
 NOTED = 60.0  # seconds of work that a killed worker may leave unrecorded
 GRACE = 30.0  # seconds for a run to save its state
+
+
+class Job(Protocol):
+    """One run of a trial."""
+
+    digest: str
+    steps: int
+    """Maximum number of values that it reports."""
+
+    def done(self) -> bool:
+        """Whether it was finished before; its trial is then not pruned."""
+
+    def run(self) -> object:
+        """Run or resume it, in its own process; SIGTERM stops it so that it can resume."""
+
+    def reports(self) -> Iterable[tuple[int, float]]:
+        """Step (1, 2, …) and value of the first objective so far."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """All metrics, once it is done."""
+
+
+Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
+"""Chosen values → runs of the trial."""
+
+
+class Outcome(NamedTuple):
+    """The result of a trial, for the study and for its record."""
+
+    number: int
+    state: TrialState
+    values: list[float] | None
+    params: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    constraints: Mapping[str, float]
+    """Metric → how much worse than the default, beyond the margin; feasible up to 0."""
+    began: float
+    """Unix seconds."""
+
+
+class Reporter:
+    """Report the intermediate values of a trial to Optuna, run after run: by step, or by seed (Wilcoxon)."""
+
+    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job], known: Collection[int] = ()) -> None:
+        kind = search.pruner.kind
+        self._wanted = trial is not None and len(search.objectives) == 1
+        self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
+        self._trial: Any = trial
+        self._search = search
+        self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
+        self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
+        self._known = set(known)
+        self._undecided = bool(self._known)  # an earlier worker may have died between report and pruning decision
+
+    def look(self, index: int, job: Job, *, ended: bool) -> bool:
+        """Report new values of a run; return whether to prune the trial (never once the run has `ended`)."""
+        if self._by_seed or not self._wanted:
+            return False
+        points = [(self._starts[index] + at, value) for at, value in job.reports()]
+        return self._add(points, prune=self._prunes and not ended)
+
+    def finished(self, index: int, job: Job, *, prune: bool) -> bool:
+        """Report a finished run, for a pruner over seeds; return whether to prune the trial (never without `prune`)."""
+        if not (self._wanted and self._by_seed):
+            return False
+        return self._add([(index, mean([job.metrics()], next(iter(self._search.objectives))))], prune=prune)
+
+    def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
+        if prune and self._undecided and self._hopeless():
+            return True
+        for step, value in points:
+            if step not in self._known:
+                self._trial.report(value, step)
+                self._known.add(step)
+                self._undecided = True  # until the pruner answers: the storage may fail in between
+                if prune and self._hopeless():
+                    return True
+        return False
+
+    def _hopeless(self) -> bool:
+        """Whether Optuna prunes the trial at its last step; a complete trial is never pruned."""
+        found = max(self._known) < self._last and self._trial.should_prune()
+        self._undecided = False
+        return found
 
 
 class AskedError(Exception):
@@ -33,12 +119,11 @@ class LostError(Exception):
 
 
 class EndedError(Exception):
-    """The trial ended without a value: failed or pruned."""
+    """The trial ended without a value: failed or pruned. `wrong`: the search itself is, so every trial would fail."""
 
-    def __init__(self, state: TrialState, facts: dict[str, Any], ending: Ending) -> None:
-        super().__init__(state.name)
-        self.state, self.facts, self.ending = state, facts, ending
-        self.wrong = ending.text if ending.kind == WRONG else ""
+    def __init__(self, state: TrialState, text: str = "", *, wrong: bool = False) -> None:
+        super().__init__(text)
+        self.state, self.text, self.wrong = state, text, wrong
 
 
 class Effort:
@@ -53,7 +138,7 @@ class Effort:
     ) -> None:
         """`provenance`: other facts to store with the trial; `reported`: steps that earlier workers reported."""
         self.trial, self.reported, self._others = trial, reported, provenance or {}
-        self._before = 0.0 if trial is None else worked(trial) or 0.0
+        self._before = 0.0 if trial is None else worked(trial)
         self._began = self._noted = time.monotonic()
 
     @property
@@ -96,8 +181,8 @@ class Runner:
         for index, job in enumerate(jobs):
             tries = self.search.retries
             whole = job.done()
-            look = partial(self._look, reported, index, job)
-            while (ending := self._watched(job, log, effort, lambda: look(ended=whole))).kind != DONE:  # noqa: B023
+            hopeless = partial(self.persist, partial(reported.look, index, job, ended=whole))
+            while (ending := self._watched(job, log, effort, hopeless)).kind != DONE:
                 if ending.kind in (CRASHED, KILLED) and tries:
                     tries -= 1
                     self.say(f"{title}: {last_line(ending.text)}; retrying ({log})")
@@ -107,15 +192,14 @@ class Runner:
                     continue
                 ending = ending._replace(text=scrub(ending.text))  # it is stored and published
                 self.say(f"{title}: failed: {ending.text.rstrip()}")
-                raise EndedError(TrialState.FAIL, {"error": ending.text}, ending)
-            look(ended=True)
+                raise EndedError(TrialState.FAIL, ending.text, wrong=ending.kind == WRONG)
+            self.persist(partial(reported.look, index, job, ended=True))
             try:
-                hopeless = self.persist(partial(reported.finished, index, job, prune=not whole))
+                prune = self.persist(partial(reported.finished, index, job, prune=not whole))
             except InputError as error:  # the run has not logged the objective
-                wrong = Ending(WRONG, str(error))
-                raise EndedError(TrialState.FAIL, {"error": wrong.text}, wrong) from None
-            if hopeless:
-                raise EndedError(TrialState.PRUNED, {}, ending)
+                raise EndedError(TrialState.FAIL, str(error), wrong=True) from None
+            if prune:
+                raise EndedError(TrialState.PRUNED)
         return [job.metrics() for job in jobs]
 
     def _watched(self, job: Job, log: Path, effort: Effort, hopeless: Callable[[], bool]) -> Ending:
@@ -127,7 +211,7 @@ class Runner:
                 if self.requests.stop():
                     raise AskedError
                 if hopeless():
-                    raise EndedError(TrialState.PRUNED, {}, Ending(STOPPED, ""))
+                    raise EndedError(TrialState.PRUNED)
                 if time.monotonic() - looked > QUIET:
                     looked = time.monotonic()
                     with contextlib.suppress(*away()):  # the first worker to reconnect gets the lease
@@ -141,11 +225,15 @@ class Runner:
                 child.stop(9)
                 child.ending(GRACE)
 
-    def _look(self, reported: Reporter, index: int, job: Job, *, ended: bool) -> bool:
-        """Report new values; return whether to prune the trial (never once its job has `ended`)."""
-        return bool(reported.wanted and self.persist(lambda: reported.look(index, job, ended=ended)))
-
 
 def last_line(text: str) -> str:
     """Last line of a traceback."""
     return text.rstrip().rpartition("\n")[2]
+
+
+def mean(metrics: Sequence[Mapping[str, float]], name: str) -> float:
+    """Mean of a metric over runs. Raises `InputError` if a run has not logged it."""
+    for one in metrics:
+        if name not in one:
+            raise InputError(f"search: no run logs {name!r}{nearest(name, sorted(one))}")
+    return math.fsum(one[name] for one in metrics) / len(metrics)

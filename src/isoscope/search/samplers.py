@@ -76,23 +76,23 @@ def sampler(search: Search, number: int) -> samplers.BaseSampler:
     A sampler kept between trials carries the state of its generator, so an interrupted search would propose different
     trials. A fresh sampler depends only on the seed, the number and the history of the study.
     """
-    seed = _seed(search.sampler.seed, number)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)  # the user names them
-        match search.sampler:
-            case config.TPE() as options:
+    options = search.sampler
+    seed = int.from_bytes(hashlib.sha256(f"{options.seed} {number}".encode()).digest()[:4], "little")
+    with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):  # the user names them
+        match options:
+            case config.ModelBased(kind="tpe"):
                 return samplers.TPESampler(
                     n_startup_trials=options.startup, seed=seed, multivariate=True, group=True, constant_liar=True
                 )
-            case config.GP() as options:
+            case config.ModelBased():
                 return samplers.GPSampler(n_startup_trials=options.startup, seed=seed, warn_independent_sampling=False)
-            case config.NSGAII() as options:
+            case config.NSGAII():
                 return samplers.NSGAIISampler(population_size=options.population, seed=seed)
-            case config.Grid():
+            case config.Unguided(kind="grid"):
                 return samplers.BruteForceSampler(seed=seed)
-            case config.QMC():
-                return SobolSampler(list(search.space), number, search.sampler.seed)
-            case config.Random():
+            case config.Unguided(kind="qmc"):
+                return SobolSampler(list(search.space), number, options.seed)
+            case config.Unguided():
                 return samplers.RandomSampler(seed)
 
 
@@ -104,12 +104,7 @@ def pruner(search: Search, steps: int) -> pruners.BasePruner:
         case config.Hyperband() as options:
             return pruners.HyperbandPruner(max_resource=steps, reduction_factor=options.reduction)
         case config.Wilcoxon() as options:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
+            with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
                 return pruners.WilcoxonPruner(p_threshold=options.p, n_startup_steps=options.startup)
         case config.NoPruner():
             return pruners.NopPruner()
-
-
-def _seed(seed: int, number: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "little")

@@ -1,12 +1,17 @@
-"""Draw a trial from the search space, in Optuna's terms."""
+"""Draw a trial from the search space, in Optuna's terms; count the points of a grid and locate a choice on it."""
 
 import json
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from optuna.trial import Trial
 
-from isoscope.config.searching import Dimension, Search, exists
+from isoscope.config.searching import Dimension, Search, branches, exists
+
+_EQUAL = 1e-6
+"""Tolerance in steps: samplers round differently."""
 
 
 def suggest(search: Search, trial: Trial) -> dict[str, Any]:
@@ -18,24 +23,20 @@ def suggest(search: Search, trial: Trial) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for name, one in search.space.items():
         if exists(one, chosen):
-            chosen[name] = _choice(trial, name, one) if one.choices else _number(trial, name, one)
+            known = _choices(one)
+            chosen[name] = known[trial.suggest_categorical(name, [*known])] if known else _number(trial, name, one)
     return chosen
 
 
 def chosen(search: Search, params: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a stored trial, from its parameters in the study."""
-    found = {}
-    for name, one in search.space.items():
-        if name in params:
-            value = params[name]
-            known = {_text(choice): choice for choice in one.choices} if one.choices else {}
-            found[name] = known.get(value, value)
-    return found
+    known = {name: _choices(one) for name, one in search.space.items() if name in params}
+    return {name: choices.get(params[name], params[name]) for name, choices in known.items()}
 
 
-def _choice(trial: Trial, name: str, one: Dimension) -> Any:
-    known = {_text(choice): choice for choice in one.choices}
-    return known[trial.suggest_categorical(name, list(known))]
+def _choices(one: Dimension) -> dict[Any, Any]:
+    """Return each choice by the value that stands for it in the study."""
+    return {json.dumps(choice) if isinstance(choice, tuple) else choice: choice for choice in one.choices}
 
 
 def _number(trial: Trial, name: str, one: Dimension) -> float | int:
@@ -45,5 +46,40 @@ def _number(trial: Trial, name: str, one: Dimension) -> float | int:
     return trial.suggest_float(name, low, high, step=one.step, log=one.log)
 
 
-def _text(choice: Any) -> Any:
-    return json.dumps(choice) if isinstance(choice, tuple) else choice
+def combinations(search: Search) -> int:
+    """Return the number of points of the grid: the trials of a full grid search."""
+    return sum(math.prod(_values(one) for one in others.values()) for _, others in branches(search))
+
+
+def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the grid index of a choice along each name; None if it is not a grid point or is incomplete."""
+    at = []
+    for name, one in search.space.items():
+        if not exists(one, chosen):
+            continue
+        if name not in chosen:
+            return None
+        place = _place(one, chosen[name])
+        if abs(place - round(place)) > _EQUAL or not 0 <= round(place) < _values(one):
+            return None
+        at.append(round(place))
+    return tuple(at)
+
+
+def wanted(search: Search) -> int:
+    """Return the number of trials of a search: its budget, or the size of the grid if that is smaller."""
+    trials = search.budget.trials
+    return min(trials, combinations(search)) if search.sampler.kind == "grid" else trials
+
+
+def _place(one: Dimension, value: Any) -> float:
+    if one.choices:
+        return one.choices.index(value) if value in one.choices else -1
+    return (value - one.bounds[0]) / (one.step or 1)
+
+
+def _values(one: Dimension) -> int:
+    if one.choices:
+        return len(one.choices)
+    low, high, step = (Decimal(str(number)) for number in (*one.bounds, one.step or 1))
+    return int((high - low) // step) + 1

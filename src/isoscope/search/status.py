@@ -4,23 +4,20 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Group
 from rich.table import Table
 
-from isoscope.config.grid import wanted
 from isoscope.config.searching import Search
 from isoscope.executor.live_table import Screen, clock
 from isoscope.guard import StopSignal
-from isoscope.search.outcomes import best, front, knee, objectives
+from isoscope.search.outcomes import front, knee, worked
+from isoscope.search.space import wanted
 from isoscope.search.storage import away
 from isoscope.search.study import OpenStudy, spent
-from isoscope.search.trial_notes import worked
-
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 
 class Status(NamedTuple):
@@ -45,6 +42,11 @@ class Status(NamedTuple):
     done: bool
     """Whether the budget is spent and every trial has ended."""
 
+    @property
+    def ended(self) -> int:
+        """Number of trials that have ended."""
+        return self.complete + self.pruned + self.failed
+
 
 def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
@@ -52,10 +54,9 @@ def status(
     """Progress of a study; `workers` share the remaining work; `trials`: all of its trials, if already read."""
     trials = study.get_trials(deepcopy=False) if trials is None else trials
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
-    finished = sum(counts[state] for state in FINISHED)
-    seconds = sum(worked(trial) or 0.0 for trial in trials)
-    found = _best(study, trials)
-    suggested = knee(found, study.directions)
+    best = front(study, trials)
+    suggested = knee(best, study.directions)
+    several = len(study.directions) > 1
     done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
@@ -66,56 +67,49 @@ def status(
         counts[TrialState.PRUNED],
         counts[TrialState.FAIL],
         counts[TrialState.WAITING],
-        {trial.number: dict(zip(objectives(study), trial.values, strict=True)) for trial in found},
+        {
+            trial.number: dict(zip(study.metric_names or (), trial.values, strict=True))
+            for trial in (best if several else best[:1])
+        },
         suggested.number if suggested else None,
-        seconds,
-        0.0 if done else _left(search, trials) / max(workers, 1) if finished else None,
+        sum(worked(trial) for trial in trials),
+        0.0 if done else _left(search, trials, workers),
         done,
     )
 
 
-def _best(study: optuna.Study, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    if len(study.directions) > 1:
-        return front(study, trials)
-    found = best(study, trials)
-    return [] if found is None else [found]
-
-
-def _left(search: Search, trials: Sequence[FrozenTrial]) -> float:
-    """Seconds of work until either budget is spent, if trials stay as long as so far."""
-    ended = [worked(trial) or 0.0 for trial in trials if trial.state in FINISHED]
-    begun = sum(worked(trial) or 0.0 for trial in trials if trial.state not in FINISHED)
+def _left(search: Search, trials: Sequence[FrozenTrial], workers: int) -> float | None:
+    """Seconds until either budget is spent, if trials stay as long as so far; None before the first has ended."""
+    ended = [worked(trial) for trial in trials if trial.state.is_finished()]
+    if not ended:
+        return None
+    begun = sum(worked(trial) for trial in trials if not trial.state.is_finished())
     left = sum(ended) / len(ended) * (wanted(search) - len(ended)) - begun
-    hours = search.budget.hours
-    return max(left if hours is None else min(left, 3600 * hours - sum(ended) - begun), 0.0)
+    if search.budget.hours is not None:
+        left = min(left, 3600 * search.budget.hours - sum(ended) - begun)
+    return max(left, 0.0) / max(workers, 1)
+
+
+def _best(one: Status, most: int) -> list[str]:
+    return [
+        f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        for number, values in list(one.best.items())[:most]
+    ]
 
 
 def in_words(one: Status) -> str:
     """One line for a log."""
-    best = "; ".join(
-        f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        for number, values in list(one.best.items())[:3]
-    )
+    best = "; ".join(_best(one, 3))
     best += f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
     if len(one.best) > 1:
         best += f"; suggested: trial {one.suggested}"
     left = "" if one.eta_seconds is None or one.done else f", about {clock(one.eta_seconds)} left"
-    done = one.complete + one.pruned + one.failed
-    of = f"{done} of {one.budget} trials done" if done <= one.budget else f"{done} trials done, budget {one.budget}"
+    done, budget = one.ended, one.budget
+    of = f"{done} of {budget} trials done" if done <= budget else f"{done} trials done, budget {budget}"
     return (
         f"search {one.study}: {of} ({one.pruned} pruned, {one.failed} failed), {one.running} running{left}; "
         f"best: {best or 'none yet'}"
     )
-
-
-def since(trial: FrozenTrial) -> float:
-    """Seconds since a trial started."""
-    return 0.0 if trial.datetime_start is None else max(0.0, time.time() - trial.datetime_start.timestamp())
-
-
-def row(trial: FrozenTrial) -> dict[str, Any]:
-    """A running trial as a table row."""
-    return {"trial": trial.number, "for": clock(since(trial)), **trial.params}
 
 
 class Interrupts(StopSignal):
@@ -143,7 +137,7 @@ class LiveStatus(Screen):
     def __init__(self, opened: OpenStudy, *, workers: int) -> None:
         super().__init__()
         self.opened, self.workers = opened, workers
-        self._table, self._before = Group(), (-1, -1, -1)
+        self._table, self._ended = Group(), -1
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
@@ -169,22 +163,20 @@ class LiveStatus(Screen):
         """The progress in one line, if a trial has ended since the last call."""
         if not (polled := self._poll()):
             return ""
-        seen, before = polled[0], self._before
-        self._before = (seen.complete, seen.pruned, seen.failed)
-        return in_words(seen) if self._before != before else ""
+        seen, before = polled[0], self._ended
+        self._ended = seen.ended
+        return in_words(seen) if seen.ended != before else ""
 
 
 def _summary(seen: Status) -> Table:
     table = Table(title=f"search {seen.study}", title_justify="left")
     for name in ("done", "running", "pruned", "failed", "time left", "best"):
         table.add_column(name)
-    best = "\n".join(
-        f"trial {number}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        for number, values in list(seen.best.items())[:5]
-    )
+    best = "\n".join(_best(seen, 5))
     left = "?" if seen.eta_seconds is None else clock(seen.eta_seconds)
-    done = f"{seen.complete + seen.pruned + seen.failed}/{seen.budget}"
-    table.add_row(done, str(seen.running), str(seen.pruned), str(seen.failed), left, best or "none yet")
+    table.add_row(
+        f"{seen.ended}/{seen.budget}", str(seen.running), str(seen.pruned), str(seen.failed), left, best or "none yet"
+    )
     return table
 
 
@@ -192,5 +184,7 @@ def _running(trials: Iterable[FrozenTrial]) -> Table:
     table = Table(box=None, show_header=False)
     for trial in trials:
         if trial.state == TrialState.RUNNING:
-            table.add_row(", ".join(f"{name} {value}" for name, value in row(trial).items()))
+            seconds = max(0.0, time.time() - trial.datetime_start.timestamp()) if trial.datetime_start else 0.0
+            shown = {"trial": trial.number, "for": clock(seconds), **trial.params}
+            table.add_row(", ".join(f"{name} {value}" for name, value in shown.items()))
     return table

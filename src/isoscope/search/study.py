@@ -1,5 +1,6 @@
 """The Optuna study of a search: create it, find it again, compare its identity, decide when it is done."""
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,16 +13,16 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.config.grid import combinations, point
 from isoscope.config.searching import Search
-from isoscope.config.tree import flatten
+from isoscope.config.tree import NOT_IN_DIGEST, flatten
 from isoscope.errors import InputError
 from isoscope.search.leases import BASELINE, Leases, turn
+from isoscope.search.outcomes import worked
 from isoscope.search.samplers import pruner
-from isoscope.search.space import chosen
+from isoscope.search.space import chosen, combinations, point
 from isoscope.search.storage import Place, away, connect, in_line, visited
-from isoscope.search.trial_notes import worked
 
+_NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
 BASE = "default"
 """Attribute of a study: metrics of the default arm."""
@@ -36,11 +37,6 @@ class OpenStudy(NamedTuple):
     leases: Leases
     search: Search
     where: Place
-
-    def trial_id(self, number: int) -> int:
-        """Identity of a trial in the storage."""
-        study = self.storage.get_study_id_from_name(self.study.study_name)
-        return self.storage.get_trial_id_from_study_id_trial_number(study, number)
 
 
 class StoredTrials(NamedTuple):
@@ -67,13 +63,13 @@ def create(
     `join`: only find it. `kept`: trials from files, to rebuild or extend the study. Raises `InputError` if studies of
     that name have another identity and `fork` is not set; the message lists the differences.
     """
-    leases = where.leases(search.name)
+    kept = kept if kept is not None and kept.identity == identity else None
     try:
-        with turn(leases), visited(where) as storage:
+        with closing(where.leases(search.name)) as leases, turn(leases), visited(where) as storage:
             family = _family(storage, search.name)
             for name, before in family.items():
                 if before == identity:
-                    if kept is not None and kept.identity == identity:
+                    if kept is not None:
                         with ExitStack() as stack:
                             if name != search.name:  # workers of a fork use its own locks
                                 stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
@@ -88,13 +84,13 @@ def create(
                     "restore them, or create a new study with --fork"
                 )
             name = _free(storage, search.name)
-            study = optuna.create_study(study_name=name, storage=storage, directions=directions(search))
+            directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
+            study = optuna.create_study(study_name=name, storage=storage, directions=directions)
             study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
+            with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
                 study.set_metric_names(list(search.objectives))
             study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
-            if kept is not None and kept.identity == identity:
+            if kept is not None:
                 _add(study, kept.trials)
                 if kept.default:
                     study.set_user_attr(BASE, dict(kept.default))
@@ -102,8 +98,6 @@ def create(
             return name
     except away() as error:
         raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
-    finally:
-        leases.close()
 
 
 def _add(study: optuna.Study, trials: Sequence[FrozenTrial]) -> None:
@@ -171,15 +165,9 @@ def _none(search: Search, where: Place) -> InputError:
     return InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
 
 
-def directions(search: Search) -> list[StudyDirection]:
-    """Directions of the objectives, as Optuna's enum."""
-    return [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
-
-
 def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
     """Names of the studies of a search, oldest first → identity."""
-    found = {study: attrs.get(IDENTITY) for study, attrs in _namesakes(storage, name).items()}
-    return {study: identity for study, identity in found.items() if identity is not None}
+    return {study: attrs[IDENTITY] for study, attrs in _namesakes(storage, name).items() if IDENTITY in attrs}
 
 
 def _namesakes(storage: RDBStorage, name: str) -> dict[str, Any]:
@@ -210,7 +198,7 @@ def _free(storage: RDBStorage, name: str) -> str:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Names in which two identities differ, with old and new value."""
-    old, new = (flatten(json.loads(json.dumps(one))) for one in (before, now))
+    old, new = flatten(before), flatten(now)
     changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     shown = [f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}" for name in changed[:_SHOWN]]
     return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
@@ -223,5 +211,33 @@ def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
         tried = {point(search, chosen(search, trial.params)) for trial in begun} - {None}
         if len(tried) >= combinations(search):
             return True
-    bound, hours = search.budget.hours, sum(worked(trial) or 0.0 for trial in begun) / 3600
+    bound, hours = search.budget.hours, sum(worked(trial) for trial in begun) / 3600
     return len(begun) >= search.budget.trials or (bound is not None and hours >= bound)
+
+
+def identity(
+    search: Search,
+    *,
+    fixed: Mapping[str, Any],
+    overlays: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    code: str,
+    plugins: Mapping[str, str],
+) -> dict[str, Any]:
+    """Everything that determines the value of a trial: space, objectives, seeds, fixed parameters, data, code.
+
+    Name, budget, sampler and pruner are left out: they may change within a study. `fixed`: the default arm, resolved;
+    `overlays`: overlay files named in the space; `plugins`: file → sha256 of its code.
+    """
+    parts = {name: value for name, value in search.model_dump(mode="json").items() if name not in _NOT_OF_IT}
+    parts["objectives"] = list(parts["objectives"].items())  # Optuna stores values by position
+    numbers = {name: value for name, value in flatten(fixed).items() if name not in NOT_IN_DIGEST}
+    whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code}
+    whole |= {"plugins": dict(plugins)} if plugins else {}
+    return json.loads(json.dumps(whole))
+
+
+def digest(of: Mapping[str, Any], *, name: str, trial: int | None = None) -> str:
+    """sha256 (hex) of a study, or of a trial of it."""
+    text = json.dumps([of, name, trial], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -16,8 +16,7 @@ from optuna.distributions import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.search.outcomes import feasible, front, objectives
-from isoscope.search.trial_notes import PROVENANCE, worked
+from isoscope.search.outcomes import PROVENANCE, feasible, front
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
 """Types that an empty column keeps."""
@@ -41,7 +40,7 @@ def trials_table(study: Study) -> pd.DataFrame:
         "feasible": pd.array([feasible(trial) for trial in trials], dtype="bool"),
         "on_front": pd.array([trial.number in best for trial in trials], dtype="bool"),
     }
-    for index, name in enumerate(objectives(study)):
+    for index, name in enumerate(study.metric_names or ()):
         columns[f"objective/{name}"] = _numbers(trial.values[index] if trial.values else None for trial in trials)
     for name in _names(trial.constraints for trial in trials):
         columns[f"constraint/{name}"] = _numbers(trial.constraints.get(name) for trial in trials)
@@ -130,6 +129,5 @@ def _times(values: Sequence[datetime | None]) -> Any:
 
 
 def _seconds(trial: FrozenTrial) -> float | None:
-    if (noted := worked(trial)) is not None:
-        return noted
-    return max(0.0, trial.duration.total_seconds()) if trial.duration else None
+    elapsed = max(0.0, trial.duration.total_seconds()) if trial.duration else None
+    return trial.user_attrs.get(PROVENANCE, {}).get("seconds", elapsed)

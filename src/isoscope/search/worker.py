@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -16,12 +17,23 @@ from optuna.trial import Trial, TrialState
 from isoscope.errors import InputError
 from isoscope.executor.execute import Requests
 from isoscope.search import samplers, space
-from isoscope.search.jobs import Outcome, Plan, mean
 from isoscope.search.leases import BASELINE, turn
-from isoscope.search.running import LOOK, QUIET, AskedError, Effort, EndedError, LostError, Runner, last_line
+from isoscope.search.outcomes import PROVENANCE
+from isoscope.search.running import (
+    LOOK,
+    QUIET,
+    AskedError,
+    Effort,
+    EndedError,
+    LostError,
+    Outcome,
+    Plan,
+    Runner,
+    last_line,
+    mean,
+)
 from isoscope.search.storage import away
 from isoscope.search.study import BASE, OpenStudy, spent
-from isoscope.search.trial_notes import PROVENANCE
 
 
 class Claim(NamedTuple):
@@ -47,7 +59,12 @@ class Worker:
         """`note`: called before a result is stored, again after a failure to store it; `provenance`: of every trial."""
         self.opened, self.study, self.leases, self.search = opened, opened.study, opened.leases, opened.search
         self.plan, self.requests, self.note, self.say = plan, requests, note, say
-        self.provenance = {**provenance, "seeds": list(self.search.seeds), **_whereabouts()}
+        self.provenance = {
+            **provenance,
+            "seeds": list(self.search.seeds),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
         self.running = Runner(opened, requests, say)
         self._persist = self.running.persist
 
@@ -91,8 +108,10 @@ class Worker:
 
     def _taken_over(self, study: Study, number: int) -> Claim | None:
         """A running trial whose worker is gone, with its missing names drawn; None if it has ended by now."""
-        trial_id = self.opened.trial_id(number)
-        known = self.opened.storage.get_trial(trial_id)
+        storage = self.opened.storage
+        study_id = storage.get_study_id_from_name(study.study_name)
+        trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        known = storage.get_trial(trial_id)
         if known.state != TrialState.RUNNING:
             return None
         self.say(f"trial {number}: taken over, its worker has died")
@@ -128,9 +147,14 @@ class Worker:
         jobs = self.plan(space.chosen(self.search, trial.params))
         provenance = {**self.provenance, "digests": [job.digest for job in jobs]}
         effort = Effort(trial, provenance, reported=claim.reported)
+        values: list[float] | None = None
+        constraints: dict[str, float] = {}
+        facts: dict[str, Any] = {}
+        wrong = ""
         try:
             self._persist(lambda: effort.note(at_once=True))
-            metrics = self.running.run(jobs, effort)
+            values, constraints = self._judged(trial, self.running.run(jobs, effort))
+            state = TrialState.COMPLETE
         except AskedError:
             with contextlib.suppress(UpdateFinishedTrialError, *away()):
                 effort.note(at_once=True)
@@ -140,45 +164,44 @@ class Worker:
             self._leave(trial)
             return
         except EndedError as error:
-            outcome = Outcome(trial.number, error.state, None, trial.params, error.facts, began)
-            wrong = error.wrong
-        else:
-            outcome, wrong = self._judged(trial, metrics, began)
-        self._tell(trial, outcome._replace(facts={PROVENANCE: effort.provenance, **outcome.facts}))
+            state, wrong = error.state, error.text if error.wrong else ""
+            facts = {"error": error.text} if state == TrialState.FAIL else {}
+        facts = {PROVENANCE: effort.provenance, **facts}
+        self._tell(trial, Outcome(trial.number, state, values, trial.params, facts, constraints, began))
         if wrong:
             raise InputError(wrong)
 
-    def _judged(self, trial: Trial, metrics: list[Mapping[str, float]], began: float) -> tuple[Outcome, str]:
-        """The outcome of a trial with finished runs, and an error message if the search itself is wrong."""
-        facts: dict[str, Any] = {}
-        try:
-            values = {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
-        except InputError as error:
-            facts["error"] = str(error)
-            return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), str(error)
+    def _judged(self, trial: Trial, metrics: list[Mapping[str, float]]) -> tuple[list[float], dict[str, float]]:
+        """Objectives and constraints of a trial with finished runs. Raises `EndedError` without such numbers."""
+        values = self._means(metrics)
         for name, value in values.items():
             if not math.isfinite(value):
-                facts["error"] = f"{name} is {value}"
                 self.say(f"trial {trial.number}: failed: {name} is {value}")
-                return Outcome(trial.number, TrialState.FAIL, None, trial.params, facts, began), ""
-        base = self._persist(lambda: self.study.user_attrs.get(BASE, {})) if self.search.constraints else {}
-        for name, one in self.search.constraints.items():
-            worse = (base[name] - values[name]) * (1 if one.better == "maximise" else -1)
-            facts[f"constraint {name}"] = worse - one.margin
-        objectives = [values[name] for name in self.search.objectives]
-        return Outcome(trial.number, TrialState.COMPLETE, objectives, trial.params, facts, began), ""
+                raise EndedError(TrialState.FAIL, f"{name} is {value}")
+        constraints = {}
+        if self.search.constraints:
+            base = self._persist(lambda: self.study.user_attrs.get(BASE, {}))
+            for name, one in self.search.constraints.items():
+                worse = (base[name] - values[name]) * (1 if one.better == "maximise" else -1)
+                constraints[name] = worse - one.margin
+        return [values[name] for name in self.search.objectives], constraints
+
+    def _means(self, metrics: list[Mapping[str, float]]) -> dict[str, float]:
+        """Means of objectives and constraints over runs."""
+        try:
+            return {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
+        except InputError as error:
+            raise EndedError(TrialState.FAIL, str(error), wrong=True) from None
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
-        facts = {name: value for name, value in outcome.facts.items() if not name.startswith("constraint ")}
-
         def tell() -> None:
-            for name, value in facts.items():
+            for name, value in outcome.facts.items():
                 if trial.user_attrs.get(name) != value:
                     trial.set_user_attr(name, value)
-            known = trial.constraints if self.search.constraints else {}  # saves a query
-            for name in self.search.constraints:
-                if f"constraint {name}" in outcome.facts and name not in known:
-                    trial.set_constraint(name, outcome.facts[f"constraint {name}"])
+            known = trial.constraints if outcome.constraints else {}  # saves a query
+            for name, value in outcome.constraints.items():
+                if name not in known:
+                    trial.set_constraint(name, value)
             self.study.tell(trial, outcome.values, outcome.state, skip_if_finished=True)
 
         if not self._persist(lambda: self.leases.held(trial.number)):
@@ -204,23 +227,14 @@ class Worker:
             if BASE not in self._persist(lambda: self.study.user_attrs):
                 self.say("running the default arm first: constraints compare with it")
                 try:
-                    metrics = self.running.run(self.plan({}), Effort(None))
+                    values = self._means(self.running.run(self.plan({}), Effort(None)))
                 except LostError:
                     self.leases.release(BASELINE)
                     continue
                 except EndedError as error:
-                    raise InputError(f"search.arm: the default arm failed: {last_line(error.ending.text)}") from None
-                names = (*self.search.objectives, *self.search.constraints)
-                self._keep_default({name: mean(metrics, name) for name in names})
+                    raise InputError(f"search.arm: the default arm failed: {last_line(error.text)}") from None
+                for name, value in values.items():
+                    if not math.isfinite(value):
+                        raise InputError(f"search.arm: the default arm has {name} {value}; constraints need a number")
+                self._persist(partial(self.study.set_user_attr, BASE, values))
             self.leases.release(BASELINE)
-
-    def _keep_default(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            if not math.isfinite(value):
-                raise InputError(f"search.arm: the default arm has {name} {value}; constraints need a number")
-        self._persist(lambda: self.study.set_user_attr(BASE, values))
-
-
-def _whereabouts() -> dict[str, Any]:
-    """Host and process of a worker, for the attributes of a trial."""
-    return {"host": socket.gethostname(), "pid": os.getpid()}

@@ -20,12 +20,11 @@ from isoscope.guard import StoppedError
 from isoscope.runs.lease import Lease
 from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
-from isoscope.search.identity import digest
-from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import begin_study, note_trial
+from isoscope.search.running import Outcome
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import Place, away, persist, place
-from isoscope.search.study import OpenStudy, create, forget, opened
+from isoscope.search.study import OpenStudy, create, digest, forget, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_results import kept, write_results

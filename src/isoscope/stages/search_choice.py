@@ -19,9 +19,9 @@ from isoscope.outputs import PREDICTIONS
 from isoscope.runs.lines import plain
 from isoscope.search import space
 from isoscope.search.confirmation import Fresh, confirmation
+from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
-from isoscope.search.trial_notes import PROVENANCE
 from isoscope.stages.mirror import following_here
 from isoscope.stages.search_results import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan

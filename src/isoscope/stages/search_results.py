@@ -10,15 +10,14 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.config.load import Configuration
-from isoscope.config.overlays import difference
 from isoscope.config.searching import Search
-from isoscope.config.tree import dump_yaml
+from isoscope.config.tree import difference, dump_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.figures.search_figures import pictures
 from isoscope.sealing import replacing, write_text
 from isoscope.search import space
-from isoscope.search.outcomes import LEAST, best, front, importances, knee, saved_by_pruning
+from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
 from isoscope.search.study import BASE, OpenStudy, StoredTrials
 from isoscope.search.trials_table import rebuilt, trials_table
 
@@ -50,14 +49,14 @@ def kept(folder: Path) -> StoredTrials | None:
 
 def chosen_trial(study: optuna.Study) -> int | None:
     """Number of the best trial of a study, or of the suggested trial of its Pareto front."""
-    found = best(study) if len(study.directions) == 1 else knee(front(study), study.directions)
+    found = knee(front(study), study.directions)
     return None if found is None else found.number
 
 
 def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
     """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
     chosen = space.chosen(search, params)
-    tree = configuration.laid(search.study, search.arm, chosen, search.settings).tree
+    tree = configuration.cell(search.study, search.arm, chosen, search.settings).tree
     return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
 
 

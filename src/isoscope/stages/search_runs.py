@@ -15,7 +15,7 @@ from isoscope.runs import lease
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.lines import Point
 from isoscope.runs.record import Tail
-from isoscope.search.identity import identity
+from isoscope.search.study import identity
 from isoscope.stages.train import train
 from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
 
@@ -75,7 +75,7 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
     objective = next(iter(search.objectives))
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
-        found = configuration.laid(search.study, search.arm, chosen, search.settings)
+        found = configuration.cell(search.study, search.arm, chosen, search.settings)
         digests = configuration.plugin_digests(found.cell)
         arm = "-".join(found.axes.values())
         works = [
@@ -93,7 +93,7 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
 
 def identified(configuration: Configuration, search: Search, project: paths.Project) -> dict[str, Any]:
     """The identity of this search."""
-    found = configuration.laid(search.study, search.arm, {}, search.settings)
+    found = configuration.cell(search.study, search.arm, {}, search.settings)
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
     runs = plan(configuration, search, project)
@@ -101,7 +101,7 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
     plugins: dict[str, str] = {}
     for chosen in corners(search):
         plugins |= configuration.plugin_digests(
-            configuration.laid(search.study, search.arm, chosen, search.settings).cell
+            configuration.cell(search.study, search.arm, chosen, search.settings).cell
         )
     return identity(
         search,
