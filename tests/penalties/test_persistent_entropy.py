@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.geometry.bar_selection import Selection
+from isoscope.geometry.barcodes import Selection
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.geometry.spanning_trees import Trees, batched
 from isoscope.penalties import PersistentEntropy

@@ -12,18 +12,16 @@ from typing import Any
 
 MEASURES = {
     "attention": ("summarise", "head_agreement"),
-    "contextuality": ("avg_sim", "self_sim", "intra_sim"),
+    "contextuality": ("avg_sim", "intra_sim", "neighbour_shares", "self_sim"),
     "decoding": ("decodability",),
     "dimension": ("two_nn", "mle"),
     "isotropy": (
-        *("anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio", "partition_isotropy"),
-        *("shares", "unbiased_participation_ratio"),
+        *("all_but_the_top", "anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio"),
+        *("partition_isotropy", "shares", "unbiased_participation_ratio", "whiten"),
     ),
     "kernels": ("kernel_energy", "frequency_response"),
     "moments": ("between_share", "spectrum", "within_classes"),
-    "neighbours": ("neighbour_rate",),
     "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
-    "postprocessing": ("all_but_the_top", "whiten"),
     "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
     "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
 }

@@ -88,7 +88,7 @@ def spread(points: Values, edges: Places, slopes: Floats, found: Values) -> None
 
 @numba.njit
 def c_ratio(bars: Floats) -> Places:
-    """`bar_selection.c_ratio` for barcodes `[b, m]`, each falling: level by level, each until its total grows."""
+    """`barcodes.c_ratio` for barcodes `[b, m]`, each falling: level by level, each until its total grows."""
     found = np.empty(len(bars), np.int64)
     lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # cumulative sums of the bars, and of ℓ ln ℓ
     for barcode in range(len(bars)):

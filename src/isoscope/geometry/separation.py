@@ -55,8 +55,7 @@ def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints
 def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
     """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
     left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
-    found: Floats = left[:, :k] * values[:k]
-    return found
+    return left[:, :k] * values[:k]
 
 
 def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:

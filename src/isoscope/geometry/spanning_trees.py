@@ -1,10 +1,15 @@
-"""Compute minimum spanning trees of clouds of points: compiled on the CPU, batched without synchronisation on a GPU."""
+"""Compute minimum spanning trees of clouds of points, and gradients of functions of their lengths.
 
-from typing import NamedTuple
+The lengths are the finite H0 bars of the Vietoris–Rips filtration. Compiled on the CPU, batched without synchronisation
+on a GPU.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from isoscope.geometry import loops
 from isoscope.geometry.loops import Floats, Places, Values
@@ -119,3 +124,56 @@ def batched(distances: Tensor, mask: Tensor) -> Trees:
     real = torch.arange(n - 1, device=device) < chosen.sum(1, keepdim=True)
     lengths = torch.where(real, torch.where(finite[:, None], lengths[:, :-1], torch.nan), 0.0)
     return Trees(edges[:, :-1] * real[..., None], lengths, real)
+
+
+def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Tensor:
+    """Return a value computed from the lengths of trees over `points`, as a differentiable function of the points.
+
+    `value` is a number, one number per cloud `[B]`, or one per length `[B, m]`; `slope` `[B, m]` is its derivative by
+    each length. Both are known, so no graph is built in between. The choice of edges is held constant, so
+    gradients flow through lengths only; a bar of two coinciding points has no gradient, nor has a cloud with NaN.
+    """
+    points = plain(points)
+    return _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
+
+
+class _OfLengths(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+        ctx.save_for_backward(points, edges, lengths, slope)
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        points, edges, lengths, slope = ctx.saved_tensors
+        scale = scale if scale.dim() == 2 else scale.reshape(-1, 1)
+        return _by_points(points, edges, lengths, scale * slope), None, None, None, None
+
+
+def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) -> Tensor:
+    """Convert a slope by lengths to a slope by points: a length's derivative is `± (x_u − x_v) / ‖x_u − x_v‖`.
+
+    The derivative is 0 where it is not a number.
+    """
+    if points.device.type == "cpu":
+        return torch.from_numpy(_compiled_by_points(*(one.numpy() for one in (points, edges, lengths, slope))))
+    clouds, n, d = points.shape
+    first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
+    rows = points.reshape(clouds * n, d)
+    each = rows.index_select(0, first).sub_(rows.index_select(0, second))
+    moves = lengths > 0
+    # Divide in two steps: a slope over a short bar may overflow the points' precision.
+    each *= torch.where(moves, lengths, 1.0).to(points.dtype).flatten()[:, None].reciprocal()
+    each = torch.where(moves.flatten()[:, None], slope.to(points.dtype).flatten()[:, None] * each, 0.0)
+    found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
+    return found.reshape(points.shape)
+
+
+def _compiled_by_points(points: Values, edges: Places, lengths: Floats, slope: Floats) -> Values:
+    """`_by_points` for arrays."""
+    along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
+    found = np.zeros(points.shape, points.dtype)
+    for at, cloud in enumerate(points):
+        loops.spread(np.ascontiguousarray(cloud), edges[at], along[at], found[at])
+    return found

@@ -74,8 +74,7 @@ def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDAr
     part = leaving(arrays)
     inner = np.flatnonzero(~run.tokens["end"].to_numpy())[: most if part else 0]
     unit = units(arrays.whole(part)[inner]) if part else np.zeros((0, 1))
-    found: npt.NDArray[np.float64] = unit @ unit.T
-    return found
+    return unit @ unit.T
 
 
 def leaving(arrays: Arrays) -> str | None:
@@ -210,8 +209,7 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
 def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     middle = np.median(values)
     spread = 1.4826 * np.median(np.abs(values - middle))
-    found: npt.NDArray[np.bool_] = np.abs(values - middle) > 6 * spread
-    return found
+    return np.abs(values - middle) > 6 * spread
 
 
 def _ends(run: Trajectory) -> list[Snapshot]:

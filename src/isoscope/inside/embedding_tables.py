@@ -8,8 +8,8 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from isoscope.errors import InputError
+from isoscope.geometry.contextuality import neighbour_shares
 from isoscope.geometry.decoding import decodability
-from isoscope.geometry.neighbours import neighbour_shares
 from isoscope.inside.trajectory import Snapshot, Trajectory
 from isoscope.statistics.paired import bootstrap_mean
 

@@ -115,8 +115,7 @@ def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str
 
 def quick() -> AbstractContextManager[None]:
     """Turn off scikit-learn's checks of arrays and parameters: `as_cloud` checks, and they dominate small cells."""
-    found: AbstractContextManager[None] = config_context(assume_finite=True, skip_parameter_validation=True)
-    return found
+    return config_context(assume_finite=True, skip_parameter_validation=True)
 
 
 def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:

@@ -110,12 +110,10 @@ class Arrays:
 
     def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
         """Return one layer of `first`, `last`, `mean` or `words`."""
-        found: npt.NDArray[np.float32] = self._file.get_slice(name)[layer]
-        return found
+        return self._file.get_slice(name)[layer]
 
     def whole(self, name: str) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._file.get_tensor(name)
-        return found
+        return self._file.get_tensor(name)
 
     @property
     def vectors(self) -> list[str]:

@@ -7,9 +7,8 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from isoscope.geometry.bar_selection import Selection, library
-from isoscope.geometry.barcodes import entropy_and_slope, normalised, numbers, of_lengths, select
-from isoscope.geometry.spanning_trees import minimum_spanning_trees
+from isoscope.geometry.barcodes import Selection, entropy_and_slope, library, normalised, numbers, select
+from isoscope.geometry.spanning_trees import minimum_spanning_trees, of_lengths
 
 
 class Clouds(NamedTuple):
