@@ -42,9 +42,7 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
                 ]
                 rows.append(
                     {
-                        "snapshot": snapshot.name,
-                        "step": snapshot.step,
-                        "best": snapshot.best,
+                        **snapshot.who,
                         "layer": layer + 1,
                         "head": head,
                         **{name: float(values[layer, head].mean()) for name, values in summaries.items()},
@@ -86,10 +84,11 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     sentences.
     """
     maps = {key: _maps(run, run.best) for key, run in runs.items()}
+    twins = {key: _maps(run, one) for key, run in runs.items() for one in run.snapshots if one.name == RANDOM}
     rows = []
     for pair in _pairs(list(runs)):
         one = maps[pair.one]
-        other = _maps(runs[pair.one], _twin(runs[pair.one])) if pair.differ == "random" else maps[pair.other]
+        other = twins[pair.one] if pair.differ == "random" else maps[pair.other]
         if one.keys() != other.keys():
             raise InputError("attention: the runs have different probe sets; run: isoscope repro")
         if not one:
@@ -109,10 +108,6 @@ def _maps(run: Trajectory, snapshot: Snapshot) -> dict[str, Floats]:
         for name in sorted(arrays.names)
         if name.startswith("attention_map_")
     }
-
-
-def _twin(run: Trajectory) -> Snapshot:
-    return next(one for one in run.snapshots if one.name == RANDOM)
 
 
 def _pairs(keys: list[Key]) -> Iterator[Pair]:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
-from isoscope.inside.block import GRADIENTS as PARTS
+from isoscope.inside.trajectory import GRADIENTS as PARTS
 
 _CALLED = {
     "word_embeddings": "word",

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 
 from isoscope.geometry.moments import Floats, Ints, spectrum
 from isoscope.inside.cloud import fault
-from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
+from isoscope.inside.trajectory import Arrays, Trajectory
 
 KEPT = (1, 2, 5, 10)
 """Numbers of components kept or dropped together."""
@@ -36,21 +36,17 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
         cells = ((one, layer) for one in vectors if one in arrays.names for layer in range(arrays.shape(one)[0]))
         for kind, layer in cells:
             points = arrays.layer(kind, layer).astype(np.float64)
-            size = {"n": len(points), "d": points.shape[1]}
-            if fault(points, sentences=True) is not None:
+            degenerate = fault(points, sentences=True) is not None
+            if degenerate:
                 found: dict[str, Any] = {"component": [1], "value": np.nan, "share": np.nan, "cumulative": np.nan}
-                found |= {"degenerate": True}
             else:
                 squares = spectrum(points)
                 share = squares / squares.sum()
-                every = {
-                    "component": np.arange(1, len(share) + 1),
-                    "value": np.sqrt(squares / squares[0]),
-                    "share": share,
-                    "cumulative": np.cumsum(share),
-                }
-                found = {name: values[:LEADING] for name, values in every.items()} | {"degenerate": False}
-            rows.append(pd.DataFrame({**_who(snapshot), "vectors": kind, "layer": layer, **found, **size}))
+                every = {"value": np.sqrt(squares / squares[0]), "share": share, "cumulative": np.cumsum(share)}
+                found = {"component": np.arange(1, min(LEADING, len(share)) + 1)}
+                found |= {name: values[:LEADING] for name, values in every.items()}
+            found |= {"degenerate": degenerate, "n": len(points), "d": points.shape[1]}
+            rows.append(pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found}))
     return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
 
 
@@ -102,7 +98,7 @@ def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, i
             continue
         classes = len(arrays.whole("head_classifier"))
         for components, k, explained, cloud in _rebuilt(arrays):
-            who = {**_who(snapshot), "components": components, "k": k}
+            who = {**snapshot.who, "components": components, "k": k}
             yield who, explained, _logits(arrays, cloud).argmax(1), classes
 
 
@@ -119,10 +115,6 @@ def _rebuilt(arrays: Arrays) -> Iterator[tuple[str, int, float, Floats]]:
         yield "dropped", k, float(share[:k].sum()), points - top
     for k in (k for k in ALONE if k < len(values)):
         yield "alone", k, float(share[k - 1]), mean + np.outer(left[:, k - 1] * values[k - 1], right[k - 1])
-
-
-def _who(snapshot: Snapshot) -> dict[str, Any]:
-    return {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}
 
 
 def _logits(arrays: Arrays, points: Floats) -> Floats:

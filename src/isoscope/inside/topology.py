@@ -1,7 +1,5 @@
 """Persistence diagrams of [CLS] at the last layer, at a few snapshots, and distances between them."""
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 
@@ -51,19 +49,3 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
         if "chosen" in diagrams
     ]
     return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
-
-
-def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
-    """Return bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
-
-    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` is the table of `topology` with arm and seed.
-    """
-    rows = []
-    chosen = bars[bars["moment"] == "chosen"]
-    for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
-        found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
-        for arm, other in combinations(found, 2):
-            pair = found[arm], found[other]
-            distances = {"bottleneck": persistence.bottleneck(*pair), "wasserstein": persistence.wasserstein(*pair)}
-            rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
-    return pd.DataFrame(rows)

@@ -14,11 +14,10 @@ from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.inside.choices import Settings
-from isoscope.inside.kept import kept
-from isoscope.inside.measure_table import measured
+from isoscope.inside.measures import measured
 from isoscope.inside.planes_table import aligned
 from isoscope.inside.trajectory import Snapshot, Trajectory
-from isoscope.sealing import write_text
+from isoscope.sealing import kept, write_text
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
@@ -42,7 +41,7 @@ class AnalysisResult(NamedTuple):
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
-    """Make the table `geometry` as in `inside.measure_table`; the rows of each measure are cached separately."""
+    """Make the table `geometry` as in `inside.measures`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
