@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.inside.planes_table import feature_dynamics
+from isoscope.inside.sentence_tables import feature_dynamics
 from isoscope.inside.side_by_side import LETTERS, MOST, Key, arm_distances, explorer, joint_map
 from isoscope.inside.trajectory import Trajectory
 from probe_material import SNAPSHOTS, planted, write_run

@@ -12,7 +12,7 @@ from scipy.stats import ortho_group
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.inside.topology import moments, topology
+from isoscope.inside.sentence_tables import moments, topology
 from isoscope.inside.trajectory import Trajectory
 from probe_material import SNAPSHOTS, planted
 

@@ -22,8 +22,16 @@ MEASURES = {
     "kernels": ("kernel_energy", "frequency_response"),
     "moments": ("between_share", "spectrum", "within_classes"),
     "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
-    "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
-    "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
+    "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe"),
+    "separation": (
+        "ami_interval",
+        "arch_score",
+        "centroid_distance",
+        "clusters",
+        "fisher_ratio",
+        "linear_separability",
+        "silhouette",
+    ),
 }
 """Public functions by module, but for `fourier.fourier` and `planes.planes`, which share their module's name."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}

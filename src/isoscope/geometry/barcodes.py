@@ -8,11 +8,17 @@ import math
 from types import ModuleType
 from typing import Any, Literal
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.geometry import loops
+from isoscope.geometry.moments import Floats, Ints
+
+EQUAL = 1e-12
+"""Totals whose relative difference is smaller differ only by rounding."""
+SERIES = 1e-4
+"""Where |α − 1| is at most this, `(α − 1 − ln α) / (α − 1)²` is computed from its series."""
 
 Array = Any
 """A numpy array or a tensor; the functions here treat both alike."""
@@ -63,7 +69,7 @@ def c_ratio(bars: Array) -> Array:
     """
     if not isinstance(bars, torch.Tensor):
         rows = bars.reshape(math.prod(bars.shape[:-1]), bars.shape[-1])
-        return loops.c_ratio(np.ascontiguousarray(rows)).reshape(bars.shape[:-1])
+        return _c_ratios(np.ascontiguousarray(rows)).reshape(bars.shape[:-1])
     all_of_them = (bars > 0).sum(-1)
     if bars.shape[-1] < 4:
         return all_of_them
@@ -81,11 +87,50 @@ def c_ratio(bars: Array) -> Array:
     return torch.where(enough, 1 + stops.gather(-1, after.gather(-1, inner[..., None]))[..., 0], all_of_them)
 
 
+@numba.njit
+def _c_ratios(bars: Floats) -> Ints:
+    """`c_ratio` for barcodes `[b, m]`, each falling: level by level, each until its total grows."""
+    found = np.empty(len(bars), np.int64)
+    lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # cumulative sums of the bars, and of ℓ ln ℓ
+    for barcode in range(len(bars)):
+        row = bars[barcode]
+        count = 0
+        while count < len(row) and row[count] > 0:
+            count += 1
+        if count < 4:
+            found[barcode] = count
+            continue
+        for bar in range(1, count):
+            lengths[bar] = lengths[bar - 1] + row[bar]
+            products[bar] = products[bar - 1] + row[bar] * math.log(row[bar])
+        first, last = row[0], row[count - 1]
+        both, weighed = first + last, first * math.log(first) + last * math.log(last)
+        alpha = last / first
+        x = alpha - 1
+        log_alpha = math.log1p(x) if alpha > 0.5 else math.log(last) - math.log(first)  # precise for small alpha, too
+        slope = (x - log_alpha) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
+        inner = count - 2
+        while True:
+            stop, before = max(inner - 1, 0), lengths[inner] + both
+            for tried in range(1, inner):
+                rest = lengths[inner] - lengths[tried] + both
+                total = rest + tried * math.exp((products[inner] - products[tried] + weighed) / rest)
+                if before < total * (1 - EQUAL):
+                    stop = tried
+                    break
+                before = total
+            if inner == 0 or last == first or np.ceil(alpha * slope * (inner + 2)) >= stop:
+                break
+            inner = stop
+        found[barcode] = 1 + stop
+    return found
+
+
 def _most(bars: Tensor, last: Tensor) -> Tensor:
     """Return Q for each number of inner bars 0, 1, …, from the bars and the shortest bar."""
     alpha = last / bars[..., :1]
     x = alpha - 1
-    apart = x.abs() > loops.SERIES
+    apart = x.abs() > SERIES
     safe = torch.where(apart, x, 1.0)
     log_alpha = torch.where(
         alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log()
@@ -105,7 +150,7 @@ def _stops(bars: Tensor, last: Tensor) -> Tensor:
     rest = (lengths + first + last)[..., None] - lengths[..., None, :]
     weighed = (products + ends)[..., None] - products[..., None, :]
     total = rest + tried * torch.exp(weighed / rest)
-    grows = (total[..., :-1] < total[..., 1:] * (1 - loops.EQUAL)) & (tried[1:] < asked)
+    grows = (total[..., :-1] < total[..., 1:] * (1 - EQUAL)) & (tried[1:] < asked)
     return torch.where(grows.any(-1), grows.int().argmax(-1) + 1, (asked[:, 0] - 1).clip(0))
 
 
@@ -126,7 +171,7 @@ def relative_entropy(bars: Array) -> Array:
     size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # torch would turn counts into float32
     missing = xp.log(size) - entropy[..., :1]
     gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
-    features = gains & inside[..., 1:] & (missing > loops.EQUAL)
+    features = gains & inside[..., 1:] & (missing > EQUAL)
     return xp.where(features, 1, 0).cumprod(-1).sum(-1)
 
 

@@ -10,10 +10,8 @@ from isoscope.geometry.planes import Alignment
 from isoscope.geometry.probes import FRACTIONS
 from isoscope.inside import block
 from isoscope.inside.attention_tables import attention_table
-from isoscope.inside.planes_table import feature_dynamics
 from isoscope.inside.probing_tables import baselines_table, learning_table, probing_table
-from isoscope.inside.rank_tables import predicted_table, rank_table, singular_values
-from isoscope.inside.topology import topology
+from isoscope.inside.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
 from isoscope.inside.trajectory import Trajectory
 
 Tables = dict[str, pd.DataFrame]

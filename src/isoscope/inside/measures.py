@@ -132,7 +132,7 @@ def shape(cell: Cell) -> Figures:
         return {}
     attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
     leading = separation.principal_scores(cell.points)
-    clusters = separation.clusters(cell.points, {}, seed=cell.seed, scores=leading)
+    clusters = separation.clusters(cell.points, seed=cell.seed, scores=leading)
     ami = {
         name: OfAll(*separation.ami_interval(clusters.of, of, confidence=cell.confidence, seed=cell.seed))
         for name, of in attributes.items()

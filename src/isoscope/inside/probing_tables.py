@@ -165,7 +165,7 @@ def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, 
         figures[task] |= {"permuted": without[task]} if task in without else {}
         if control in found:
             against = found[control][0]
-            figures[task] |= {"control": against, "selectivity": probes.selectivity(probe[0], against)}
+            figures[task] |= {"control": against, "selectivity": probe[0] - against}
         for column, name in (("compression", task), ("control_compression", control)):
             figures[task] |= {column: codes[name].compression} if name in codes else {}
     return figures

@@ -15,7 +15,7 @@ from isoscope.errors import InputError
 from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.inside.choices import Settings
 from isoscope.inside.measures import measured
-from isoscope.inside.planes_table import aligned
+from isoscope.inside.sentence_tables import aligned
 from isoscope.inside.trajectory import Snapshot, Trajectory
 from isoscope.sealing import kept, write_text
 
@@ -77,8 +77,8 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
     """Make the tables of principal planes. Checkpoints of the same width and depth are aligned to the first of them.
 
-    `planes` and `frames` as in `inside.planes_table.aligned`, with `vectors`, `checkpoint`, `group` (number from 0 of
-    the checkpoints aligned together) and, for points, `label`.
+    `planes` and `frames` as in `inside.sentence_tables.aligned`, with `vectors`, `checkpoint`, `group` (number from 0
+    of the checkpoints aligned together) and, for points, `label`.
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():

@@ -1,19 +1,22 @@
-"""Measure the rank of a decision: views of SUFO (Hsu et al. 2024) on singular values and on rank k.
+"""Tables of sentence vectors over training: principal planes, persistence diagrams, spectra, rank of a decision.
 
-[CLS] of the last layer is rebuilt from some of its principal components and passed through the trained pooler and
-classifier: from the k leading components, from all but these, and from each of the first two alone.
+Views of SUFO (Hsu et al. 2024) on singular values and on rank k: [CLS] of the last layer is rebuilt from some of its
+principal components and passed through the trained pooler and classifier: from the k leading components, from all but
+these, and from each of the first two alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import f1_score
 
-from isoscope.geometry.moments import Floats, Ints, spectrum
+from isoscope.geometry import persistence
+from isoscope.geometry.moments import ALIKE, Floats, Ints, spectrum
+from isoscope.geometry.planes import Alignment, planes
 from isoscope.inside.cloud import fault
-from isoscope.inside.trajectory import Arrays, Trajectory
+from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
 
 KEPT = (1, 2, 5, 10)
 """Numbers of components kept or dropped together."""
@@ -21,6 +24,88 @@ ALONE = (1, 2)
 """Components passed through the head alone, as in Hsu et al. 2024."""
 LEADING = 50
 """Number of singular values kept per cell; `cumulative` covers the rest."""
+
+
+def feature_dynamics(
+    run: Trajectory, alignment: Alignment, *, vectors: str = "first"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run `aligned` over training: the frames of a layer are its snapshots, the chosen epoch is the reference."""
+    return aligned({one: run.arrays(one) for one in run.trained}, alignment, reference=run.best, vectors=vectors)
+
+
+def aligned(
+    states: Mapping[Snapshot, Arrays], alignment: Alignment, *, reference: Snapshot, vectors: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the coordinates of every sentence, and a row for each frame: one of `states` at a layer.
+
+    First table: layer, snapshot, sentence, pc1, pc2. Second: layer, snapshot, step, explained variance along both axes,
+    principal angles (degrees) to the reference, and whether the frame is degenerate (`isoscope.inside.cloud.fault`).
+    All states have the same sentences, width and depth.
+    """
+    snapshots = list(states)
+    points, frames = [], []
+    for layer in range(states[reference].shape(vectors)[0]):
+        clouds = np.stack([one.layer(vectors, layer) for one in states.values()]).astype(np.float64)
+        found = planes(clouds, alignment, reference=snapshots.index(reference))
+        for number, snapshot in enumerate(snapshots):
+            named = {"layer": layer, "snapshot": snapshot.name}
+            plane = dict(zip(("pc1", "pc2"), found.coordinates[number].T.astype(np.float32), strict=True))
+            points.append(pd.DataFrame({**named, "sentence": np.arange(clouds.shape[1]), **plane}))
+            frames.append(
+                {
+                    **named,
+                    "step": snapshot.step,
+                    "epoch": snapshot.epoch,
+                    **dict(zip(("explained_1", "explained_2"), found.explained[number], strict=True)),
+                    **dict(zip(("angle_1", "angle_2"), found.angles[number], strict=True)),
+                    "reference": snapshots[found.reference].name,
+                    "degenerate": fault(clouds[number], sentences=True) is not None,
+                }
+            )
+    return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"step": "Int64", "epoch": "Int64"})
+
+
+def moments(run: Trajectory) -> dict[str, Snapshot]:
+    """Return the first, the chosen and the last snapshot of training, and the twin with random weights."""
+    twin = next((one for one in run.snapshots if one.step is None), None)
+    found = {"first": run.trained[0], "chosen": run.best, "last": run.trained[-1]}
+    return found | ({"random": twin} if twin is not None else {})
+
+
+def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return bars, and distances between diagrams, of the same sentences at each moment, at most `points` sentences.
+
+    First table: moment, snapshot, degree (0, 1), birth, death. Second: moment, degree, bottleneck and 1-Wasserstein
+    distance to the chosen snapshot's diagram, n. Each cloud is first scaled to a root mean squared distance of 1 from
+    its mean, since size is not shape. A moment whose points are all equal is in neither table.
+    """
+    rows, bars, diagrams = None, [], {}
+    for moment, snapshot in moments(run).items():
+        arrays = run.arrays(snapshot)
+        whole = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)
+        if rows is None:
+            rows = np.sort(np.random.default_rng(seed).permutation(len(whole))[:points])
+        cloud = whole[rows] - whole[rows].mean(0)
+        size = np.sqrt((cloud**2).sum(1).mean())
+        if size <= ALIKE * np.sqrt((whole[rows] ** 2).sum(1).mean()):
+            continue
+        diagrams[moment] = persistence.diagrams(cloud / size)
+        for degree, diagram in enumerate(diagrams[moment]):
+            named = {"moment": moment, "snapshot": snapshot.name, "degree": degree}
+            bars.append(pd.DataFrame({**named, "birth": diagram[:, 0], "death": diagram[:, 1]}))
+    distances = [
+        {
+            "moment": moment,
+            "degree": degree,
+            "bottleneck": persistence.bottleneck(diagram, diagrams["chosen"][degree]),
+            "wasserstein": persistence.wasserstein(diagram, diagrams["chosen"][degree]),
+            "n": 0 if rows is None else len(rows),
+        }
+        for moment, found in diagrams.items()
+        for degree, diagram in enumerate(found)
+        if "chosen" in diagrams
+    ]
+    return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
 
 
 def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
