@@ -75,7 +75,7 @@ MEASURES: dict[str, tuple[Measure, set[str]]] = {
         lambda x: separation.linear_separability(x, LABELS),
         {"moved", "scaled", "stretched", "reordered"},  # it divides each axis by its own spread
     ),
-    "clusters": (lambda x: separation.clusters(x, {}).silhouette, SIMILAR),
+    "clusters": (lambda x: separation.clusters(x).silhouette, SIMILAR),
     "arch_score": (lambda x: separation.arch_score(x, draws=1).r2, SIMILAR),
     "flatness": (lambda x: kernels.fourier(x).flatness, {"scaled"}),
 }
