@@ -33,7 +33,7 @@ MEASURES = {
         "silhouette",
     ),
 }
-"""Public functions by module, but for `fourier.fourier` and `planes.planes`, which share their module's name."""
+"""Public functions by module, except `kernels.fourier` and `planes.planes`: they share the name of a module."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}
 __all__ = sorted(_HOMES)
 

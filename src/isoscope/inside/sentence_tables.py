@@ -79,15 +79,15 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     distance to the chosen snapshot's diagram, n. Each cloud is first scaled to a root mean squared distance of 1 from
     its mean, since size is not shape. A moment whose points are all equal is in neither table.
     """
-    rows, bars, diagrams = None, [], {}
+    sentences = run.arrays(run.best).shape(vectors)[1]
+    rows = np.sort(np.random.default_rng(seed).permutation(sentences)[:points])
+    bars, diagrams = [], {}
     for moment, snapshot in moments(run).items():
         arrays = run.arrays(snapshot)
-        whole = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)
-        if rows is None:
-            rows = np.sort(np.random.default_rng(seed).permutation(len(whole))[:points])
-        cloud = whole[rows] - whole[rows].mean(0)
+        drawn = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)[rows]
+        cloud = drawn - drawn.mean(0)
         size = np.sqrt((cloud**2).sum(1).mean())
-        if size <= ALIKE * np.sqrt((whole[rows] ** 2).sum(1).mean()):
+        if size <= ALIKE * np.sqrt((drawn**2).sum(1).mean()):
             continue
         diagrams[moment] = persistence.diagrams(cloud / size)
         for degree, diagram in enumerate(diagrams[moment]):
@@ -99,7 +99,7 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
             "degree": degree,
             "bottleneck": persistence.bottleneck(diagram, diagrams["chosen"][degree]),
             "wasserstein": persistence.wasserstein(diagram, diagrams["chosen"][degree]),
-            "n": 0 if rows is None else len(rows),
+            "n": len(rows),
         }
         for moment, found in diagrams.items()
         for degree, diagram in enumerate(found)

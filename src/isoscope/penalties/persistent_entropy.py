@@ -16,10 +16,9 @@ def clouds(
 ) -> tuple[Tensor, Tensor | None]:
     """Return `points` `[n, d]` as one cloud, or as one cloud per label 0 … `classes` − 1: `[C, n, d]`, a view.
 
-    The mask `[C, n]` tells which points belong to each cloud (None: all).
-
-    `classes` None: as many as `labels` has. Labels below 0 belong to no cloud. Raises `ValueError` if points are not a
-    matrix, and if labels are missing, differ in number from the points, or are not integers.
+    The mask `[C, n]` tells which points belong to each cloud (None: all). `classes` None: as many as `labels` has.
+    Labels below 0 belong to no cloud. Raises `ValueError` if points are not a matrix, and if labels are missing, differ
+    in number from the points, or are not integers.
     """
     if points.ndim != 2:
         raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
@@ -88,11 +87,6 @@ class PersistentEntropy(nn.Module):
                 raise ValueError(f"{name}: expected a finite number, got {value!r}")
         self.selection, self.k, self.per_class = selection, k, per_class
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
-
-    def extra_repr(self) -> str:
-        """Return the settings, for a log."""
-        shown = ("selection", "k", "per_class", "weight", "in_cluster", "classes")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def forward(
         self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None
