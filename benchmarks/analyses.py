@@ -22,8 +22,7 @@ from isoscope.config.tree import read_yaml
 from isoscope.data import embedded, tokens, treebank
 from isoscope.data.probe import probe_set
 from isoscope.inside import hidden_states as passes
-from isoscope.inside.measure_table import places
-from isoscope.inside.measures import BUILT_IN
+from isoscope.inside.measures import BUILT_IN, places
 from isoscope.inside.trajectory import (
     RANDOM,
     Snapshot,

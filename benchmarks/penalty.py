@@ -132,7 +132,7 @@ def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool
     import torch
     from timing import interleave, table
 
-    from isoscope.geometry.loops import distances
+    from isoscope.geometry.spanning_trees import distances
     from isoscope.penalties import PersistentEntropy
 
     torch.set_num_threads(threads)

@@ -166,7 +166,7 @@ def geometry(
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
     fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
     [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
-    truncated to `max_length` tokens, or to the model's maximum. Columns: see `inside.measure_table`; `baseline` is
+    truncated to `max_length` tokens, or to the model's maximum. Columns: see `inside.measures`; `baseline` is
     isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     import copy
@@ -176,8 +176,7 @@ def geometry(
     import pyarrow as pa
 
     from isoscope.data import tokens
-    from isoscope.inside.measure_table import measured
-    from isoscope.inside.measures import BUILT_IN
+    from isoscope.inside.measures import BUILT_IN, measured
     from isoscope.inside.trajectory import Trajectory
     from isoscope.models import encoder
     from isoscope.stages.geometry_states import extract_model

@@ -144,3 +144,14 @@ def _entry(path: Path) -> Entry:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def kept(cache: Path, made_from: Mapping[str, Any], fill: Callable[[Path], None], point: Point) -> Path:
+    """Return the folder for `made_from` in a content-addressed `cache`; call `fill` if it is missing or damaged.
+
+    `made_from`: JSON-serialisable values; equal values give the same folder.
+    """
+    folder = cache / hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+    if fault(folder) is not None:
+        write_whole(folder, fill, point)
+    return folder

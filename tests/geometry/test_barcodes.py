@@ -1,4 +1,7 @@
-"""Barcodes with gradients: closed forms, other libraries, degenerate clouds, the slope of their entropy."""
+"""Barcodes with gradients: closed forms, other libraries, degenerate clouds, the slope of their entropy.
+
+Selections of bars: the published table, a direct reading of the published rules, NumPy and torch arrays.
+"""
 
 import math
 
@@ -7,12 +10,17 @@ import pytest
 import torch
 from ripser import ripser
 
-from isoscope.geometry.bar_selection import Selection
-from isoscope.geometry.barcodes import entropy_and_slope, h0_barcodes, normalised, of_lengths, select
+from isoscope.geometry.barcodes import Selection, c_ratio, entropy_and_slope, normalised, relative_entropy, select
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.geometry.spanning_trees import minimum_spanning_trees
+from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees, of_lengths
 
 RULES: list[Selection] = ["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
+
+
+def barcodes(points: torch.Tensor, mask: torch.Tensor | None = None) -> Trees:
+    """The trees with lengths that are a differentiable function of the points."""
+    trees = minimum_spanning_trees(points, mask)
+    return trees._replace(lengths=of_lengths(points, trees, trees.lengths, torch.ones_like(trees.lengths)))
 
 
 def entropy_of(points: torch.Tensor, rule: Selection = "all", k: int | None = None) -> torch.Tensor:
@@ -23,14 +31,14 @@ def entropy_of(points: torch.Tensor, rule: Selection = "all", k: int | None = No
 
 def test_a_line_has_the_bars_and_the_entropy_it_is_known_for() -> None:
     line = torch.tensor([[[7.0], [0.0], [15.0], [1.0], [3.0]]], dtype=torch.float64)
-    assert h0_barcodes(line).lengths.tolist() == [[1.0, 2.0, 4.0, 8.0]]
+    assert barcodes(line).lengths.tolist() == [[1.0, 2.0, 4.0, 8.0]]
     assert entropy_of(line).item() == pytest.approx(1.1369165918, abs=1e-10)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_a_simplex_has_equal_bars_and_the_most_entropy(n: int) -> None:
     corners = torch.eye(n, dtype=torch.float64)[None]
-    bars = h0_barcodes(corners)
+    bars = barcodes(corners)
     torch.testing.assert_close(bars.lengths, torch.full((1, n - 1), math.sqrt(2), dtype=torch.float64))
     entropy = entropy_of(corners)
     assert entropy.item() == pytest.approx(math.log(n - 1))
@@ -43,7 +51,7 @@ def test_bars_are_those_of_ripser_and_of_the_analyses(dtype: torch.dtype) -> Non
     for round_to in (None, 0):
         cloud = random.standard_normal((2, 30, 3))
         cloud = cloud if round_to is None else cloud.round(round_to)
-        found = h0_barcodes(torch.from_numpy(cloud).to(dtype))
+        found = barcodes(torch.from_numpy(cloud).to(dtype))
         for one, lengths in zip(cloud, found.lengths.numpy(), strict=True):
             np.testing.assert_allclose(lengths, h0_bars(one), rtol=1e-5, atol=1e-12)
             peer = np.sort(ripser(one, maxdim=0)["dgms"][0][:-1, 1])
@@ -100,7 +108,7 @@ def test_degenerate_clouds_have_entropies_and_gradients(cloud: torch.Tensor, rul
 
 
 def test_points_that_coincide_give_bars_of_no_length() -> None:
-    bars = h0_barcodes(torch.tensor([[[0.0], [0.0], [1.0]]]))
+    bars = barcodes(torch.tensor([[[0.0], [0.0], [1.0]]]))
     assert bars.lengths.tolist() == [[0.0, 1.0]]
     assert select(bars.lengths, "all").tolist() == [[False, True]]
 
@@ -117,20 +125,20 @@ def test_a_cloud_that_is_no_number_is_seen_and_spoils_no_other(rule: Selection, 
     assert points.grad is not None
     assert points.grad.isfinite().all()
     assert not points.grad[1].any()
-    masked = h0_barcodes(points, torch.arange(9).expand(2, 9) != 3)
+    masked = barcodes(points, torch.arange(9).expand(2, 9) != 3)
     assert masked.lengths.isfinite().all(), "what the mask leaves out is not looked at"
 
 
 def test_a_narrow_cone_keeps_its_bars() -> None:
     cloud = (10 + 1e-3 * np.random.default_rng(0).standard_normal((64, 768))).astype(np.float32)
-    found = h0_barcodes(torch.from_numpy(cloud)[None]).lengths[0]
+    found = barcodes(torch.from_numpy(cloud)[None]).lengths[0]
     np.testing.assert_allclose(found, h0_bars(cloud.astype(np.float64)), rtol=1e-5)
 
 
 def test_a_mask_is_the_cloud_without_the_rest() -> None:
     random = np.random.default_rng(2)
     points, mask = torch.from_numpy(random.standard_normal((4, 12, 3))), torch.from_numpy(random.random((4, 12)) < 0.6)
-    found = h0_barcodes(points, mask)
+    found = barcodes(points, mask)
     for one, there, lengths, real in zip(points, mask, found.lengths, found.real, strict=True):
         np.testing.assert_allclose(lengths[real], h0_bars(one[there]), rtol=1e-12)
         assert not lengths[~real].any()
@@ -171,4 +179,112 @@ def test_a_gradient_is_a_number_at_any_scale(scale: float) -> None:
 
 def test_half_precision_is_read_in_single() -> None:
     points = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 8, 4))).to(torch.bfloat16)
-    torch.testing.assert_close(h0_barcodes(points).lengths, h0_barcodes(points.float()).lengths)
+    torch.testing.assert_close(barcodes(points).lengths, barcodes(points.float()).lengths)
+
+
+TABLE = [
+    ([10, 9, 1, 1, 1], 2, 0),
+    ([10, 9, 8] + [1] * 10, 4, 3),
+    ([10, 9, 8] + [1] * 30, 4, 3),
+    ([10] * 5 + [1] * 5, 2, 0),
+    ([2.0**-k for k in range(10)], 2, 1),
+    (list(range(10, 0, -1)), 2, 1),
+    ([100] + [1] * 9, 2, 1),
+    ([1] * 8, 6, 0),
+]
+
+
+def both(bars: list[float]) -> list[object]:
+    """The bars in either library's array, with room behind them."""
+    array = np.array([*bars, 0.0, 0.0], dtype=np.float64)
+    return [array, torch.from_numpy(array), np.stack([array, array]), torch.from_numpy(np.stack([array, array]))]
+
+
+@pytest.mark.parametrize("bars, by_c_ratio, by_relative_entropy", TABLE)
+def test_the_published_table(bars: list[float], by_c_ratio: int, by_relative_entropy: int) -> None:
+    for array in both(bars):
+        assert np.unique(np.asarray(c_ratio(array))) == by_c_ratio
+        assert np.unique(np.asarray(relative_entropy(array))) == by_relative_entropy
+
+
+def plain_c_ratio(falling: list[float]) -> int:
+    alpha = falling[-1] / falling[0]
+    bars = falling[1:] + falling[:1]
+    while True:
+        n, total, kept = len(bars), sum(bars), len(bars) - 3
+        most = math.ceil(alpha * n * (alpha - 1 - math.log(alpha)) / (alpha - 1) ** 2)
+        for i in range(1, n - 2):
+            rest = bars[i:]
+            neutral = math.exp(sum(r * math.log(r) for r in rest) / sum(rest))
+            after = sum(rest) + i * neutral
+            if total / after < 1:
+                kept = i
+                break
+            total = after
+        if most >= kept:
+            return kept + 1
+        bars = [*bars[:kept], falling[-1], falling[0]]
+
+
+def plain_entropy(bars: list[float]) -> float:
+    return -sum(bar / sum(bars) * math.log(bar / sum(bars)) for bar in bars)
+
+
+def plain_relative_entropy(falling: list[float]) -> int:
+    n, before, kept = len(falling), plain_entropy(falling), 0
+    missing = math.log(n) - before
+    for i in range(1, n):
+        rest = falling[i:]
+        neutral = math.exp(sum(r * math.log(r) for r in rest) / sum(rest))
+        now = plain_entropy([neutral] * i + rest)
+        if (now - before) / missing <= i / n:
+            break
+        before, kept = now, i
+    return kept
+
+
+def test_both_rules_as_they_are_written_on_barcodes_of_every_shape() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(400):
+        size = int(random.integers(4, 70))
+        bars = np.sort(random.exponential(size=size) ** random.uniform(0.2, 3))[::-1].copy()
+        wanted = plain_c_ratio(bars.tolist()), plain_relative_entropy(bars.tolist())
+        for array in both(bars.tolist()):
+            found = np.unique(np.asarray(c_ratio(array))), np.unique(np.asarray(relative_entropy(array)))
+            assert found == wanted
+
+
+@pytest.mark.parametrize("least", [1e-300, 1e-100, 1e-17, 1e-16, 1e-12, 1e-6])
+def test_a_bar_next_to_nothing_does_not_upset_the_rule(least: float) -> None:
+    """As of two points that all but coincide."""
+    random = np.random.default_rng(0)
+    cases = [[10.0] * 5 + [1.0] * 5, *(sorted(random.exponential(size=20), reverse=True) for _ in range(50))]
+    for bars in cases:
+        wanted = plain_c_ratio([*bars, least])
+        for array in both([*bars, least]):
+            assert np.unique(np.asarray(c_ratio(array))) == wanted
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_fewer_than_four_bars_are_all_kept(size: int) -> None:
+    for array in both([3.0, 2.0, 1.0][:size]):
+        assert np.unique(np.asarray(c_ratio(array))) == size
+
+
+def test_scale_does_not_matter_and_barcodes_of_a_stack_are_told_apart() -> None:
+    random = np.random.default_rng(1)
+    rows = -np.sort(-(random.exponential(size=(20, 30)) ** np.linspace(0.01, 2, 20)[:, None]))
+    rows[:, 25:] *= np.arange(20)[:, None] % 2
+    alone = [int(c_ratio(row)) for row in rows], [int(relative_entropy(row)) for row in rows]
+    for scale in (1e-6, 1.0, 1e6):
+        for array in (scale * rows, torch.from_numpy(scale * rows)):
+            assert (np.asarray(c_ratio(array)).tolist(), np.asarray(relative_entropy(array)).tolist()) == alone
+    assert len(set(alone[0])) > 2
+
+
+def test_near_equal_bars_fall_to_five_however_many_there_are() -> None:
+    """Concentration of measure reduces the rule to few bars in high dimensions."""
+    random = np.random.default_rng(0)
+    for n in (32, 64, 128):
+        kept = [int(c_ratio(h0_bars(random.standard_normal((n, 768)))[::-1])) for _ in range(5)]
+        assert sorted(kept)[2] == 5

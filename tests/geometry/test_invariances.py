@@ -53,8 +53,8 @@ MEASURES: dict[str, tuple[Measure, set[str]]] = {
     "a_1": (lambda x: float(isotropy.anisotropy(x)[0]), LINEAR),
     "a_1 centred": (lambda x: float(isotropy.shares(moments.spectrum(x))[0]), SIMILAR),
     "between_share": (lambda x: moments.between_share(x, LABELS), SIMILAR),
-    "tr Σ": (lambda x: moments.covariance_traces(x).first, RIGID),
-    "tr Σ²": (lambda x: moments.covariance_traces(x).second, RIGID),
+    "tr Σ": (lambda x: moments.covariance_traces(x)[0], RIGID),
+    "tr Σ²": (lambda x: moments.covariance_traces(x)[1], RIGID),
     "participation ratio": (lambda x: isotropy.participation_ratio(moments.spectrum(x)), SIMILAR),
     "participation ratio, unbiased": (isotropy.unbiased_participation_ratio, SIMILAR),
     "effective rank": (lambda x: isotropy.effective_rank(moments.spectrum(x)), SIMILAR),
@@ -75,7 +75,7 @@ MEASURES: dict[str, tuple[Measure, set[str]]] = {
         lambda x: separation.linear_separability(x, LABELS),
         {"moved", "scaled", "stretched", "reordered"},  # it divides each axis by its own spread
     ),
-    "clusters": (lambda x: separation.clusters(x, {}).silhouette, SIMILAR),
+    "clusters": (lambda x: separation.clusters(x).silhouette, SIMILAR),
     "arch_score": (lambda x: separation.arch_score(x, draws=1).r2, SIMILAR),
     "flatness": (lambda x: kernels.fourier(x).flatness, {"scaled"}),
 }

@@ -17,7 +17,6 @@ from isoscope.geometry.probes import (
     online_code_lengths,
     permuted,
     ridge_probe,
-    selectivity,
 )
 
 
@@ -280,7 +279,6 @@ def test_equal_seeds_give_equal_figures_and_others_do_not() -> None:
     same = [linear_probe(points, labels, np.arange(100), seed=5) for _ in range(2)]
     assert same[0] == same[1]
     assert len({linear_probe(points, labels, np.arange(100), seed=seed).accuracy for seed in range(6)}) > 1
-    assert selectivity(0.9, 0.6) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from fusions import CONV2D, THREE
+from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
 from isoscope.inside import block
 from isoscope.inside.hidden_states import kernel
@@ -83,7 +84,7 @@ def test_one_sentence_has_no_pair(tmp_path: Path) -> None:
 def test_a_run_without_a_block_has_empty_tables(tmp_path: Path) -> None:
     made = run(tmp_path)
     tables = [block.cosine_table(made), block.spectrum_table(made, seed=0), block.kernel_table(made)]
-    for table in (*tables, block.gradient_table(made), block.dimension_table(made)):
+    for table in (*tables, block.gradient_table(made), block.dimension_table(made), neighbours(made)):
         assert table.empty
 
 
@@ -181,3 +182,60 @@ def test_a_run_whose_first_snapshot_was_chosen_is_described_once(tmp_path: Path)
     only = SNAPSHOTS[1]
     made = planted(tmp_path, {only.name: {"block_normed": noise(20, 5)}}, snapshots=[only])
     assert len(block.dimension_table(made)) == 5
+
+
+D = 24
+MANY_SENTENCE, MANY_POSITION = np.repeat(np.arange(12), 8), np.tile(np.arange(8), 12)
+MANY_END = np.isin(MANY_POSITION, (0, 7))
+MANY_TOKEN = np.where(MANY_END, 99, np.random.default_rng(0).integers(0, 4, MANY_SENTENCE.size))
+MANY = {"sentence": MANY_SENTENCE, "position": MANY_POSITION, "token": MANY_TOKEN, "end": MANY_END}
+MANY_INNER = np.flatnonzero(~MANY_END)
+BY_POSITION = noise(MANY_SENTENCE.size, D, seed=7) + 20.0 * np.eye(D)[MANY_POSITION]
+BY_WORD = noise(MANY_SENTENCE.size, D) + 20.0 * np.eye(D)[MANY_TOKEN % 20] + 500.0 * MANY_END[:, None]
+"""A cluster for each position; a cluster for each word, with [CLS] and [SEP] far away."""
+
+
+def neighbours(made: Trajectory) -> pd.DataFrame:
+    return block.neighbour_table(made, k=5, confidence=0.95, seed=0)
+
+
+def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) -> None:
+    table = neighbours(run(tmp_path, MANY, block_fused=BY_POSITION, block_normed=BY_WORD))
+    assert len(table) == len(SNAPSHOTS) * 2 * 2
+    assert table["step"].isna().sum() == 4
+    assert set(table["n"]) == {len(MANY_INNER)}
+    assert set(table["k"]) == {5}
+    rate = table[table["best"]].set_index(["part", "neighbours"])
+    assert rate.loc[("normed", "same word"), "rate"] > 0.95
+    assert rate.loc[("fused", "same position"), "rate"] > 0.95
+    for place in (("normed", "same position"), ("fused", "same word")):
+        assert rate.loc[place, "rate"] == pytest.approx(rate.loc[place, "chance"], abs=0.1)
+    assert (table["sentences"] == len(np.unique(MANY_SENTENCE[MANY_INNER]))).all()
+    assert ((table["low"] <= table["rate"]) & (table["rate"] <= table["high"])).all()
+    assert (table["high"] - table["low"]).max() < 0.3
+    inner = MANY_SENTENCE[MANY_INNER][:, None] != MANY_SENTENCE[MANY_INNER]
+    for name, values in (("same word", MANY_TOKEN), ("same position", MANY_POSITION)):
+        same = values[MANY_INNER][:, None] == values[MANY_INNER]
+        assert rate.loc[("normed", name), "chance"] == pytest.approx(same[inner].mean())
+
+
+def test_tokens_of_one_sentence_have_no_neighbours_in_others(tmp_path: Path) -> None:
+    alone = {name: values[:8] for name, values in MANY.items()}
+    with pytest.raises(InputError, match="fewer than 5 others in other groups"):
+        neighbours(run(tmp_path, alone, block_normed=BY_WORD[:8]))
+
+
+def test_word_and_position_are_read_back_from_a_sum_and_not_from_noise(tmp_path: Path) -> None:
+    word, position = (np.random.default_rng(seed).standard_normal((100, D)) for seed in (3, 4))
+    parts = {"block_word": word[MANY_TOKEN], "block_position": position[MANY_POSITION]}
+    summed = parts | {
+        "block_fused": word[MANY_TOKEN] + position[MANY_POSITION],
+        "block_normed": noise(MANY_SENTENCE.size, D),
+    }
+    found = block.decoding_table(run(tmp_path, MANY, **summed), seed=0)
+    assert set(found["snapshot"]) == {"step-0", "step-5", "random"}
+    assert (found.loc[found["part"] == "fused", "rate"] > 0.95).all()
+    assert (found.loc[found["part"] == "normed", "rate"] < 0.6).all()
+    assert found["n"].eq(MANY_INNER.size).all()
+    assert found[found["read"] == "word"]["candidates"].eq(4).all()
+    assert found[found["read"] == "position"]["candidates"].eq(6).all()

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from fusions import FUSIONS, make
 from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
-from isoscope.inside.block import GRADIENTS as PARTS
 from isoscope.inside.gradient_steadiness import block_gradients
+from isoscope.inside.trajectory import GRADIENTS as PARTS
 from isoscope.models import FusionBertForSequenceClassification
 from probe_material import chosen, pieces
 

@@ -14,8 +14,7 @@ from isoscope.errors import InputError
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
 from isoscope.inside.cloud import Cell, OfAll
-from isoscope.inside.measure_table import Cells
-from isoscope.inside.measures import BUILT_IN, measure
+from isoscope.inside.measures import BUILT_IN, Cells, measure
 from probe_material import write_run
 
 N, D = 80, 10

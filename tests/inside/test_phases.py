@@ -32,12 +32,12 @@ ALL = table(course(0.5, 0.7, 0.95, 0.90, 0.8), course(0.9, 0.7, 0.2, 0.2, 0.6))
 def test_a_course_through_all_phases_gets_their_names() -> None:
     found = phases(named(ALL, LABELS, **OPTIONS))
     names = ["Unstructured", "Entering structure", "Maximum separation", "Morphological changes", "Late homogenisation"]
-    assert [one.name for one in found] == names
-    assert [(one.snapshots, one.step_first, one.step_last) for one in found] == [
+    assert [one["name"] for one in found] == names
+    assert [(one["snapshots"], one["step_first"], one["step_last"]) for one in found] == [
         (5, 5 * at, 5 * at + 4) for at in range(5)
     ]
-    assert found[2].separability == pytest.approx(0.95)
-    assert found[4].avg_sim == pytest.approx(0.6)
+    assert found[2]["separability"] == pytest.approx(0.95)
+    assert found[4]["avg_sim"] == pytest.approx(0.6)
 
 
 def test_a_fall_without_more_alike_sentences_is_no_homogenisation() -> None:

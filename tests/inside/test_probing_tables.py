@@ -11,8 +11,10 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.geometry.probes import linear_probe
 from isoscope.inside.probe_tasks import TASKS, clouds
-from isoscope.inside.probing_tables import baselines_table, distinct, hrr_bags, probing_table
+from isoscope.inside.probing_tables import baselines_table, distinct, hrr_bags, learning_table, probing_table
 from isoscope.inside.trajectory import PROBE, TREEBANK, WORDS, Snapshot, Trajectory, write_arrays, write_snapshots
+from probe_material import SNAPSHOTS as MADE
+from probe_material import planted
 
 N, D, TYPES = 120, 8, 12
 SNAPSHOTS = [
@@ -149,14 +151,6 @@ def test_only_what_is_asked_is_done_and_the_costly_only_closely(run: Trajectory)
     assert one(few, layer=1)[["score", "control", "penalty"]].equals(same[["score", "control", "penalty"]])
 
 
-def test_less_training_points_are_said_to_be_less(run: Trajectory) -> None:
-    options: dict[str, Any] = {"seed": 0, "tasks": ("label",), "closely": (), "snapshots": ("step-9",)}
-    quarter, whole = (probing_table(run, share=share, **options) for share in (0.25, 1.0))
-    assert set(quarter["trained"]) == {24}
-    assert set(whole["trained"]) == {96}
-    assert one(quarter, layer=1, vectors="first")["score"] <= one(whole, layer=1, vectors="first")["score"]
-
-
 def test_a_sentence_stands_once_and_none_gives_itself_away_by_its_length(run: Trajectory) -> None:
     (cloud,) = clouds(run, ("mean",), ("bigram shift",), seed=0)
     assert len(set(cloud.groups)) == len(cloud.groups) == N - 5  # the five short sentences cannot be shifted
@@ -261,3 +255,22 @@ def test_what_is_not_there_is_refused(run: Trajectory) -> None:
         probing_table(run, seed=0, tasks=("colour",))
     with pytest.raises(InputError, match="nothing was measured"):
         probing_table(run, seed=0, vectors=("last",), tasks=("label",))
+
+
+def test_more_sentences_help_and_noise_stays_at_chance(tmp_path: Path) -> None:
+    draw, labels = np.random.default_rng(0), np.arange(200) % 2
+    planted_label = draw.standard_normal((200, 60)) + 0.35 * (2 * labels[:, None] - 1) * draw.standard_normal(60)
+    arrays = {"first": np.stack([np.zeros((200, 60)), planted_label]), "mean": draw.standard_normal((2, 200, 60))}
+    run = planted(tmp_path, {one.name: arrays for one in MADE}, probe={"label": labels})
+    found = learning_table(run, vectors=("first", "mean", "last"), seed=0).set_index(["vectors", "trained"])
+    assert found.index.tolist() == [(name, count) for name in ("first", "mean") for count in (40, 80, 160)]
+    scores = found.loc["first", "score"].tolist()
+    assert scores[0] < scores[-1] > 0.85
+    assert (found.loc["mean", "score"] - 0.5).abs().max() < 3 * np.sqrt(0.25 / 200)
+    assert found[["n", "d", "layer"]].drop_duplicates().to_numpy().tolist() == [[200, 60, 1]]
+
+
+def test_one_class_has_nothing_to_learn(tmp_path: Path) -> None:
+    arrays = {"first": np.random.default_rng(0).standard_normal((2, 200, 60))}
+    run = planted(tmp_path, {one.name: arrays for one in MADE}, probe={"label": np.zeros(200, int)})
+    assert learning_table(run, vectors=("first",), seed=0).empty

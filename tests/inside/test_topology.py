@@ -12,7 +12,7 @@ from scipy.stats import ortho_group
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.inside.topology import arm_distances, moments, topology
+from isoscope.inside.sentence_tables import moments, topology
 from isoscope.inside.trajectory import Trajectory
 from probe_material import SNAPSHOTS, planted
 
@@ -141,17 +141,3 @@ def test_a_run_of_one_snapshot_has_it_at_every_moment_and_no_twin_if_there_is_no
 def test_two_sentences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="points: 2, but this measure needs at least 3"):
         topology(run(tmp_path, blob(2), blob(2), blob(2), blob(2)), points=POINTS, seed=0)
-
-
-def test_arms_are_as_far_apart_as_their_chosen_diagrams(tmp_path: Path) -> None:
-    runs = {
-        "ring": run(tmp_path / "ring", blob(60), circle(60), blob(60), blob(60)),
-        "turned": run(tmp_path / "turned", blob(60, 5), moved(circle(60)), blob(60), blob(60)),
-        "cloud": run(tmp_path / "cloud", circle(60), blob(60), circle(60), circle(60)),
-    }
-    bars = pd.concat([topology(one, points=POINTS, seed=0)[0].assign(arm=arm, seed=0) for arm, one in runs.items()])
-    found = arm_distances(bars).set_index(["arm", "other", "degree"]).sort_index()
-    assert len(found) == 3 * 2
-    assert found.loc[("ring", "turned"), ["bottleneck", "wasserstein"]].to_numpy() == pytest.approx(0.0, abs=1e-3)
-    longest_bar = longest(bars[bars["arm"] == "ring"], "chosen")[0]
-    assert found.loc[("ring", "cloud", 1), "bottleneck"] > 0.3 * longest_bar

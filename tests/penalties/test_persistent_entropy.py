@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.geometry.bar_selection import Selection
+from isoscope.geometry.barcodes import Selection
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.geometry.spanning_trees import Trees, batched
 from isoscope.penalties import PersistentEntropy
@@ -174,10 +174,6 @@ def test_labels_below_0_belong_to_no_class() -> None:
     nobody = PersistentEntropy("all")(points, torch.full_like(labels, -100))
     assert nobody.penalty == 0
     assert len(nobody.points) == 0
-
-
-def test_a_penalty_says_its_settings() -> None:
-    assert "selection='top-k', k=4, per_class=True, weight=0.5" in repr(PersistentEntropy("top-k", k=4, weight=0.5))
 
 
 def test_a_selection_that_is_none_is_refused() -> None:

@@ -12,22 +12,28 @@ from typing import Any
 
 MEASURES = {
     "attention": ("summarise", "head_agreement"),
-    "contextuality": ("avg_sim", "self_sim", "intra_sim"),
+    "contextuality": ("avg_sim", "intra_sim", "neighbour_shares", "self_sim"),
     "decoding": ("decodability",),
     "dimension": ("two_nn", "mle"),
     "isotropy": (
-        *("anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio", "partition_isotropy"),
-        *("shares", "unbiased_participation_ratio"),
+        *("all_but_the_top", "anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio"),
+        *("partition_isotropy", "shares", "unbiased_participation_ratio", "whiten"),
     ),
     "kernels": ("kernel_energy", "frequency_response"),
     "moments": ("between_share", "spectrum", "within_classes"),
-    "neighbours": ("neighbour_rate",),
     "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
-    "postprocessing": ("all_but_the_top", "whiten"),
-    "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe", "selectivity"),
-    "separation": ("arch_score", "centroid_distance", "clusters", "fisher_ratio", "linear_separability", "silhouette"),
+    "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe"),
+    "separation": (
+        "ami_interval",
+        "arch_score",
+        "centroid_distance",
+        "clusters",
+        "fisher_ratio",
+        "linear_separability",
+        "silhouette",
+    ),
 }
-"""Public functions by module, except `fourier.fourier` and `planes.planes`, which share their module's name."""
+"""Public functions by module, except `kernels.fourier` and `planes.planes`: they share the name of a module."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}
 __all__ = sorted(_HOMES)
 

@@ -57,8 +57,7 @@ def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
         raise InputError(f"attention: maps over {a.shape[-1]} and {b.shape[-1]} tokens cannot be compared")
     middle = (a + b) / 2
     divergence = ((a * np.log2(a / middle)).sum(-1) + (b * np.log2(b / middle)).sum(-1)) / 2
-    found: Floats = 1.0 - divergence.mean(-1)
-    return found
+    return 1.0 - divergence.mean(-1)
 
 
 def _maps(attention: npt.ArrayLike) -> Floats:

@@ -1,87 +1,178 @@
-"""H0 barcodes of clouds of tensors and their entropy, with gradients: the measures of `persistence`, for a loss."""
+"""Separate the features of a barcode from noise by published rules and controls, and compute its entropy, for a loss.
 
-from typing import Any, NamedTuple
+Bars are arrays `[…, m]` in falling order, padded with zeros; numpy arrays or torch tensors, in float64. Both use the
+same formulas. Only C-ratio's recursion differs: a compiled loop for arrays, a table of all levels for tensors.
+"""
 
+import math
+from types import ModuleType
+from typing import Any, Literal
+
+import numba
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from isoscope.geometry import loops
-from isoscope.geometry.bar_selection import Array, Selection, kept, library
-from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees, plain
+from isoscope.geometry.moments import Floats, Ints
+
+EQUAL = 1e-12
+"""Totals whose relative difference is smaller differ only by rounding."""
+SERIES = 1e-4
+"""Where |α − 1| is at most this, `(α − 1 − ln α) / (α − 1)²` is computed from its series."""
+
+Array = Any
+"""A numpy array or a tensor; the functions here treat both alike."""
+Selection = Literal["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"]
 
 
-class Barcodes(NamedTuple):
-    """Finite bars of B clouds: `lengths` `[B, n − 1]`, float64, rising where `real`; 0 beyond a cloud's last bar."""
+def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None) -> Array:
+    """Return which bars of `lengths` `[…, m]`, in any order, a rule keeps; only bars longer than 0 are kept.
 
-    lengths: Tensor
-    real: Tensor
+    - `c-ratio`, `relative-entropy`: the longest bars, by the rules below.
+    - `top-k`, `shortest-k`, `random-k` (drawn by `generator`): k bars, or as many as `c-ratio` would keep if k is None.
 
-
-def h0_barcodes(points: Tensor, mask: Tensor | None = None) -> Barcodes:
-    """Return the H0 bars of the Vietoris–Rips filtrations of `points` `[B, n, d]`, differentiable by the points.
-
-    `mask` `[B, n]` selects the points (None: all). A bar's length is the length of an edge of the minimum spanning
-    tree, `‖x_u − x_v‖`. The choice of edges is held constant, so gradients flow through lengths only; a bar of two
-    coinciding points has no gradient. A cloud with NaN, infinity or overflowing distances has bars of NaN and no
-    gradient. Computed in the points' own precision; half precision in float32.
+    Bars of NaN are kept, so that results computed from them are NaN.
     """
-    trees = minimum_spanning_trees(points, mask)
-    return Barcodes(of_lengths(points, trees, trees.lengths, torch.ones_like(trees.lengths)), trees.real)
+    xp = library(lengths)
+    unknown = lengths != lengths
+    positive = lengths > 0
+    if rule == "all":
+        return positive | unknown
+    negative = -xp.where(positive, lengths, 0.0)
+    falling = -_rising(negative)
+    count = positive.sum(-1)
+    if rule == "relative-entropy":
+        number = relative_entropy(falling)
+    elif k is None or rule == "c-ratio":
+        number = c_ratio(falling)
+    else:
+        number = xp.zeros_like(count) + k
+    number = xp.where(number < count, number, count)[..., None]
+    place = negative.argsort(-1).argsort(-1)
+    if rule == "shortest-k":
+        place = count[..., None] - 1 - place
+    elif rule == "random-k":
+        drawn = torch.rand(tuple(lengths.shape), generator=generator, dtype=torch.float64)
+        draws = drawn.to(lengths.device) if isinstance(lengths, Tensor) else drawn.numpy()
+        place = xp.where(positive, draws, 2.0).argsort(-1).argsort(-1)
+    return (positive & (place < number)) | unknown
 
 
-def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Tensor:
-    """Return a value computed from the lengths of trees over `points`, as a differentiable function of the points.
+def c_ratio(bars: Array) -> Array:
+    """Return how many of the longest bars the C-ratio rule keeps, `[…]`.
 
-    `value` is a number, one number per cloud `[B]`, or one per length `[B, m]`; `slope` `[B, m]` is its derivative by
-    each length. Both are known, so no graph is built in between.
+    In the bars `B = (ℓ₂, …, ℓ_N, ℓ₁)` the first i are replaced by `ℓ′ = exp(Σ r ln r / Σ r)` over the rest r; this
+    length maximises the entropy. i is the first for which the total grows, or N − 3 if it never grows. Let `Q = ⌈α n (α
+    − 1 − ln α) / (α − 1)²⌉`, with α = ℓ_N / ℓ₁ and n = |B|. If Q < i, the rule is applied again to `(B₁, …, B_i, ℓ_N,
+    ℓ₁)`. The rule keeps 1 + i bars. Equal bars have no Q. Fewer than four bars are all kept, since the rule needs four.
+    Source: Atienza, Gonzalez-Diaz and Rucco 2019 (arXiv:1701.07857), as in its public implementations.
     """
-    points = plain(points)
-    found: Tensor = _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
+    if not isinstance(bars, torch.Tensor):
+        rows = bars.reshape(math.prod(bars.shape[:-1]), bars.shape[-1])
+        return _c_ratios(np.ascontiguousarray(rows)).reshape(bars.shape[:-1])
+    all_of_them = (bars > 0).sum(-1)
+    if bars.shape[-1] < 4:
+        return all_of_them
+    enough = all_of_them >= 4
+    bars = torch.where(enough[..., None], bars, 1.0)  # placeholder bars; their results are not used
+    longer = bars > 0
+    last = torch.where(longer, bars, torch.inf).amin(-1, keepdim=True)
+    inner = longer.sum(-1) - 2  # bars of B with the same position at every level
+    # Compute all levels at once, then follow their chain by doubling: no step waits for the previous step.
+    stops = _stops(bars, last)
+    again = (_most(bars, last) < stops) & (last < bars[..., :1])
+    after = torch.where(again, stops, _places(bars))
+    for _ in range(after.shape[-1].bit_length()):
+        after = after.gather(-1, after)
+    return torch.where(enough, 1 + stops.gather(-1, after.gather(-1, inner[..., None]))[..., 0], all_of_them)
+
+
+@numba.njit
+def _c_ratios(bars: Floats) -> Ints:
+    """`c_ratio` for barcodes `[b, m]`, each falling: level by level, each until its total grows."""
+    found = np.empty(len(bars), np.int64)
+    lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # cumulative sums of the bars, and of ℓ ln ℓ
+    for barcode in range(len(bars)):
+        row = bars[barcode]
+        count = 0
+        while count < len(row) and row[count] > 0:
+            count += 1
+        if count < 4:
+            found[barcode] = count
+            continue
+        for bar in range(1, count):
+            lengths[bar] = lengths[bar - 1] + row[bar]
+            products[bar] = products[bar - 1] + row[bar] * math.log(row[bar])
+        first, last = row[0], row[count - 1]
+        both, weighed = first + last, first * math.log(first) + last * math.log(last)
+        alpha = last / first
+        x = alpha - 1
+        log_alpha = math.log1p(x) if alpha > 0.5 else math.log(last) - math.log(first)  # precise for small alpha, too
+        slope = (x - log_alpha) / x**2 if abs(x) > SERIES else 0.5 - x / 3 + x**2 / 4
+        inner = count - 2
+        while True:
+            stop, before = max(inner - 1, 0), lengths[inner] + both
+            for tried in range(1, inner):
+                rest = lengths[inner] - lengths[tried] + both
+                total = rest + tried * math.exp((products[inner] - products[tried] + weighed) / rest)
+                if before < total * (1 - EQUAL):
+                    stop = tried
+                    break
+                before = total
+            if inner == 0 or last == first or np.ceil(alpha * slope * (inner + 2)) >= stop:
+                break
+            inner = stop
+        found[barcode] = 1 + stop
     return found
 
 
-class _OfLengths(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor, value: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(points, edges, lengths, slope)
-        return value.clone()
+def _most(bars: Tensor, last: Tensor) -> Tensor:
+    """Return Q for each number of inner bars 0, 1, …, from the bars and the shortest bar."""
+    alpha = last / bars[..., :1]
+    x = alpha - 1
+    apart = x.abs() > SERIES
+    safe = torch.where(apart, x, 1.0)
+    log_alpha = torch.where(
+        alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log()
+    )  # precise for small alpha, too
+    slope = torch.where(apart, (safe - log_alpha) / safe**2, 0.5 - x / 3 + x**2 / 4)
+    return torch.ceil(alpha * slope * (_places(bars) + 2))
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        points, edges, lengths, slope = ctx.saved_tensors
-        scale = scale if scale.dim() == 2 else scale.reshape(-1, 1)
-        return _by_points(points, edges, lengths, scale * slope), None, None, None, None
+
+def _stops(bars: Tensor, last: Tensor) -> Tensor:
+    """Return, for each number m of inner bars, the first i at which neutralising i bars adds length, else m − 1."""
+    first = bars[..., :1]
+    products = _x_log_x(bars)
+    lengths = bars.cumsum(-1) - first
+    products, ends = products.cumsum(-1) - products[..., :1], products[..., :1] + _x_log_x(last)
+    asked, tried = _places(bars)[:, None], _places(bars)
+    # Values beyond a level's own bars are arbitrary and not used.
+    rest = (lengths + first + last)[..., None] - lengths[..., None, :]
+    weighed = (products + ends)[..., None] - products[..., None, :]
+    total = rest + tried * torch.exp(weighed / rest)
+    grows = (total[..., :-1] < total[..., 1:] * (1 - EQUAL)) & (tried[1:] < asked)
+    return torch.where(grows.any(-1), grows.int().argmax(-1) + 1, (asked[:, 0] - 1).clip(0))
 
 
-def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) -> Tensor:
-    """Convert a slope by lengths to a slope by points: a length's derivative is `± (x_u − x_v) / ‖x_u − x_v‖`.
+def relative_entropy(bars: Array) -> Array:
+    """Return how many bars the relative-entropy rule keeps, `[…]`.
 
-    The derivative is 0 where it is not a number.
+    `E_i` is the entropy with the i longest bars neutralised. Bar i is a feature while `(E_i − E_{i−1}) / (ln N − E_0) >
+    i / N`. Equal bars have no feature. Source: Atienza, Gonzalez-Diaz and Rucco 2016 (arXiv:1605.02885).
     """
-    if points.device.type == "cpu":
-        return torch.from_numpy(_by_points_compiled(*(one.numpy() for one in (points, edges, lengths, slope))))
-    clouds, n, d = points.shape
-    first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
-    rows = points.reshape(clouds * n, d)
-    each = rows.index_select(0, first).sub_(rows.index_select(0, second))
-    moves = lengths > 0
-    # Divide in two steps: a slope over a short bar may overflow the points' precision.
-    each *= torch.where(moves, lengths, 1.0).to(points.dtype).flatten()[:, None].reciprocal()
-    each = torch.where(moves.flatten()[:, None], slope.to(points.dtype).flatten()[:, None] * each, 0.0)
-    found = torch.zeros_like(rows).index_add_(0, first, each).index_add_(0, second, each, alpha=-1)
-    return found.reshape(points.shape)
-
-
-def _by_points_compiled(points: Array, edges: Array, lengths: Array, slope: Array) -> Array:
-    """`_by_points` for arrays."""
-    along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
-    found = np.zeros(points.shape, points.dtype)
-    for at, cloud in enumerate(points):
-        loops.spread(np.ascontiguousarray(cloud), edges[at], along[at], found[at])
-    return found
+    xp = library(bars)
+    count = (bars > 0).sum(-1)[..., None]
+    rest, weighed = _from(bars), _from(_x_log_x(bars))
+    inside = rest > 0
+    place = _places(bars)
+    log_neutral = weighed / xp.where(inside, rest, 1.0)
+    total = rest + place * xp.exp(log_neutral)
+    entropy = xp.log(xp.where(inside, total, 1.0)) - log_neutral
+    size = xp.where(count > 0, count, 1) * xp.ones_like(rest[..., :1])  # torch would turn counts into float32
+    missing = xp.log(size) - entropy[..., :1]
+    gains = entropy[..., 1:] - entropy[..., :-1] > place[..., 1:] / size * missing
+    features = gains & inside[..., 1:] & (missing > EQUAL)
+    return xp.where(features, 1, 0).cumprod(-1).sum(-1)
 
 
 def entropy_and_slope(lengths: Array, kept: Array) -> tuple[Array, Array]:
@@ -116,11 +207,29 @@ def numbers(values: Tensor) -> Array:
     return values.numpy() if values.device.type == "cpu" else values
 
 
-def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: torch.Generator | None = None) -> Array:
-    """Return which bars of each barcode `[B, m]` a rule keeps (`bar_selection.kept`); `generator` is for `random-k`."""
-    lengths = lengths.detach() if isinstance(lengths, Tensor) else lengths
-    draws = None
-    if rule == "random-k":
-        drawn = torch.rand(tuple(lengths.shape), generator=generator, dtype=torch.float64)
-        draws = drawn.to(lengths.device) if isinstance(lengths, Tensor) else drawn.numpy()
-    return kept(lengths, rule, k=k, draws=draws)
+def library(bars: Array) -> ModuleType:
+    """Return torch for a tensor, numpy for an array."""
+    return torch if isinstance(bars, torch.Tensor) else np
+
+
+def _places(bars: Array) -> Array:
+    """Return 0, 1, … along the last axis."""
+    size = bars.shape[-1]
+    return torch.arange(size, device=bars.device) if isinstance(bars, torch.Tensor) else np.arange(size)
+
+
+def _x_log_x(values: Array) -> Array:
+    xp = library(values)
+    return values * xp.log(xp.where(values > 0, values, 1.0))
+
+
+def _rising(values: Array) -> Array:
+    """Sort the values along the last axis, rising."""
+    return values.sort(-1).values if isinstance(values, torch.Tensor) else np.sort(values, -1)
+
+
+def _from(values: Array) -> Array:
+    """Return the sums from position i to the end of the last axis."""
+    if isinstance(values, torch.Tensor):
+        return values.flip(-1).cumsum(-1).flip(-1)
+    return values[..., ::-1].cumsum(-1)[..., ::-1]

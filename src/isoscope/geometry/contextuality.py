@@ -1,4 +1,4 @@
-"""Measure how similar representations of tokens are: at random, of one word, within one sentence."""
+"""Measure how similar representations of tokens are: at random, of one word, in one sentence, among neighbours."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud, indices
+from isoscope.geometry.moments import Floats, Ints, as_cloud, indices
 
 
 class IntraSim(NamedTuple):
@@ -14,6 +14,13 @@ class IntraSim(NamedTuple):
 
     published: float
     leave_one_out: float
+
+
+class NeighbourShares(NamedTuple):
+    """For each point `[n]`: the share with its attribute among its nearest neighbours, and among all candidates."""
+
+    near: Floats
+    chance: Floats
 
 
 def units(points: npt.ArrayLike) -> Floats:
@@ -82,3 +89,27 @@ def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
         (np.bincount(of, weights=cosines) / counts)[kept].mean() for cosines in (with_itself, without)
     )
     return IntraSim(float(published), float(left_out))
+
+
+def neighbour_shares(
+    points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
+) -> NeighbourShares:
+    """Return how many of a point's k nearest points by cosine, from other `groups` (sentences), share its `attribute`.
+
+    Chance is the share among all points of other groups. Computed in the full space, so a map's distortions play no
+    part. Raises `InputError` if a point has fewer than k candidates, and for k below 1.
+    """
+    if k < 1:
+        raise InputError(f"k: {k}; expected at least 1")
+    unit = units(points)
+    value, of = (np.unique(np.asarray(one), return_inverse=True)[1].ravel() for one in (attribute, groups))
+    if not len(value) == len(of) == len(unit):
+        raise InputError(f"{len(unit)} points, {len(value)} attributes, {len(of)} groups: expected equal numbers")
+    other = of[:, None] != of[None]
+    if other.sum(1).min() < k:
+        raise InputError(f"points: some have fewer than {k} others in other groups")
+    similarity = np.where(other, unit @ unit.T, -np.inf)
+    near: Ints = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+    same = value[:, None] == value[None]
+    shares: Floats = same[np.arange(len(unit))[:, None], near].mean(1)
+    return NeighbourShares(shares, (same & other).sum(1) / other.sum(1))

@@ -81,8 +81,7 @@ def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:
     frequency = np.fft.fftshift(np.fft.fftfreq(size))
     # fft2 would crop a kernel larger than `size`.
     rows, columns = (np.exp(-2j * np.pi * np.outer(frequency, np.arange(n))) for n in weights.shape[1:])
-    response: Floats = np.abs(rows @ weights @ columns.T)
-    return response
+    return np.abs(rows @ weights @ columns.T)
 
 
 def _kernel(kernel: npt.ArrayLike) -> Floats:

@@ -1,7 +1,5 @@
 """Second moments of a cloud: its spectrum, and unbiased estimates of covariance traces."""
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,13 +9,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 ALIKE = 1e-5
 """Points whose relative difference is smaller differ only by rounding."""
-
-
-class CovarianceTraces(NamedTuple):
-    """Estimates of tr Σ and tr Σ² of the distribution that the points were drawn from."""
-
-    first: float
-    second: float
 
 
 def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
@@ -62,8 +53,7 @@ def centre(points: npt.ArrayLike) -> Floats:
     """Subtract the mean from the cloud; exactly 0 for one point many times (a mean is rounded)."""
     cloud = as_cloud(points)
     cloud = cloud - cloud[0]
-    found: Floats = cloud - cloud.mean(0)
-    return found
+    return cloud - cloud.mean(0)
 
 
 def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
@@ -83,8 +73,7 @@ def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]
     sums = np.zeros((of.max() + 1, cloud.shape[1]))
     np.add.at(sums, of, cloud)
-    found: Floats = cloud - (sums / np.bincount(of)[:, None])[of]
-    return found
+    return cloud - (sums / np.bincount(of)[:, None])[of]
 
 
 def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -96,8 +85,8 @@ def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     return 1.0 - float((within**2).sum()) / total if total > 0 else float("nan")
 
 
-def covariance_traces(points: npt.ArrayLike) -> CovarianceTraces:
-    """Return unbiased estimates of tr Σ and tr Σ², for any distribution with four moments.
+def covariance_traces(points: npt.ArrayLike) -> tuple[float, float]:
+    """Return unbiased estimates of tr Σ and tr Σ² of a distribution with four moments that the points are drawn from.
 
     tr Σ² is the U-statistic over quadruples of different points, computed from the Gram matrix K of the centred cloud
     with its diagonal set to 0: `(tr K̃² + (1ᵀK̃1)²/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃²1) / (n(n−3))`. O(n²d). Raises
@@ -111,4 +100,4 @@ def covariance_traces(points: npt.ArrayLike) -> CovarianceTraces:
     rows = gram.sum(0)
     total = float(rows.sum())
     second = float((gram**2).sum()) + total**2 / ((n - 1) * (n - 2)) - 2.0 / (n - 2) * float(rows @ rows)
-    return CovarianceTraces(first, second / (n * (n - 3)))
+    return first, second / (n * (n - 3))

@@ -20,8 +20,7 @@ def h0_bars(points: npt.ArrayLike) -> Floats:
     cloud = as_cloud(points)
     if len(cloud) < 2:
         return np.zeros(0)
-    bars: Floats = single(pdist(cloud))[:, 2]
-    return bars
+    return single(pdist(cloud))[:, 2]
 
 
 def persistent_entropy(bars: npt.ArrayLike) -> float:

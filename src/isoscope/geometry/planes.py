@@ -45,25 +45,21 @@ def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) 
     if not -len(clouds) <= reference < len(clouds):
         raise InputError(f"reference: {reference}, but there are {len(clouds)} frames")
     reference %= len(clouds)
-    own = [_components(centre(cloud)) for cloud in clouds]
-    if alignment == "joint":
-        common = _components(np.concatenate([centre(cloud) for cloud in clouds]))
-        scores = [centre(cloud) @ common for cloud in clouds]
-        angles = [_angles(one, common) for one in own]
-        explained = [_explained(cloud, common) for cloud in clouds]
-        return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
-    scores = [centre(cloud) @ one for cloud, one in zip(clouds, own, strict=True)]
+    centred = [centre(cloud) for cloud in clouds]
+    own = [_components(cloud) for cloud in centred]
+    common = [_components(np.concatenate(centred))] * len(clouds) if alignment == "joint" else own
+    scores = [cloud @ axes for cloud, axes in zip(centred, common, strict=True)]
     if alignment == "procrustes":
         scores = [score @ orthogonal_procrustes(score, scores[reference])[0] for score in scores]
     elif alignment == "sign":
         for before, score in pairwise(scores):
             score *= np.where((before * score).sum(0) < 0, -1.0, 1.0)
-    else:
+    elif alignment != "joint":
         raise InputError(f"alignment: {alignment!r} is none of joint, procrustes, sign")
-    angles = [_angles(one, own[reference]) for one in own]
+    angles = [np.degrees(subspace_angles(axes, common[reference])) for axes in own]
     explained = [
-        (score**2).sum(0) / total if (total := (centre(cloud) ** 2).sum()) > 0 else np.full(2, np.nan)
-        for score, cloud in zip(scores, clouds, strict=True)
+        (score**2).sum(0) / total if (total := (cloud**2).sum()) > 0 else np.full(2, np.nan)
+        for score, cloud in zip(scores, centred, strict=True)
     ]
     return Planes(np.stack(scores), np.stack(explained), np.stack(angles), reference)
 
@@ -80,17 +76,4 @@ def _components(centred: Floats) -> Floats:
     else:
         axes = np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
     largest = axes[np.abs(axes).argmax(0), range(2)]
-    found: Floats = axes * np.where(largest < 0, -1.0, 1.0)
-    return found
-
-
-def _angles(one: Floats, other: Floats) -> Floats:
-    found: Floats = np.degrees(subspace_angles(one, other))
-    return found
-
-
-def _explained(cloud: Floats, axes: Floats) -> Floats:
-    centred = centre(cloud)
-    total = float((centred**2).sum())
-    found: Floats = ((centred @ axes) ** 2).sum(0) / total if total > 0 else np.full(2, np.nan)
-    return found
+    return axes * np.where(largest < 0, -1.0, 1.0)

@@ -198,11 +198,6 @@ def online_code_lengths(
     return {name: CodeLength(found[name], uniform[name], uniform[name] / found[name], *cloud.shape) for name in labels}
 
 
-def selectivity(accuracy: float, control: float) -> float:
-    """Return accuracy minus accuracy on the control task; Hewitt and Liang 2019."""
-    return accuracy - control
-
-
 def _grouped(points: Array, groups: Array, least: int) -> tuple[Floats, Ints]:
     cloud = as_cloud(points, least=2)
     names, group = np.unique(groups, return_inverse=True)

@@ -1,6 +1,5 @@
 """Measure how a cloud falls into classes and clusters."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +27,10 @@ PARTS = 20
 
 
 class Clusters(NamedTuple):
-    """k-means at the k of largest mean silhouette: k, silhouette, AMI with each attribute, each point's cluster."""
+    """k-means at the k of largest mean silhouette: k, silhouette, each point's cluster."""
 
     k: int
     silhouette: float
-    ami: dict[str, float]
     of: Ints
 
 
@@ -55,8 +53,7 @@ def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints
 def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
     """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
     left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
-    found: Floats = left[:, :k] * values[:k]
-    return found
+    return left[:, :k] * values[:k]
 
 
 def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -105,22 +102,13 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
     return float(np.mean(scores))
 
 
-def clusters(
-    points: npt.ArrayLike,
-    attributes: Mapping[str, npt.ArrayLike],
-    *,
-    most: int = 6,
-    seed: int = 0,
-    scores: Floats | None = None,
-) -> Clusters:
-    """Run k-means for k = 2 … `most` in the leading components, and compare the clusters with attributes.
+def clusters(points: npt.ArrayLike, *, most: int = 6, seed: int = 0, scores: Floats | None = None) -> Clusters:
+    """Run k-means for k = 2 … `most` in the leading components.
 
-    AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition. A cluster is no
-    finding until its AMI with the label beats that with nuisances: pass first tokens, lengths and positions beside the
-    label. `scores` are the cloud's `principal_scores`, if already computed.
+    A cluster is no finding until its agreement with the label (`ami_interval`) beats that with nuisances: first tokens,
+    lengths and positions. `scores` are the cloud's `principal_scores`, if already computed.
     """
     cloud = as_cloud(points, least=most + 1)
-    known = {name: indices(values, len(cloud), name) for name, values in attributes.items()}
     scores = principal_scores(cloud) if scores is None else scores
     scores = scores[:, scores.std(0) > 1e-9 * scores.std()]
     places = len(np.unique(cloud, axis=0))
@@ -135,13 +123,13 @@ def clusters(
         if best is None or value > best[0]:
             best = (value, k, of)
     assert best is not None
-    ami = {name: float(adjusted_mutual_info_score(of, best[2])) for name, of in known.items()}
-    return Clusters(best[1], best[0], ami, best[2])
+    return Clusters(best[1], best[0], best[2])
 
 
 def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
     """Return the AMI of clusters `of` with `attribute`, and its jackknife interval over `PARTS` random parts.
 
+    AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition.
     Pseudo-values PARTS·AMI − (PARTS − 1)·AMI(all but a part), t distribution (Tukey 1958). The clusters stay fixed: the
     interval is for their agreement, not for k-means. A bootstrap fails here: a point drawn twice agrees with itself
     (with 60 values its 95 % interval held the truth in 0 to 15 % of samples). NaN below 2·PARTS points.

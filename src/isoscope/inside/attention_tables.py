@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,9 +41,7 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
                 ]
                 rows.append(
                     {
-                        "snapshot": snapshot.name,
-                        "step": snapshot.step,
-                        "best": snapshot.best,
+                        **snapshot.who,
                         "layer": layer + 1,
                         "head": head,
                         **{name: float(values[layer, head].mean()) for name, values in summaries.items()},
@@ -60,21 +57,11 @@ def attention_table(run: Trajectory) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"step": "Int64"})
 
 
-class Pair(NamedTuple):
-    """Two runs whose heads are compared, each at its chosen epoch, and what they differ in.
-
-    - `arms`: the fusion; the seed is the same.
-    - `seeds`: the seed only.
-    - `random`: training; the other run is the first run's twin with random weights.
-    """
-
-    differ: str
-    one: Key
-    other: Key
-
-
 def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     """Return how far the heads of two runs agree at the chosen epoch, by layer: differ, arm, seed, other, other_seed.
+
+    `differ`: what the runs differ in. `arms`: the fusion; the seed is the same. `seeds`: the seed only. `random`:
+    training; the other run is the first run's twin with random weights.
 
     Heads of two runs have no correspondence. So the heads of a layer are paired for best agreement (Kuhn 1955), on the
     whole maps of the same sentences. `agreement`: 1 − Jensen–Shannon divergence, mean over the pairs. `unpaired`: mean
@@ -86,18 +73,19 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     sentences.
     """
     maps = {key: _maps(run, run.best) for key, run in runs.items()}
+    twins = {key: _maps(run, one) for key, run in runs.items() for one in run.snapshots if one.name == RANDOM}
     rows = []
-    for pair in _pairs(list(runs)):
-        one = maps[pair.one]
-        other = _maps(runs[pair.one], _twin(runs[pair.one])) if pair.differ == "random" else maps[pair.other]
+    for differ, key, against in _pairs(list(runs)):
+        one, other = maps[key], (twins if differ == "random" else maps)[against]
         if one.keys() != other.keys():
             raise InputError("attention: the runs have different probe sets; run: isoscope repro")
         if not one:
             continue
+        who = {"differ": differ, **dict(zip(("arm", "seed", "other", "other_seed"), (*key, *against), strict=True))}
         depth = min(len(next(iter(several.values()))) for several in (one, other))
         each = [head_agreement(one[name][:depth, :, None], other[name][:depth, None]) for name in one]
         for layer, agreement in enumerate(np.mean(each, axis=0), start=1):
-            rows.append({**_who(pair), "layer": layer, **_paired(agreement), "n": len(each)})
+            rows.append({**who, "layer": layer, **_paired(agreement), "n": len(each)})
     return pd.DataFrame(rows)
 
 
@@ -111,22 +99,14 @@ def _maps(run: Trajectory, snapshot: Snapshot) -> dict[str, Floats]:
     }
 
 
-def _twin(run: Trajectory) -> Snapshot:
-    return next(one for one in run.snapshots if one.name == RANDOM)
-
-
-def _pairs(keys: list[Key]) -> Iterator[Pair]:
+def _pairs(keys: list[Key]) -> Iterator[tuple[str, Key, Key]]:
+    """Yield what two runs differ in, and both."""
     for one, other in combinations(keys, 2):
         if one[1] == other[1]:
-            yield Pair("arms", one, other)
+            yield "arms", one, other
         elif one[0] == other[0]:
-            yield Pair("seeds", one, other)
-    yield from (Pair("random", key, key) for key in keys)
-
-
-def _who(pair: Pair) -> dict[str, str | int]:
-    (arm, seed), (other, other_seed) = pair.one, pair.other
-    return {"differ": pair.differ, "arm": arm, "seed": seed, "other": other, "other_seed": other_seed}
+            yield "seeds", one, other
+    yield from (("random", key, key) for key in keys)
 
 
 def _paired(agreement: Floats) -> dict[str, float | int]:

@@ -1,7 +1,8 @@
 """Analyse the embedding block over training: how word, position and fusion combine.
 
-Cosines of tokens after the block (the heat map of Li 2025 (fusion), and as numbers), spectra along the hidden index
-with permuted axes as control, values over the hidden dimensions, and the fusion's kernel as a filter.
+Cosines of tokens after the block (the heat map of Li 2025 (fusion), and as numbers), their neighbours and what a linear
+map decodes, spectra along the hidden index with permuted axes as control, values over the hidden dimensions, and the
+fusion's kernel as a filter.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from isoscope.geometry.contextuality import units
+from isoscope.geometry.contextuality import neighbour_shares, units
+from isoscope.geometry.decoding import decodability
 from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
-from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
+from isoscope.inside.trajectory import GRADIENTS, Arrays, Snapshot, Trajectory
+from isoscope.statistics.paired import bootstrap_mean
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
-GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
-"""Parts with their own weights, in the order of `block_gradient`."""
 LEAVES = ("block_normed", "block_fused", "block_word")
 """Candidates for the block's output: the first that exists. A block without LayerNorm or position table lacks some."""
 NEAR = 3
@@ -30,9 +31,7 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
     Kinds of pairs: all; same position and different words; same word and different positions; different words more than
     `NEAR` positions apart. [CLS] and [SEP] are left out. `n`: pairs of the kind.
     """
-    tokens = run.tokens
-    inner = ~tokens["end"].to_numpy()
-    sentence, position, word = (tokens[name].to_numpy()[inner] for name in ("sentence", "position", "token"))
+    inner, sentence, position, word = inner_tokens(run)
     apart = np.abs(position[:, None] - position[None])
     same_word = word[:, None] == word[None]
     pairs = np.triu(sentence[:, None] != sentence[None], 1)
@@ -63,7 +62,7 @@ def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
         cosines = token_cosines(run, snapshot, most=most)
         one, other = np.indices(cosines.shape)
         pairs = {"one": one.ravel(), "other": other.ravel(), "cosine": cosines.ravel()}
-        rows.append(pd.DataFrame({**_who(snapshot), **pairs}))
+        rows.append(pd.DataFrame({**snapshot.who, **pairs}))
     found = pd.concat(rows, ignore_index=True)
     return found.astype({"step": "Int64"}) if len(found) else pd.DataFrame()
 
@@ -72,10 +71,15 @@ def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDAr
     """Return cosines `[T, T]` of the block's first `most` output tokens, without [CLS], [SEP]; `[0, 0]` if none."""
     arrays = run.arrays(snapshot)
     part = leaving(arrays)
-    inner = np.flatnonzero(~run.tokens["end"].to_numpy())[: most if part else 0]
+    inner = inner_tokens(run)[0][: most if part else 0]
     unit = units(arrays.whole(part)[inner]) if part else np.zeros((0, 1))
-    found: npt.NDArray[np.float64] = unit @ unit.T
-    return found
+    return unit @ unit.T
+
+
+def inner_tokens(run: Trajectory) -> tuple[npt.NDArray[Any], ...]:
+    """Return row, sentence, position and token id of the stored tokens without [CLS] and [SEP], `[T]` each."""
+    tokens = run.tokens[~run.tokens["end"]]
+    return tokens.index.to_numpy(), *(tokens[name].to_numpy() for name in ("sentence", "position", "token"))
 
 
 def leaving(arrays: Arrays) -> str | None:
@@ -118,11 +122,11 @@ def weight_table(run: Trajectory) -> pd.DataFrame:
     for who, weights in _kernels(run):
         for (source, token, hidden), weight in np.ndenumerate(weights):
             place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
-            rows.append({**who, "source": _sources(weights)[source], **place, "weight": float(weight)})
+            rows.append({**who, "source": sources(weights)[source], **place, "weight": float(weight)})
     return _frame(rows)
 
 
-def _sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
+def sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
     return ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
 
 
@@ -131,7 +135,7 @@ def kernel_table(run: Trajectory) -> pd.DataFrame:
     rows = []
     for who, weights in _kernels(run):
         energy = kernel_energy(weights)
-        for source, name in enumerate(_sources(weights)):
+        for source, name in enumerate(sources(weights)):
             shares = {place: float(share[source]) for place, share in energy._asdict().items()}
             rows.append({**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))})
     return _frame(rows)
@@ -142,16 +146,18 @@ def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.f
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
         if "kernel" in arrays.names:
-            yield _who(snapshot), arrays.whole("kernel")
+            yield snapshot.who, arrays.whole("kernel")
 
 
-def _parts(run: Trajectory, snapshots: Iterable[Snapshot]) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
-    """Yield the tokens of each part of the block that a snapshot has, `[T, d]`."""
+def _parts(
+    run: Trajectory, snapshots: Iterable[Snapshot], parts: tuple[str, ...] = PARTS
+) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """Yield the tokens of each of the `parts` of the block that a snapshot has, `[T, d]`."""
     for snapshot in snapshots:
         arrays = run.arrays(snapshot)
-        for part in PARTS:
+        for part in parts:
             if part in arrays.names:
-                yield {**_who(snapshot), "part": part.removeprefix("block_")}, arrays.whole(part)
+                yield {**snapshot.who, "part": part.removeprefix("block_")}, arrays.whole(part)
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -173,7 +179,7 @@ def gradient_table(run: Trajectory) -> pd.DataFrame:
                 if np.isfinite(norm):
                     noise = spread / norm if norm > 0 else float("nan")
                     found = {"mean": norm, "variance": spread, "noise": noise, "n": int(n)}
-                    rows.append({**_who(snapshot), "part": part, **found})
+                    rows.append({**snapshot.who, "part": part, **found})
     return _frame(rows)
 
 
@@ -193,7 +199,7 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
         rows.append(
             pd.DataFrame(
                 {
-                    **_who(snapshot),
+                    **snapshot.who,
                     "dimension": np.arange(points.shape[1]),
                     "mean": mean,
                     "sd": sd,
@@ -210,8 +216,7 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
 def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     middle = np.median(values)
     spread = 1.4826 * np.median(np.abs(values - middle))
-    found: npt.NDArray[np.bool_] = np.abs(values - middle) > 6 * spread
-    return found
+    return np.abs(values - middle) > 6 * spread
 
 
 def _ends(run: Trajectory) -> list[Snapshot]:
@@ -219,5 +224,37 @@ def _ends(run: Trajectory) -> list[Snapshot]:
     return list(dict.fromkeys((run.trained[0], run.best))) if len(run.trained) > 1 else run.snapshots
 
 
-def _who(snapshot: Any) -> dict[str, Any]:
-    return {"snapshot": snapshot.name, "step": snapshot.step, "best": snapshot.best}
+def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> pd.DataFrame:
+    """Return how often a token's neighbours share its word or position, by snapshot and part of the block.
+
+    Rates among the k nearest tokens by cosine in the full space, in other sentences, with the rate at chance; without
+    [CLS] and [SEP]. `low`, `high`: interval of the rate over sentences, since tokens of a sentence are dependent. `n`:
+    tokens; `sentences`.
+    """
+    inner, sentence, position, word = inner_tokens(run)
+    rows = []
+    for who, points in _parts(run, run.snapshots, PARTS[2:]):
+        for name, attribute in (("same word", word), ("same position", position)):
+            near, chance = neighbour_shares(points[inner], attribute, sentence, k=k)
+            interval = bootstrap_mean(near, sentence, confidence=confidence, seed=seed)
+            rates = {"rate": float(near.mean()), **interval._asdict(), "chance": float(chance.mean())}
+            size = {"k": k, "n": len(inner), "sentences": len(np.unique(sentence))}
+            rows.append({**who, "neighbours": name, **rates, **size})
+    return _frame(rows)
+
+
+def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+    """Return how often word and position can be decoded linearly from the block's tokens, with a control.
+
+    For the first snapshot, the chosen snapshot and the random twin, before and after LayerNorm. Sentences are held out.
+    """
+    inner, sentence, *_ = inner_tokens(run)
+    rows = []
+    for snapshot in dict.fromkeys((run.trained[0], run.best, *(one for one in run.snapshots if one.step is None))):
+        arrays = run.arrays(snapshot)
+        if {"block_word", "block_position"} <= arrays.names:
+            targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}
+            for who, points in _parts(run, [snapshot], PARTS[2:]):
+                found = decodability(points[inner], targets, sentence, seed=seed)
+                rows += [{**who, "read": name, **figures._asdict()} for name, figures in found.items()]
+    return _frame(rows)

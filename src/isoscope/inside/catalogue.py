@@ -5,15 +5,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from isoscope.errors import InputError
 from isoscope.geometry.planes import Alignment
+from isoscope.geometry.probes import FRACTIONS
 from isoscope.inside import block
 from isoscope.inside.attention_tables import attention_table
-from isoscope.inside.embedding_tables import decoding_table, neighbour_table
-from isoscope.inside.learning_table import learning_table
-from isoscope.inside.planes_table import feature_dynamics
-from isoscope.inside.probing_tables import baselines_table, probing_table
-from isoscope.inside.rank_tables import predicted_table, rank_table, singular_values
-from isoscope.inside.topology import topology
+from isoscope.inside.probing_tables import baselines_table, learning_table, probing_table
+from isoscope.inside.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
 from isoscope.inside.trajectory import Trajectory
 
 Tables = dict[str, pd.DataFrame]
@@ -89,8 +87,8 @@ def _embedding(run: Trajectory, asked: Asked) -> Tables:
         "cosines": block.cosine_table(run),
         "token_cosines": block.token_cosine_table(run, most=MAPPED),
         "dimensions": block.dimension_table(run),
-        "neighbours": neighbour_table(run, k=asked.neighbours, confidence=asked.confidence, seed=asked.seed),
-        "decoding": decoding_table(run, seed=asked.seed),
+        "neighbours": block.neighbour_table(run, k=asked.neighbours, confidence=asked.confidence, seed=asked.seed),
+        "decoding": block.decoding_table(run, seed=asked.seed),
     }
 
 
@@ -140,3 +138,27 @@ ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
 def analysed(name: str, run: Trajectory, asked: Asked) -> Tables:
     """Return the tables of one analysis of `ANALYSES` that have rows."""
     return {one: table for one, table in ANALYSES[name](run, asked).items() if len(table)}
+
+
+def check_enough(run: Trajectory, *, folds: int, neighbours: int) -> None:
+    """Check that a run has enough sentences for its analyses; else raise `InputError` with the option to change.
+
+    Probes need as many sentences as `folds`, and as many as code lengths have blocks. A token needs `neighbours` tokens
+    in other sentences.
+    """
+    least = max(folds, len(FRACTIONS))
+    kept = {
+        "extraction.share (or extraction.sentences)": len(run.probe),
+        "extraction.words": run.words["sentence"].nunique(),
+    }
+    if run.treebank is not None:
+        kept["extraction.treebank.sentences"] = run.treebank["sentence"].nunique()
+    for key, sentences in kept.items():
+        if sentences < least:
+            raise InputError(f"{key}: {sentences} sentences, but probes need {least}; increase it, or use fewer folds")
+    inner = run.tokens.loc[~run.tokens["end"], "sentence"]
+    if len(inner) and (others := len(inner) - inner.value_counts().max()) < neighbours:
+        raise InputError(
+            f"extraction.block: a token has {others} in other sentences, fewer than measures.neighbours = {neighbours}"
+            "; use more sentences"
+        )

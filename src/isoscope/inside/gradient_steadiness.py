@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
-from isoscope.inside.block import GRADIENTS as PARTS
+from isoscope.inside.trajectory import GRADIENTS as PARTS
 
 _CALLED = {
     "word_embeddings": "word",
@@ -31,14 +31,14 @@ def block_gradients(
     model's gradients empty.
     """
     device = next(model.parameters()).device
-    parts: dict[str, list[nn.Parameter]] = {name: [] for name in PARTS}
+    parts, wanted = [], []
     before = {one: one.requires_grad for one in model.parameters()}
     for name, parameter in model.named_parameters():
         found = name.partition("embeddings.")[2].partition(".")[0]
         parameter.requires_grad_(name.split(".")[1:2] == ["embeddings"] and found in _CALLED)
         if parameter.requires_grad:
-            parts[_CALLED[found]].append(parameter)
-    wanted = [one for several in parts.values() for one in several]
+            parts.append(_CALLED[found])
+            wanted.append(parameter)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
     count = min(batches, len(order) // batch_size)
     total = [torch.zeros_like(one) for one in wanted]
@@ -58,11 +58,10 @@ def block_gradients(
                 squares[number] += float(gradient.double().square().sum())
     for one, needed in before.items():
         one.requires_grad_(needed)
-    place = {id(one): number for number, one in enumerate(wanted)}
     rows_out = np.full((len(PARTS), 3), np.nan, np.float32)
     for row, name in enumerate(PARTS):
-        if parts[name] and count > 1:
-            numbers = [place[id(one)] for one in parts[name]]
+        numbers = [number for number, part in enumerate(parts) if part == name]
+        if numbers and count > 1:
             mean = sum(float((total[number] / count).double().square().sum()) for number in numbers)
             spread = max((sum(float(squares[number]) for number in numbers) - count * mean) / (count - 1), 0.0)
             rows_out[row] = mean - spread / count, spread, count

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.data.batches import Indices, collate, evaluation_batches
-from isoscope.data.probe import ProbeSet
+from isoscope.data.probe import ProbeSet, Words
 from isoscope.data.tokens import Encoded
 from isoscope.data.treebank import Treebank
 from isoscope.errors import InputError
@@ -68,14 +68,10 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
             for name, values in _pooled(layers, mask).items():
                 put(name, (depth, len(lengths), width), rows, values)
             if "word" in parts:
-                weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
-                put(
-                    "bag",
-                    (len(lengths), parts["word"].shape[-1]),
-                    rows,
-                    torch.einsum("btd,bt->bd", parts["word"], weight),
-                )
-            _put_words(put, layers, words, rows, (depth, len(words.text), width))
+                bags = torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers))
+                put("bag", (len(lengths), bags.shape[-1]), rows, bags)
+            if len(words.text):
+                put("words", (depth, len(words.text), width), *_word_means(layers, words, rows))
             if {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
             for name, values in parts.items():
@@ -106,10 +102,8 @@ def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: in
     for rows in evaluation_batches(bank.encoded.lengths, batch_size=batch_size):
         layers, _ = _layers(model, bank.encoded, rows, pad_id, bf16)
         kept = found.setdefault("treebank", np.empty((len(layers), len(bank.text), layers.shape[-1]), np.float32))
-        place = {int(sentence): number for number, sentence in enumerate(rows)}
-        for word in np.flatnonzero(np.isin(bank.sentence, rows)):
-            span = slice(int(bank.begin[word]), int(bank.end[word]))
-            kept[:, word] = layers[:, place[int(bank.sentence[word])], span].mean(1).float().cpu().numpy()
+        chosen, means = _word_means(layers, bank, rows)
+        kept[:, chosen] = means.cpu().numpy()
     return found
 
 
@@ -127,29 +121,27 @@ def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bo
 
 def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
     """Return first token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
-    weight = (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
     every = torch.arange(len(mask), device=layers.device)
     return {
         "first": layers[:, :, 0],
         "last": layers[:, every, mask.sum(1) - 1],
-        "mean": torch.einsum("lbtd,bt->lbd", layers, weight),
+        "mean": torch.einsum("lbtd,bt->lbd", layers, _weight(mask, layers)),
     }
 
 
-def _put_words(put: Any, layers: Tensor, words: Any, rows: Indices, shape: tuple[int, ...]) -> None:
-    """Write the means over the tokens of each sampled word in a batch."""
+def _weight(mask: Tensor, layers: Tensor) -> Tensor:
+    return (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+
+
+def _word_means(layers: Tensor, words: Words | Treebank, rows: Indices) -> tuple[Indices, Tensor]:
+    """Return the numbers of the words in a batch's sentences, and the means over each word's tokens `[L + 1, W, D]`."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
-    chosen = [number for number, sentence in enumerate(words.sentence) if int(sentence) in place]
-    if not chosen:
-        return
-    means = torch.stack(
-        [
-            layers[:, place[int(words.sentence[one])], int(words.begin[one]) : int(words.end[one])].mean(1)
-            for one in chosen
-        ],
-        dim=1,
-    )
-    put("words", shape, np.asarray(chosen), means)
+    chosen = np.flatnonzero(np.isin(words.sentence, rows))
+    means = [
+        layers[:, place[int(words.sentence[one])], int(words.begin[one]) : int(words.end[one])].mean(1)
+        for one in chosen
+    ]
+    return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
 
 
 def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: torch.device) -> dict[str, Tensor]:

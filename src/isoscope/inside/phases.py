@@ -12,7 +12,7 @@ The names are those of Li 2025 (fusion). A phase may be absent. The boundary bet
 learning curve passes the thresholds, too.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,6 @@ import pandas as pd
 
 NEEDED = ("linear_separability", "avg_sim")
 """Measures of [CLS] that define the phases."""
-
-
-class Phase(NamedTuple):
-    """The snapshots of a run in one phase: their number, first and last step, and means."""
-
-    name: str
-    snapshots: int
-    step_first: int
-    step_last: int
-    separability: float
-    avg_sim: float
 
 
 def named(geometry: pd.DataFrame, labels: npt.ArrayLike, *, chance: float, best: float, fall: float) -> pd.DataFrame:
@@ -64,15 +53,19 @@ def _error(share: float, n: float) -> float:
     return float(np.sqrt(near * (1 - near) / (n + 4)))
 
 
-def phases(table: pd.DataFrame) -> list[Phase]:
-    """Summarise the result of `named`: an entry per phase in the order of their first snapshots."""
+def phases(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Summarise the result of `named`: an entry per phase in the order of their first snapshots.
+
+    Its name, number of snapshots, first and last step, and means of separability and AvgSim.
+    """
     return [
-        Phase(
-            str(name),
-            len(own),
-            int(own["step"].min()),
-            int(own["step"].max()),
-            *(float(own[measure].mean()) for measure in NEEDED),
-        )
+        {
+            "name": name,
+            "snapshots": len(own),
+            "step_first": int(own["step"].min()),
+            "step_last": int(own["step"].max()),
+            "separability": float(own["linear_separability"].mean()),
+            "avg_sim": float(own["avg_sim"].mean()),
+        }
         for name, own in table.groupby("phase", sort=False)
     ]

@@ -1,4 +1,4 @@
-"""Probe a run linearly at each layer over training, with control tasks and baselines.
+"""Probe a run linearly at each layer over training, with control tasks, baselines and a learning curve.
 
 Folds hold out whole sentences and are the same for all snapshots, layers and baselines.
 """
@@ -35,8 +35,6 @@ def probing_table(
     vectors: Sequence[str] = ("first", "mean"),
     seed: int,
     folds: int = 5,
-    penalties: Sequence[float] = probes.PENALTIES,
-    share: float = 1.0,
     tasks: Collection[str] = TASKS,
     everywhere: Collection[str] = ("label", "bigram shift"),
     snapshots: Collection[str] | None = None,
@@ -50,7 +48,6 @@ def probing_table(
     - `control`: the score with permuted labels (sentences), or with a random label per word type (words; memorisable,
       since training and test share types).
     - `compression`: uniform over online code length of the labels.
-    - `share`: part of each training part that is used, `trained` points; R² uses the whole part.
     - `distinct`: number of different vectors. A cell with one vector is degenerate and has no score. A cell with few
       vectors encodes only what distinguishes these few.
     - `snapshots`: names, None for all. Those in `closely` (None: the first, the best and the twin) have code
@@ -59,7 +56,7 @@ def probing_table(
     Raises `InputError` if nothing was measured.
     """
     closely = {run.trained[0].name, run.best.name, RANDOM} if closely is None else closely
-    settings = {"seed": seed, "folds": folds, "penalties": penalties, "share": share}
+    settings = {"seed": seed, "folds": folds}
     some, every = (clouds(run, vectors, names, seed=seed) for names in (set(tasks) & set(everywhere), tasks))
     rows: list[dict[str, Any]] = []
     for snapshot in (one for one in run.snapshots if snapshots is None or one.name in snapshots):
@@ -83,7 +80,6 @@ def baselines_table(
     seed: int,
     draws: int = 5,
     folds: int = 5,
-    penalties: Sequence[float] = probes.PENALTIES,
 ) -> pd.DataFrame:
     """Score baselines without an encoder, on the same points and folds.
 
@@ -99,7 +95,7 @@ def baselines_table(
     The texts of a pair are joined by a space. Without train, TF-IDF counts terms in the probe's own texts (without
     their labels), and baselines trained on train are left out.
     """
-    settings = {"seed": seed, "folds": folds, "penalties": penalties}
+    settings = {"seed": seed, "folds": folds}
     unscaled, width = settings | {"standardise": False}, run.arrays(run.best).shape("mean")[-1]
     judged = [" ".join(text) for text in run.probe.filter(like="text").itertuples(index=False, name=None)]
     rows: list[dict[str, Any]] = []
@@ -140,7 +136,7 @@ def _scores(
 ) -> dict[str, probes.LinearProbe | probes.RidgeProbe]:
     classes = {name: of for name, of in labels.items() if METRIC[name.removeprefix(CONTROL)] == "accuracy"}
     values = {name: of for name, of in labels.items() if name not in classes}
-    fixed = {"seed": settings["seed"], "folds": settings["folds"]}
+    fixed = {name: settings[name] for name in ("seed", "folds")}
     return {
         **(probes.linear_probes(points, classes, cloud.groups, strata=cloud.strata, **settings) if classes else {}),
         **{name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in values.items()},
@@ -148,8 +144,8 @@ def _scores(
 
 
 def _rows(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> Rows:
-    different, trained = distinct(points), settings["share"] * len(points) * (1 - 1 / settings["folds"])
-    size = {"trained": round(trained), "n": len(points), "d": points.shape[1], "distinct": different}
+    different, trained = distinct(points), round(len(points) * (1 - 1 / settings["folds"]))
+    size = {"trained": trained, "n": len(points), "d": points.shape[1], "distinct": different}
     figures = _figures(cloud, points, coded, settings) if different > 1 else {}
     for task in cloud.tasks:
         what = {"vectors": cloud.vectors, "task": task, "metric": METRIC[task], **dict.fromkeys(FIGURES, np.nan)}
@@ -169,7 +165,7 @@ def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, 
         figures[task] |= {"permuted": without[task]} if task in without else {}
         if control in found:
             against = found[control][0]
-            figures[task] |= {"control": against, "selectivity": probes.selectivity(probe[0], against)}
+            figures[task] |= {"control": against, "selectivity": probe[0] - against}
         for column, name in (("compression", task), ("control_compression", control)):
             figures[task] |= {column: codes[name].compression} if name in codes else {}
     return figures
@@ -177,14 +173,14 @@ def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, 
 
 def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
     """Return each classification task's mean score on permuted labels."""
-    fixed = {"seed": settings["seed"], "folds": settings["folds"], "strata": cloud.strata}
+    fixed = {**settings, "strata": cloud.strata}
     labels = {
         f"{draw} {name}": of
         for name, values in cloud.tasks.items()
         if METRIC[name] == "accuracy"
         for draw, of in enumerate(probes.permuted(values, cloud.groups, draws=PERMUTATIONS, **fixed))
     }
-    found = probes.linear_probes(points, labels, cloud.groups, strata=cloud.strata, **settings) if labels else {}
+    found = probes.linear_probes(points, labels, cloud.groups, **fixed) if labels else {}
     names = {name.partition(" ")[2] for name in labels}
     return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in names}
 
@@ -211,3 +207,21 @@ def _row(name: str, task: str, labels: Labels, scores: list[float], d: int, trai
     score = {"score": float(np.mean(scores)), "sd": float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan}
     size = {"chance": chance, "n": len(labels), "d": d, "trained": trained}
     return {"baseline": name, "task": task, "metric": METRIC[task], **score, **size}
+
+
+def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds: int = 5) -> pd.DataFrame:
+    """Return the label probe's score at the last layer of the chosen snapshot, by share of the training sentences.
+
+    Trained on a quarter, half and all training sentences; the held-out sentences are the same. This shows whether a
+    score needs more sentences, or other vectors.
+    """
+    arrays, labels = run.arrays(run.best), run.probe["label"].to_numpy()
+    rows = []
+    for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
+        layer = arrays.shape(name)[0] - 1
+        groups = np.arange(len(labels))
+        found = probes.learning_curve(arrays.layer(name, layer), labels, groups, seed=seed, folds=folds, strata=labels)
+        for share, probe in found.items():
+            size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}
+            rows.append({"vectors": name, "layer": layer, "score": probe.accuracy, "chance": probe.chance, **size})
+    return pd.DataFrame(rows)

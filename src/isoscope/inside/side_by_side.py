@@ -1,14 +1,18 @@
-"""Tables that compare the hidden states of all arms, from the first seed of each arm."""
+"""Compare the hidden states of all arms: tables of each arm's first seed, and the data of the report's explorer."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
 
-from isoscope.geometry.contextuality import units
+from isoscope.errors import InputError
+from isoscope.geometry import persistence
 from isoscope.geometry.kernels import frequency_response
-from isoscope.inside.embedding_tables import joint_map
+from isoscope.inside.block import sources, token_cosines
 from isoscope.inside.trajectory import Snapshot, Trajectory
 
 Key = tuple[str, int]
@@ -17,6 +21,10 @@ COLUMNS, ROWS = 6, 5
 """Number of snapshots and of layers in a figure of feature dynamics."""
 TOGETHER = 1200
 """Number of tokens of all arms in a map; it bounds the cost of studies with many arms."""
+MOST = 200
+"""Number of sentences in the explorer: enough to see a shape, few enough for a page."""
+LETTERS = 120
+"""Maximum number of letters of a sentence."""
 
 
 def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
@@ -71,17 +79,49 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
     return pd.concat(parts, ignore_index=True)
 
 
+def joint_map(
+    runs: Mapping[str, Trajectory],
+    snapshots: Mapping[str, Snapshot],
+    *,
+    perplexity: float,
+    seed: int,
+    most: int,
+) -> pd.DataFrame:
+    """Compute t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
+
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the PCA
+    with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
+    Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
+    """
+    tables = [run.tokens for run in runs.values()]
+    if any(not table.equals(tables[0]) for table in tables):
+        raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
+    tokens = tables[0][~tables[0]["end"]].iloc[:most]  # without [CLS] and [SEP]
+    parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
+    points = np.concatenate(parts).astype(np.float64)
+    if len(points) < 3 * perplexity:
+        raise InputError(
+            f"measures.perplexity: {perplexity:g} needs at least {3 * perplexity:.0f} tokens, got {len(points)}"
+        )
+    reduced = PCA(min(50, *points.shape), svd_solver="full").fit_transform(points)
+    tsne = TSNE(perplexity=perplexity, init=reduced[:, :2] / reduced[:, 0].std() * 1e-4, random_state=seed)
+    drawn = tsne.fit_transform(reduced)
+    found = pd.concat([tokens[["sentence", "position", "token"]]] * len(runs), ignore_index=True)
+    found.insert(0, "arm", np.repeat(list(runs), len(tokens)))
+    return found.assign(x=drawn[:, 0], y=drawn[:, 1], pc1=reduced[:, 0], pc2=reduced[:, 1])
+
+
 def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
-    """Return cosines of the same `square` tokens in each arm after the block's LayerNorm, without [CLS] and [SEP].
+    """Return cosines of the same `square` tokens in each arm after the block, as `block.token_cosines`.
 
     A row per arm, moment and token: `cosines` with each of the tokens.
     """
-    rows: list[dict[str, Any]] = []
-    for arm, run in first_seeds(runs).items():
-        inner = np.flatnonzero(~run.tokens["end"].to_numpy())[:square]
-        for moment, snapshot in moments(run).items():
-            unit = units(run.arrays(snapshot).whole("block_normed")[inner])
-            rows += [{"arm": arm, "moment": moment, "cosines": cosines} for cosines in unit @ unit.T]
+    rows = [
+        {"arm": arm, "moment": moment, "cosines": cosines}
+        for arm, run in first_seeds(runs).items()
+        for moment, snapshot in moments(run).items()
+        for cosines in token_cosines(run, snapshot, most=square)
+    ]
     return pd.DataFrame(rows).sort_values("moment", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -100,6 +140,75 @@ def _responses(arm: str, run: Trajectory) -> Iterator[tuple[str, str, str, Any]]
         arrays = run.arrays(snapshot)
         if "kernel" in arrays.names:
             weights = arrays.whole("kernel")
-            sources = ("word", "token type", "position") if len(weights) == 3 else ("word", "position")
-            for source, response in zip(sources, frequency_response(weights), strict=True):
-                yield from ((arm, moment, source, magnitudes) for magnitudes in response)
+            for source, response in zip(sources(weights), frequency_response(weights), strict=True):
+                yield from ((arm, moment, source.replace("_", " "), magnitudes) for magnitudes in response)
+
+
+def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
+    """Return bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
+
+    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` is the table of `topology` with arm and seed.
+    """
+    rows = []
+    chosen = bars[bars["moment"] == "chosen"]
+    for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
+        found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
+        for arm, other in combinations(found, 2):
+            pair = found[arm], found[other]
+            distances = {"bottleneck": persistence.bottleneck(*pair), "wasserstein": persistence.wasserstein(*pair)}
+            rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
+    return pd.DataFrame(rows)
+
+
+def explorer(
+    runs: Mapping[tuple[str, int], Trajectory],
+    planes: Mapping[tuple[str, int], pd.DataFrame],
+    frames: Mapping[tuple[str, int], pd.DataFrame],
+) -> dict[str, Any]:
+    """Return plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates.
+
+    Coordinates are scaled by each frame's largest value (an untrained frame is a hundred times smaller than a trained
+    frame) to integers from −1000 to 1000. `points[layer][snapshot]` lists x and y of each sentence.
+    """
+    first = next(iter(runs.values()))
+    kept = np.linspace(0, len(first.probe) - 1, min(MOST, len(first.probe))).round().astype(int)
+    texts = [column for column in first.probe if column.startswith("text")]
+    sentences = [" / ".join(str(first.probe[name].iloc[row]) for name in texts)[:LETTERS] for row in kept]
+    found: dict[str, Any] = {
+        "sentences": sentences,
+        "labels": first.probe["label"].iloc[kept].tolist(),
+        "runs": [],
+    }
+    for (arm, seed), table in planes.items():
+        shown = frames[arm, seed].set_index(["layer", "snapshot"])
+        snapshots = list(dict.fromkeys(table["snapshot"]))
+        layers = sorted(int(layer) for layer in table["layer"].unique())
+        points, explained = [], []
+        for layer in layers:
+            rows = table[table["layer"] == layer]
+            xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
+            single = shown.loc[[(layer, one) for one in snapshots], "degenerate"].to_numpy(bool)
+            largest = np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
+            scaled = 1000 * xy / largest
+            points.append([frame.ravel().tolist() for frame in scaled.round().astype(int)])
+            explained.append(
+                [
+                    None
+                    if shown.loc[(layer, one), "degenerate"]
+                    else [round(float(shown.loc[(layer, one), f"explained_{axis}"]), 3) for axis in (1, 2)]
+                    for one in snapshots
+                ]
+            )
+        steps = [int(shown.loc[(layers[0], one), "step"]) for one in snapshots]
+        found["runs"].append(
+            {
+                "arm": arm,
+                "seed": seed,
+                "layers": layers,
+                "steps": steps,
+                "best": snapshots.index(runs[arm, seed].best.name),
+                "points": points,
+                "explained": explained,
+            }
+        )
+    return found

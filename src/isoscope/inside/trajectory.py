@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
+from tqdm import tqdm
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.probe import ProbeSet
@@ -25,6 +26,8 @@ SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parq
 TREEBANK = "treebank.parquet"
 RANDOM = "random"
 """Name of the random twin's snapshot: another initialisation, never trained."""
+GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
+"""Parts of the embedding block with their own weights, in the order of the array `block_gradient`."""
 
 
 class Snapshot(NamedTuple):
@@ -35,6 +38,11 @@ class Snapshot(NamedTuple):
     epoch: int | None
     best: bool
     weights: str
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """Columns of a table that name the snapshot."""
+        return {"snapshot": self.name, "step": self.step, "best": self.best}
 
 
 class Trajectory:
@@ -110,12 +118,10 @@ class Arrays:
 
     def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
         """Return one layer of `first`, `last`, `mean` or `words`."""
-        found: npt.NDArray[np.float32] = self._file.get_slice(name)[layer]
-        return found
+        return self._file.get_slice(name)[layer]
 
     def whole(self, name: str) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._file.get_tensor(name)
-        return found
+        return self._file.get_tensor(name)
 
     @property
     def vectors(self) -> list[str]:
@@ -210,7 +216,33 @@ def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def write_snapshots(folder: Path, snapshots: list[Snapshot], facts: Mapping[str, Any]) -> None:
+def write_snapshots(folder: Path, snapshots: Sequence[Snapshot], facts: Mapping[str, Any]) -> None:
     """Write the list of snapshots; it makes the folder readable."""
     text = json.dumps({"facts": facts, "snapshots": [one._asdict() for one in snapshots]}, indent=1) + "\n"
     write_text(folder / SNAPSHOTS, text, "states")
+
+
+def extract_snapshots(
+    folder: Path,
+    chosen: ProbeSet,
+    snapshots: Sequence[Snapshot],
+    arrays: Callable[[Snapshot], Mapping[str, npt.NDArray[np.float32]]],
+    *,
+    key: str,
+    facts: Mapping[str, Any],
+    title: str,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Write the arrays of each snapshot, the probe set, and the list of snapshots with `facts`.
+
+    An unchanged file made from the same `key` and weights is kept. `watch` is called before each snapshot and may raise
+    to stop.
+    """
+    for snapshot in tqdm(snapshots, desc=title, unit="snapshot", disable=None):
+        watch()
+        path, made_from = folder / "states" / f"{snapshot.name}.safetensors", f"{key} {snapshot.weights}"
+        if not holds(path, made_from):
+            write_arrays(path, arrays(snapshot), made_from)
+    write_probe(folder, chosen)
+    counts = {"sha256": chosen.digest, "sentences": len(chosen.rows), "truncated": chosen.encoded.truncated}
+    write_snapshots(folder, snapshots, {**counts, **facts})

@@ -7,28 +7,23 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from isoscope.geometry.bar_selection import Selection, library
-from isoscope.geometry.barcodes import entropy_and_slope, normalised, numbers, of_lengths, select
-from isoscope.geometry.spanning_trees import minimum_spanning_trees
+from isoscope.geometry.barcodes import Selection, entropy_and_slope, library, normalised, numbers, select
+from isoscope.geometry.spanning_trees import minimum_spanning_trees, of_lengths
 
 
-class Clouds(NamedTuple):
-    """The batch once per cloud `[C, n, d]` (a view), and which points belong to each cloud, `[C, n]` (None: all)."""
+def clouds(
+    points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return `points` `[n, d]` as one cloud, or as one cloud per label 0 … `classes` − 1: `[C, n, d]`, a view.
 
-    points: Tensor
-    mask: Tensor | None
-
-
-def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: int | None) -> Clouds:
-    """Return `points` `[n, d]` as one cloud, or as one cloud per label 0 … `classes` − 1.
-
-    `classes` None: as many as `labels` has. Labels below 0 belong to no cloud. Raises `ValueError` if points are not a
-    matrix, and if labels are missing, differ in number from the points, or are not integers.
+    The mask `[C, n]` tells which points belong to each cloud (None: all). `classes` None: as many as `labels` has.
+    Labels below 0 belong to no cloud. Raises `ValueError` if points are not a matrix, and if labels are missing, differ
+    in number from the points, or are not integers.
     """
     if points.ndim != 2:
         raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
     if not per_class:
-        return Clouds(points[None], None)
+        return points[None], None
     if labels is None:
         raise ValueError("labels: needed to tell classes apart (per_class=False takes all points together)")
     if labels.shape != points.shape[:1]:
@@ -38,7 +33,7 @@ def clouds(points: Tensor, labels: Tensor | None, *, per_class: bool, classes: i
     count = classes if classes is not None else max(int(labels.max()) + 1, 0) if len(labels) else 0
     mask = labels == torch.arange(count, device=labels.device)[:, None]
     # The backward pass of `expand` is a sum, even for one cloud; a new axis costs nothing.
-    return Clouds(points[None] if count == 1 else points.expand(count, *points.shape), mask)
+    return points[None] if count == 1 else points.expand(count, *points.shape), mask
 
 
 class PersistentEntropyTerms(NamedTuple):
@@ -92,11 +87,6 @@ class PersistentEntropy(nn.Module):
                 raise ValueError(f"{name}: expected a finite number, got {value!r}")
         self.selection, self.k, self.per_class = selection, k, per_class
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
-
-    def extra_repr(self) -> str:
-        """Return the settings, for a log."""
-        shown = ("selection", "k", "per_class", "weight", "in_cluster", "classes")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def forward(
         self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None

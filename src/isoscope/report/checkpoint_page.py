@@ -13,11 +13,10 @@ import pandas as pd
 from isoscope import __version__
 from isoscope.code import code_version
 from isoscope.figures.style import to_png, to_svg
-from isoscope.inside.kept import kept
 from isoscope.report.checkpoint_numbers import NUMBERS, SHOWN, Numbers, Tables, geometry_rows, summary
 from isoscope.report.drawing import Drawing, drawing
 from isoscope.report.page import environment
-from isoscope.sealing import write_text
+from isoscope.sealing import kept, write_text
 from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS, sizes
 from isoscope.studies.view import Picture, pictures
 

@@ -18,10 +18,16 @@ from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.attention_tables import arm_heads
-from isoscope.inside.explorer import explorer
 from isoscope.inside.phases import NEEDED, named, phases
-from isoscope.inside.side_by_side import Key, cosine_maps, kernel_responses, maps, shown_planes
-from isoscope.inside.topology import arm_distances
+from isoscope.inside.side_by_side import (
+    Key,
+    arm_distances,
+    cosine_maps,
+    explorer,
+    kernel_responses,
+    maps,
+    shown_planes,
+)
 from isoscope.inside.trajectory import Trajectory
 from isoscope.outputs import METRICS
 from isoscope.runs.prepared import read_manifest
@@ -157,7 +163,7 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> 
                 "seed": seed,
                 "snapshots": len(table),
                 "needed": thresholds.snapshots,
-                "phases": [one._asdict() for one in phases(table)] if enough else [],
+                "phases": phases(table) if enough else [],
                 "phase": dict(zip(table["snapshot"], table["phase"], strict=True)) if enough else {},
             }
         )

@@ -19,9 +19,8 @@ from isoscope.data.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.inside import hidden_states as passes
-from isoscope.inside.extracted_states import extract_snapshots
 from isoscope.inside.gradient_steadiness import block_gradients
-from isoscope.inside.trajectory import RANDOM, Snapshot, write_treebank
+from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.models.precision import warn_of_emulation
 from isoscope.outputs import read_output, read_points

@@ -96,7 +96,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
     """Run every analysis on every checkpoint and its random twin. Return the tables by name, and write them to `out`.
 
     Every table has a column `checkpoint`; `geometry` is the table of measures, with columns as in
-    `inside.measure_table`. Raises `InputError` for a model that is no text transformer, for NaN weights, too few
+    `inside.measures`. Raises `InputError` for a model that is no text transformer, for NaN weights, too few
     sentences, and measures that apply to none of the representations.
     """
     for name in settings.measures:

@@ -13,8 +13,8 @@ from isoscope.data.batches import Indices
 from isoscope.data.plain import Texts
 from isoscope.errors import InputError
 from isoscope.inside.choices import Settings
-from isoscope.inside.kept import kept
-from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
+from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
+from isoscope.sealing import kept
 
 OWN = "checkpoint"
 """Name of the snapshot that is the checkpoint itself."""
@@ -91,7 +91,6 @@ def extract_model(
     - `lacking`: why there is no attention.
     """
     from isoscope.inside import hidden_states as passes
-    from isoscope.inside.extracted_states import extract_snapshots
     from isoscope.models.encoder import causal, positions
 
     chosen = probe.probe_set(

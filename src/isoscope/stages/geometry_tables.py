@@ -14,11 +14,10 @@ from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.inside.choices import Settings
-from isoscope.inside.kept import kept
-from isoscope.inside.measure_table import measured
-from isoscope.inside.planes_table import aligned
+from isoscope.inside.measures import measured
+from isoscope.inside.sentence_tables import aligned
 from isoscope.inside.trajectory import Snapshot, Trajectory
-from isoscope.sealing import write_text
+from isoscope.sealing import kept, write_text
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
@@ -42,7 +41,7 @@ class AnalysisResult(NamedTuple):
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
-    """Make the table `geometry` as in `inside.measure_table`; the rows of each measure are cached separately."""
+    """Make the table `geometry` as in `inside.measures`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
@@ -78,8 +77,8 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
     """Make the tables of principal planes. Checkpoints of the same width and depth are aligned to the first of them.
 
-    `planes` and `frames` as in `inside.planes_table.aligned`, with `vectors`, `checkpoint`, `group` (number from 0 of
-    the checkpoints aligned together) and, for points, `label`.
+    `planes` and `frames` as in `inside.sentence_tables.aligned`, with `vectors`, `checkpoint`, `group` (number from 0
+    of the checkpoints aligned together) and, for points, `label`.
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():

@@ -18,9 +18,8 @@ from isoscope.data.corpus import texts
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
-from isoscope.inside.catalogue import Asked, Tables, analysed
-from isoscope.inside.enough import check_enough
-from isoscope.inside.measure_table import Cells, frame, places
+from isoscope.inside.catalogue import Asked, Tables, analysed, check_enough
+from isoscope.inside.measures import Cells, frame, places
 from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
 from isoscope.runs.prepared import content_md5
 from isoscope.runs.provenance import dvc_md5

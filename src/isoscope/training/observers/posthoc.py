@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.config.training import Watch as Settings
+from isoscope.geometry.isotropy import all_but_the_top, whiten
 from isoscope.geometry.moments import Floats, Ints
-from isoscope.geometry.postprocessing import all_but_the_top, whiten
 from isoscope.metrics.matrix_scores import scores
 from isoscope.objectives import Place, Scored
 from isoscope.training.anisotropy import batch_figures

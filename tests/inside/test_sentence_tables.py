@@ -15,7 +15,7 @@ from fusions import FUSIONS, make
 from isoscope.data.batches import collate
 from isoscope.geometry.moments import Floats
 from isoscope.inside import hidden_states as passes
-from isoscope.inside.rank_tables import LEADING, predicted_table, rank_table, singular_values
+from isoscope.inside.sentence_tables import LEADING, predicted_table, rank_table, singular_values
 from isoscope.inside.trajectory import Trajectory
 from isoscope.models import FusionBertForSequenceClassification
 from probe_material import SNAPSHOTS, chosen, pieces, planted

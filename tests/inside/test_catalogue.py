@@ -8,7 +8,7 @@ import pytest
 
 from isoscope.errors import InputError
 from isoscope.geometry.probes import FRACTIONS
-from isoscope.inside.enough import check_enough
+from isoscope.inside.catalogue import check_enough
 from isoscope.inside.trajectory import Trajectory
 from probe_material import SNAPSHOTS, planted
 
