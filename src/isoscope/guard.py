@@ -1,4 +1,4 @@
-"""Graceful shutdown: stop at a safe point after a signal, and end with the parent process."""
+"""A process among others: its rank, a stop at a safe point after a signal, and an end with the parent process."""
 
 import contextlib
 import ctypes
@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from types import FrameType
 from typing import Self
+
+from isoscope.errors import InputError
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _OWN_TREE = "ISOSCOPE_OWN_TREE"
@@ -138,3 +140,34 @@ def _end() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def rank() -> int:
+    """Return the rank; 0 for a single process. Only rank 0 writes and prints."""
+    return _number("RANK", 0) if world_size() > 1 else 0
+
+
+def world_size() -> int:
+    """Return the world size.
+
+    Raises `InputError` if `accelerate launch` starts a single process although several were requested, as on a CPU.
+    """
+    asked_in_vain = "ACCELERATE_MIXED_PRECISION" in os.environ and "MASTER_PORT" in os.environ
+    if asked_in_vain and "RANK" not in os.environ:
+        raise InputError(
+            "accelerate launch started one process although several were requested; add --multi_gpu, also on a CPU: "
+            "accelerate launch --multi_gpu --num_processes 2 -m isoscope train …"
+        )
+    return _number("WORLD_SIZE", 1)
+
+
+def unranked() -> dict[str, str]:
+    """Return the environment for a helper process that is not a rank of the run."""
+    return {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise InputError(f"{name}={text!r} in the environment: expected a number, as torchrun sets it; unset it")
+    return int(text)

@@ -20,7 +20,7 @@ from isoscope.executor.cluster import Cluster, check, connected
 from isoscope.paths import Project
 from isoscope.search.storage import check_shared, place
 from isoscope.stages.search import WorkerOrder, work_on_node
-from isoscope.stages.setup import Setup
+from isoscope.stages.study_cells import Setup
 from postgres import PostgreSQL
 from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import STATES, begin, ended, in_state, kill, tree, trials_of, wait

@@ -2,19 +2,24 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope import launched, paths
+from isoscope import guard, paths
 from isoscope.cli.options import (
+    PREPARED,
+    TRAINED,
+    Arm,
     AsJson,
     Cpus,
     Gpus,
     OnCluster,
     Plugins,
     Set,
+    Study,
     Workers,
     app,
     as_stage,
@@ -23,21 +28,18 @@ from isoscope.cli.options import (
     configure,
     heal,
     importing,
+    replaceable,
     say,
 )
-from isoscope.cli.places import PREPARED, TRAINED, replaceable
 from isoscope.errors import InputError
 
-
-def _refuse_override(configuration: Any, task: str) -> None:
-    """Refuse `-S` for a task's own folder: other commands read it, and DVC does not know about `-S`."""
-    from isoscope.runs.prepared import overridden
-
-    if names := overridden(configuration, task):
-        raise InputError(
-            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
-            f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
-        )
+# Looks without which a study has no runs to show, and the folders of tables and figures that are then empty.
+_EMPTY = {"explore": ("inside", paths.inside, paths.figures), "chart": ("chart", paths.charted, paths.charts)}
+_NOTHING = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
+    '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
+)
+_NO_LAYERS = "figure,arm,layer,step,mean,sd,n\n"
 
 
 @app.command()
@@ -54,11 +56,17 @@ def prepare(
 
     Example: isoscope prepare sentiment
     """
+    from isoscope.runs.prepared import overridden
+
     project, configuration = configure(overrides, plugin)
     data = configuration.data(task)
     output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
-    if output is None:
-        _refuse_override(configuration, task)
+    # Other commands read a task's own folder, and DVC does not know about -S.
+    if output is None and (names := overridden(configuration, task)):
+        raise InputError(
+            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
+            f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
+        )
     as_stage()
     with importing():
         from isoscope.stages.prepare import prepare as stage
@@ -69,8 +77,8 @@ def prepare(
 
 @app.command()
 def train(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
-    arm: Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")] = None,
+    study: Study,
+    arm: Arm = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of weights, batches and dropout [default: the study's].", min=0, max=2**31 - 1),
@@ -97,7 +105,7 @@ def train(
     single = arm is not None and seed is not None
     if not single and out:
         raise InputError("--out takes one result; name the arm and its --seed")
-    if (not single or nodes) and launched.size() > 1:
+    if (not single or nodes) and guard.world_size() > 1:
         raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
@@ -105,10 +113,9 @@ def train(
     if single or settings.seeds:
         check_data(project, configuration, settings.task)
     as_stage()
-    if not launched.rank():
+    if not guard.rank():
         heal(project)
-    from isoscope.stages.setup import Setup
-    from isoscope.stages.study_cells import place, training_cell, training_cells
+    from isoscope.stages.study_cells import Setup, place, training_cell, training_cells
 
     setup = Setup(configuration, project, "train")
     if single and nodes is None:
@@ -136,7 +143,7 @@ def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_j
 
     folder = stage(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
-    if not launched.rank():
+    if not guard.rank():
         test = [one for one in read_metrics(folder) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
@@ -146,7 +153,7 @@ def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_j
 
 @app.command()
 def analyse(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    study: Study,
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -154,21 +161,12 @@ def analyse(
 
     Example: isoscope analyse fusion
     """
-    project, configuration = configure(overrides)
-    arms, settings = configuration.cells(study), configuration.study(study)
-    check_data(project, configuration, *([settings.task] if settings.seeds else []))
-    as_stage()
-    heal(project)
-    with importing():
-        from isoscope.stages.analyse import analyse as stage
-
-    folder = stage(configuration.root.analysis, settings, name=study, arms=arms, project=project)
-    say({"folder": str(folder)}, as_json, f"analysed {study}: {folder.relative_to(project.folder)}")
+    _over_study("analyse", "analysed", study, configure(overrides), as_json, "analysis")
 
 
 @app.command()
 def chart(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    study: Study,
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -176,23 +174,52 @@ def chart(
 
     Example: isoscope chart isotropy -S reproduction.last=0.5
     """
-    project, configuration = configure(overrides)
-    settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
-    as_stage()
-    if not settings.seeds:
-        from isoscope.stages.nothing import look_at_nothing
+    _over_study("chart", "charted", study, configure(overrides), as_json, "analysis", "reproduction")
 
-        look_at_nothing(project, paths.charted(study), paths.charts(study))
-        say({"folder": None}, as_json, f"charted {study}: no runs to chart")
-        return
+
+@app.command()
+def explore(
+    study: Study,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Compare the representations of a study's arms: figures, tables, phases of training.
+
+    Example: isoscope explore fusion
+    """
+    _over_study("explore", "explored", study, configure(overrides, plugin), as_json, "measures", "analysis")
+
+
+def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], as_json: bool, *sections: str) -> None:
+    """Run a stage over all cells of a study; a study that does not ask for it gets empty outputs, as DVC expects."""
+    project, configuration = configured
+    arms, settings = configuration.cells(study), configuration.study(study)
+    as_stage()
+    if verb in _EMPTY:
+        look, tables, figures = _EMPTY[verb]
+        settings = settings.looked_at(look)
+        if not settings.seeds:
+            from isoscope.sealing import replacing, write_text
+
+            with (
+                replacing(project.folder / tables(study), "table"),
+                replacing(project.folder / figures(study), "table") as shown,
+            ):
+                write_text(shown / "nothing.svg", _NOTHING, "table")
+            if verb == "explore":
+                write_text(project.folder / paths.analysed(study) / "layers.csv", _NO_LAYERS, "table")
+            say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
+            return
+    if verb != "chart":
+        check_data(project, configuration, *([settings.task] if settings.seeds else []))
     heal(project)
     with importing():
-        from isoscope.stages.chart import chart as stage
+        stage = getattr(import_module(f"isoscope.stages.{verb}"), verb)
 
-    root = configuration.root
-    folder = stage(root.analysis, root.reproduction, settings, name=study, arms=cells, project=project)
-    shown = folder.relative_to(project.folder)
-    say({"folder": str(folder)}, as_json, f"charted {study}: {shown}")
+    given = [getattr(configuration.root, section) for section in sections]
+    folder = stage(*given, settings, name=study, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
 
 
 @app.command()

@@ -77,8 +77,7 @@ def accept(
     heal(project)
     with importing():
         from isoscope.stages.accept import accept as stage
-        from isoscope.stages.setup import Setup
-        from isoscope.stages.study_cells import training_cell
+        from isoscope.stages.study_cells import Setup, training_cell
         from isoscope.stages.training_job import job
 
     setup = Setup(configuration, project, "train")

@@ -33,7 +33,6 @@ from isoscope.studies.view import Picture, pictures, with_added
 from isoscope.workers import workers
 
 Labels = npt.NDArray[np.int64]
-LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
 PLANES = "planes"
 """The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")

@@ -1,5 +1,6 @@
 """Stage `search`: run trials until the budget is spent, on local or cluster workers, and write the results."""
 
+import json
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -8,29 +9,44 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import optuna
+import pandas as pd
+import pyarrow as pa
 from filelock import FileLock
 
 from isoscope import paths
 from isoscope.config.load import Configuration
+from isoscope.config.overlays import difference
 from isoscope.config.searching import Search
+from isoscope.config.tree import dump_yaml
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Requests, work
+from isoscope.figures.search_figures import pictures
 from isoscope.guard import StoppedError
 from isoscope.runs.lease import Lease
 from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
+from isoscope.sealing import replacing, write_text
+from isoscope.search import space
 from isoscope.search.identity import digest
 from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import begin_study, note_trial
+from isoscope.search.outcomes import LEAST, best, front, importances, knee, saved_by_pruning
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import Place, away, persist, place
-from isoscope.search.study import OpenStudy, create, forget, opened
+from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, forget, opened
+from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
-from isoscope.stages.setup import Setup
+from isoscope.stages.study_cells import Setup
+
+STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
+    *("study.json", "trials.parquet", "importances.parquet"),
+    *("best.yaml", "figures"),
+)
 
 
 class SearchResult(NamedTuple):
@@ -200,3 +216,76 @@ def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[
 
 def _say(line: str) -> None:
     print(f"isoscope: {line}", file=sys.stderr, flush=True)
+
+
+def kept(folder: Path) -> StoredTrials | None:
+    """Trials stored in a results folder, as in a fresh clone after `dvc pull`; None if there are none.
+
+    Raises `InputError` if the files are damaged.
+    """
+    if not (folder / STUDY).is_file():
+        return None
+    try:
+        known = json.loads((folder / STUDY).read_text("utf-8"))
+        if not known["counts"]:
+            return None
+        identity, default = known["identity"], known["default"]
+        trials = rebuilt(pd.read_parquet(folder / TRIALS))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{folder}: not a results folder of isoscope search ({error}); delete it, or restore it with dvc pull"
+        ) from None
+    return StoredTrials(identity, trials, default)
+
+
+def chosen_trial(study: optuna.Study) -> int | None:
+    """Number of the best trial of a study, or of the suggested trial of its Pareto front."""
+    found = best(study) if len(study.directions) == 1 else knee(front(study), study.directions)
+    return None if found is None else found.number
+
+
+def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
+    """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
+    chosen = space.chosen(search, params)
+    tree = configuration.laid(search.study, search.arm, chosen, search.settings).tree
+    return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
+
+
+def write_results(
+    one: OpenStudy, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
+) -> Path:
+    """Write trials, importances, best trial and figures of a study to a folder; replace its content."""
+    study, search = one.study, one.search
+    table, number = trials_table(study), chosen_trial(study)
+    found = importances(study)
+    params = None if number is None else study.trials[number].params
+    facts = {
+        "name": study.study_name,
+        "experiment": search.study,
+        "objectives": search.objectives,
+        "constraints": {
+            name: f"{constraint.better}d, at most {constraint.margin} worse than the default"
+            for name, constraint in search.constraints.items()
+        },
+        "default": study.user_attrs.get(BASE),
+        "counts": {str(state): int(count) for state, count in table["state"].value_counts().items()},
+        "best": number if len(search.objectives) == 1 else None,
+        "front": [trial.number for trial in front(study)] if len(search.objectives) > 1 else [],
+        "knee": number if len(search.objectives) > 1 else None,
+        "saved": saved_by_pruning(study)._asdict(),
+        "best_params": params,
+        "digest": digest,
+        "identity": identity,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(folder, "table") as fresh:
+        write_parquet(table, fresh / TRIALS)
+        write_parquet(found, fresh / IMPORTANCES)
+        write_text(fresh / STUDY, json.dumps(facts, indent=1) + "\n", "table")
+        if params is not None:
+            write_text(fresh / BEST, overlay(configuration, search, params), "table")
+        (fresh / FIGURES).mkdir()
+        source = {"Source": f"isoscope digest {digest}"}
+        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
+            write_text(fresh / FIGURES / f"{name}.svg", svg, "table")
+    return folder

@@ -23,7 +23,7 @@ from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
 from isoscope.search.trial_notes import PROVENANCE
 from isoscope.stages.mirror import following_here
-from isoscope.stages.search_results import chosen_trial, overlay
+from isoscope.stages.search import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan
 
 DEFAULT, CHOSEN = "default", "chosen"

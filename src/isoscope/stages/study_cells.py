@@ -1,36 +1,73 @@
-"""Carry out the cells of a study: publish finished cells, and run the others in parallel."""
+"""Carry out the cells of a study: publish finished cells, and run the others in parallel, perhaps on other nodes."""
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths
-from isoscope.errors import RunError
+from isoscope import code, paths
+from isoscope.config.load import Configuration
+from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
 from isoscope.stages.mirror import following_here
-from isoscope.stages.setup import Setup
-from isoscope.stages.training_job import Cell, Job, carry, job, sections
+from isoscope.stages.training_job import Cell, carry, job, sections
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
+
+
+class Setup:
+    """A project, its configuration, and the stage that works with them.
+
+    Only plain values travel to another node, which needs the project at the same path.
+    """
+
+    def __init__(self, configuration: Configuration, project: paths.Project, stage: str) -> None:
+        self.project, self.stage, self.configuration = project, stage, configuration
+
+    def __getstate__(self) -> dict[str, Any]:
+        known = self.configuration
+        return {
+            "project": self.project,
+            "stage": self.stage,
+            "params": known.raw,  # current content of params.yaml
+            "given": known.given,
+            "plugins": [path.resolve() for path in known.extra_plugins],
+            "code": code.code_version(self.stage, code.EVERY),
+        }
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration. Raises `InputError` if the project is missing here, or has other code or overlays."""
+        here, state, folder = f"node {socket.gethostname()}", self.__dict__, self.project.folder
+        if not (folder / paths.PARAMS).is_file():
+            raise InputError(
+                f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
+            )
+        if state["code"] != code.code_version(self.stage, code.EVERY):
+            raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
+        try:
+            return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
 
 
 class CellWork(NamedTuple):
     """A cell of a study for the executor.
 
-    `find`: publishes a finished cell and returns its folder; returns None if the cell is not finished. `do`: carries
+    `find(stop=…)`: publishes a finished cell and returns its folder; None if the cell is not finished. `do`: carries
     out the cell in its own process, perhaps on another node, and returns its folder.
     """
 
     name: str
-    find: Callable[[StopSignal], Path | None]
+    find: Callable[..., Path | None]
     do: Callable[[Progress], str]
 
 
@@ -61,7 +98,7 @@ def carry_out_all(
         rest = []
         for number, cell in enumerate(cells):
             stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
-            if (folder := cell.find(stop)) is None:
+            if (folder := cell.find(stop=stop)) is None:
                 rest.append(Piece(cell.name, partial(_when_free, cell.do)))
             else:
                 folders[cell.name] = folder
@@ -135,12 +172,8 @@ def training_cells(
         needs.add((work.training.threads, work.training.device))
         target = output or place(setup, paths.trained, study, arm, seed)
         do = partial(_train, setup, (study, arm, seed), target)
-        found.append(CellWork(work.run.identity.title, partial(_find, work, target), do))
+        found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
     return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
-
-
-def _find(work: Job, output: Path | None, stop: StopSignal) -> Path | None:
-    return carry(work, None, stop=stop, output=output)
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
@@ -154,20 +187,24 @@ def stage(name: str) -> Callable[..., Any]:
     return found
 
 
-def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]], **more: Any) -> list[CellWork]:
-    """Return the cells of `extract` or `measure`; `more`: further arguments of the stage."""
-    return [
-        CellWork(
-            f"{cell[1]} seed {cell[2]}", partial(look, setup, cell, more, find=True), partial(_look, setup, cell, more)
-        )
-        for cell in cells
-    ]
+def inside_cells(
+    setup: Setup, cells: Sequence[tuple[str, str, int]], workers: int | None, cluster: Cluster | None
+) -> tuple[list[CellWork], Runs]:
+    """Return the cells of `extract` or `measure`, and how to execute them."""
+    root = setup.configuration.root
+    runs, more = Runs(root.extraction.threads, root.extraction.device, workers, cluster), {}
+    if setup.stage == "measure":
+        workers, more = workers or (None if cluster else root.measures.processes), {"processes": 1}
+        runs = Runs(root.measures.threads, "cpu", workers, cluster)
+    found = []
+    for cell in cells:
+        find, do = partial(look, setup, cell, find=True, **more), partial(_look, setup, cell, more)
+        found.append(CellWork(f"{cell[1]} seed {cell[2]}", find, do))
+    return found, runs
 
 
-def look(
-    setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], stop: StopSignal, *, find: bool = False
-) -> Path | None:
-    """Carry out a cell of `extract` or `measure`, or only `find` it; return None if it is not done."""
+def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
+    """Carry out a cell of `extract` or `measure`, with `options` of the stage; return its folder."""
     study, arm, seed = cell
     configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
     done: Path | None = stage(setup.stage)(
@@ -178,13 +215,11 @@ def look(
         seed=seed,
         project=setup.project,
         output=place(setup, where, study, arm, seed),
-        stop=stop,
-        find=find,
-        **more,
+        **options,
     )
     return done
 
 
 def _look(setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(look(setup, cell, more, stop))
+        return str(look(setup, cell, stop=stop, **more))

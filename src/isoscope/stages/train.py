@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 
-from isoscope import launched, paths, plugins, used
+from isoscope import code, guard, paths, plugins
 from isoscope.config.base import Section
 from isoscope.config.model import Model
 from isoscope.config.training import Training
@@ -60,14 +60,14 @@ def train(
     """
     work = job(model, objective, penalty, observers, training, cell=cell, project=project)
     with StopSignal() as stop:
-        if launched.rank() > 0:
+        if guard.rank() > 0:
             with in_one_line():
                 _assist(work, stop)
             return output or work.run.output
 
         def do(finished: bool) -> None:
             with in_one_line():
-                if launched.size() > 1:
+                if guard.world_size() > 1:
                     Ranks(_accelerator(work)).from_main(finished)
                 if not finished:
                     _train(work, output, stop, display or Progressbar(work.run.identity.title))
@@ -185,8 +185,8 @@ def _loop(
 
 def _objective(settings: Any, task: Task) -> Objective:
     found: Objective
-    if settings.kind in used.OBJECTIVES:
-        found = used.load(used.OBJECTIVES, settings.kind).objective(task)
+    if settings.kind in code.OBJECTIVES:
+        found = code.load(code.OBJECTIVES, settings.kind).objective(task)
     else:
         with plugins_named():
             found = plugins.OBJECTIVES[settings.kind].factory(task=task, **settings.model_dump(exclude={"kind"}))
@@ -196,8 +196,8 @@ def _objective(settings: Any, task: Task) -> Objective:
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
     found: list[Observer] = []
-    for name in used.observers(watched=training.watch is not None):
-        found.append(used.load(used.OBSERVERS, name).observer(training.watch))
+    for name in code.observers(watched=training.watch is not None):
+        found.append(code.load(code.OBSERVERS, name).observer(training.watch))
     for name, settings in own.items():
         with plugins_named():
             one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
@@ -218,10 +218,10 @@ def _accelerator(work: Job) -> Accelerator:
         mixed_precision="bf16" if training.precision == "bf16" else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=_may_leave_some(work))],
     )
-    if accelerator.num_processes != launched.size():
+    if (number := accelerator.num_processes) != guard.world_size():
         raise InputError(
-            f"the launcher's variables give {accelerator.num_processes} processes, WORLD_SIZE gives {launched.size()}; "
-            "start them with accelerate launch --multi_gpu or torchrun"
+            f"the launcher's variables give {number} processes, WORLD_SIZE gives {guard.world_size()}; start them "
+            "with accelerate launch --multi_gpu or torchrun"
         )
     return accelerator
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths, used
+from isoscope import code, paths
 from isoscope.config import project as config
 from isoscope.config.base import Section
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
@@ -116,9 +116,9 @@ def _identity(cell: Cell, inputs: Inputs, *, watched: bool) -> Identity:
         inputs=hashes,
         input_paths=by_path,
         plugins=cell.plugins,
-        used=used.modules(
+        used=code.modules(
             objective=cell.tree["objective"]["kind"],
             penalty=cell.tree["penalty"]["kind"],
-            observers=used.observers(watched=watched),
+            observers=code.observers(watched=watched),
         ),
     )
