@@ -40,13 +40,10 @@ class StopSignal:
 
     @property
     def finish(self) -> bool:
-        """Return whether to start nothing new."""
+        """Return whether to start nothing new, and to stop now."""
         return self.received is not None
 
-    @property
-    def stop(self) -> bool:
-        """Return whether to stop now."""
-        return self.received is not None
+    stop = finish
 
     def __enter__(self) -> Self:
         numbers = [signal.SIGINT, signal.SIGTERM]
@@ -128,10 +125,15 @@ def die_with(pid: int | None) -> None:
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
 
 
-def end_with_parent(number: int) -> None:
-    """Send this process a signal when its parent ends, also if the parent is killed. Linux only."""
+def end_with_parent(number: int, parent: int | None = None) -> None:
+    """Send this process a signal when its parent ends, also if the parent is killed. Linux only.
+
+    `parent`: pid of the parent; exit at once if it has ended before this call.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def _end() -> None:

@@ -83,9 +83,7 @@ def accept(
     setup = Setup(configuration, project, "train")
     asked = [training_cell(setup, *one) for one in cells]
     found = stage([job(*parts, cell=cell, project=project) for parts, cell in asked], project=project)
-    lines = [
-        f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found
-    ]
+    lines = [f"{one.title}: accepted, its golden trace is the same" for one in found]
     say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 
 

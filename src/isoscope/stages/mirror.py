@@ -51,7 +51,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     failed = [one for one in sent if one.error]
     if failed:
         raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
-    _note_mirrored(project, uri, there)
+    write_text(_note(project), json.dumps(read_notes(_note(project)) | {address(uri): there}), "note", shared=True)
     return {
         "uri": address(uri),
         "runs": len(sent),
@@ -69,9 +69,7 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     stdout = follower.own_stdout()
     die_with(parent)  # also while MLflow takes long to answer
     before = _sizes(project)
-    ended = False
-    away = False
-    unsent = 0
+    ended, away, unsent = False, False, 0
     while digest is None and not ended and _sizes(project) == before:
         ended = _told_to_end(parent, 0.2)
     if not ended:
@@ -93,31 +91,21 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
 
 
 @contextmanager
-def following(project: Project) -> Iterator[dict[str, str]]:
-    """Run a process that mirrors all records while the pipeline runs; yield environment variables for its stages.
+def following(project: Project) -> Iterator[None]:
+    """Run a process that mirrors all records meanwhile: of this process, its children and the pipeline's stages.
 
     If such a process runs already, start none: two would write the same data at the same time.
     """
     if os.environ.get(FOLLOWED):
-        yield {}
+        yield
         return
     process = follower.start(project.folder, "all")
+    os.environ[FOLLOWED] = "1"
     try:
-        yield {FOLLOWED: "1"}
+        yield
     finally:
+        del os.environ[FOLLOWED]
         follower.finish(process, patience=follower.PATIENCE)
-
-
-@contextmanager
-def following_here(project: Project) -> Iterator[None]:
-    """Like `following`, for runs of this process and of its children: a single process mirrors them all."""
-    with following(project) as followed:
-        os.environ.update(followed)
-        try:
-            yield
-        finally:
-            for name in followed:
-                del os.environ[name]
 
 
 def serve(project: Project, port: int) -> int:
@@ -170,11 +158,6 @@ def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
     return read_notes(_note(project)).get(address(uri))
 
 
-def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
-    path = _note(project)
-    write_text(path, json.dumps(read_notes(path) | {address(uri): sizes}), "note", shared=True)
-
-
 def _committed_at(folder: Path) -> int:
     """Return when the outputs' hashes were committed, in Unix milliseconds; if they were never committed, now."""
     command = ["git", "log", "-1", "--format=%ct", "--", "dvc.lock"]
@@ -188,14 +171,9 @@ def _told_to_end(parent: int, seconds: float) -> bool:
 
     Unsent data stay in the records: no process of a killed pipeline may continue.
     """
-    if not _closed(sys.stdin.fileno(), seconds):
+    ready, _, _ = select.select([sys.stdin.fileno()], [], [], seconds)
+    if not ready or os.read(sys.stdin.fileno(), 1024):
         return False
     if os.getppid() != parent:
         raise SystemExit(0)
     return True
-
-
-def _closed(descriptor: int, seconds: float) -> bool:
-    """Whether the other end of a pipe closes within `seconds`."""
-    ready, _, _ = select.select([descriptor], [], [], seconds)
-    return bool(ready) and os.read(descriptor, 1024) == b""

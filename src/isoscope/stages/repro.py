@@ -24,25 +24,18 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
 
     A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
     """
-    binary = Path(sys.executable).parent
-    environment = {
-        **os.environ,
-        "PATH": f"{binary}{os.pathsep}{os.environ.get('PATH', '')}",
-        "DVC_NO_ANALYTICS": "1",
-    }
-    dvc = shutil.which("dvc", path=environment["PATH"])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    dvc = shutil.which("dvc", path=path)
     if dvc is None:
         raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
-    command = [dvc, "repro", *words]
-    if configuration.overrides:
-        settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
-        command = [dvc, "exp", "run", *settings, *words]
+    settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
+    command = [dvc, *(["exp", "run", *settings] if settings else ["repro"]), *words]
     free_dvc(project.folder)
-    with following(project) as followed:
+    with following(project):
         child = subprocess.Popen(
             command,
             cwd=project.folder,
-            env=environment | followed,
+            env={**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"},
             preexec_fn=partial(end_with_parent, signal.SIGTERM),
             process_group=0,  # else a terminal's signal reaches it twice
         )

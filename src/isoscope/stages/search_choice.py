@@ -22,7 +22,7 @@ from isoscope.search.confirmation import Fresh, confirmation
 from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
 from isoscope.search.trial_notes import PROVENANCE
-from isoscope.stages.mirror import following_here
+from isoscope.stages.mirror import following
 from isoscope.stages.search import chosen_trial, overlay
 from isoscope.stages.search_runs import TrainingRun, identified, plan
 
@@ -100,7 +100,7 @@ def confirm(
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
-    with StopSignal() as stop, following_here(project):
+    with StopSignal() as stop, following(project):
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop)
     old, new = ([Fresh(one.metrics(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))

@@ -17,7 +17,7 @@ from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
-from isoscope.stages.mirror import following_here
+from isoscope.stages.mirror import following
 from isoscope.stages.training_job import Cell, carry, job, sections
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
@@ -93,7 +93,7 @@ def carry_out_all(
     `prepare` imports what local processes share. Raises `RunError` that names failed cells, and `StoppedError` after a
     signal.
     """
-    with following_here(project), StopSignal() as stop, ExitStack() as stack:
+    with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
         for number, cell in enumerate(cells):
