@@ -23,7 +23,7 @@ from isoscope.cli.options import (
     cluster_of,
     configure,
     heal,
-    importing,
+    load,
     say,
 )
 from isoscope.errors import InputError
@@ -155,17 +155,11 @@ def geometry(
     texts.check_enough()
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
-    with importing():
-        from isoscope.inside.measures import BUILT_IN
-        from isoscope.report.checkpoint_numbers import summary
-        from isoscope.report.checkpoint_page import page
-        from isoscope.stages.geometry import check_out, find
-        from isoscope.stages.geometry import geometry as stage
-
-    check_out(out)
+    stage, built_in = load("stages.geometry"), load("inside.measures").BUILT_IN
+    stage.check_out(out)
     settings = Settings(
         analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
-        measures=tuple(dict.fromkeys(measures)) or (*BUILT_IN, *known.MEASURES),
+        measures=tuple(dict.fromkeys(measures)) or (*built_in, *known.MEASURES),
         vectors=tuple(dict.fromkeys(vectors)),
         alignment=alignment,
         sentences=sentences,
@@ -182,11 +176,11 @@ def geometry(
         precision=precision,
         threads=threads,
     )
-    found = find(checkpoints)
-    tables = stage(found, texts, settings, out)
-    shown = page(out)
+    found = stage.find(checkpoints)
+    tables = stage.geometry(found, texts, settings, out)
+    shown = load("report.checkpoint_page").page(out)
     made = {
-        "summary": summary(tables),
+        "summary": load("report.checkpoint_numbers").summary(tables),
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),
         "tables": sorted(map(str, out.glob("*.parquet"))),
@@ -218,16 +212,14 @@ def _over_cells(
         check_data(project, configuration, settings.task)
     as_stage()
     from isoscope.guard import StopSignal
-    from isoscope.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look, stage
+    from isoscope.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look
 
     project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     if not cells:
         say({"folders": []}, as_json, f"{verb} {study}: no cells selected")
         return
     heal(project)
-    with importing():
-        stage(verb)
-
+    load(f"stages.{verb}")
     setup = Setup(configuration, project, verb)
     if len(cells) == 1 and nodes is None:
         with StopSignal() as stop:

@@ -1,12 +1,12 @@
 """Shared parts of the commands: the application, common options, how a command starts and prints, and `--out`."""
 
-import contextlib
 import gc
 import json
 import os
 import re
 import sys
 from collections.abc import Collection, Iterator
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -143,12 +143,11 @@ def as_stage() -> None:
         die_with(starter())
 
 
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Import heavy libraries without garbage collection: they create millions of permanent objects."""
+def load(module: str) -> Any:
+    """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
     gc.disable()
     try:
-        yield
+        return import_module(f"isoscope.{module}")
     finally:
         gc.freeze()
         gc.enable()

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from isoscope.cli.options import (
     cluster_of,
     configure,
     heal,
-    importing,
+    load,
     replaceable,
     say,
 )
@@ -68,10 +68,7 @@ def prepare(
             f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
         )
     as_stage()
-    with importing():
-        from isoscope.stages.prepare import prepare as stage
-
-    folder = stage(data, task=task, project=project, output=output)
+    folder = load("stages.prepare").prepare(data, task=task, project=project, output=output)
     say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
 
 
@@ -126,25 +123,16 @@ def train(
 
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     cells, needs = training_cells(setup, asked, output)
-    runs = Runs(*needs, workers, nodes)
-    folders = carry_out_all(cells, title=f"train {study}", project=project, prepare=_import_training, runs=runs)
+    runs, prepare = Runs(*needs, workers, nodes), partial(load, "stages.train")
+    folders = carry_out_all(cells, title=f"train {study}", project=project, prepare=prepare, runs=runs)
     say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
 
 
-def _import_training() -> None:
-    with importing():
-        import isoscope.stages.train  # noqa: F401
-
-
 def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_json: bool) -> None:
-    with importing():
-        from isoscope.runs.restored import read_metrics
-        from isoscope.stages.train import train as stage
-
-    folder = stage(*sections, cell=cell, project=project, output=output)
+    folder = load("stages.train").train(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not guard.rank():
-        test = [one for one in read_metrics(folder) if one["name"].startswith("test/")]
+        test = [one for one in load("runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         text = f"trained {cell.study} {cell.arm} seed {cell.seed}: {shown} (epoch {epoch}: {scores})"
@@ -214,9 +202,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
     if verb != "chart":
         check_data(project, configuration, *([settings.task] if settings.seeds else []))
     heal(project)
-    with importing():
-        stage = getattr(import_module(f"isoscope.stages.{verb}"), verb)
-
+    stage = getattr(load(f"stages.{verb}"), verb)
     given = [getattr(configuration.root, section) for section in sections]
     folder = stage(*given, settings, name=study, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
@@ -238,12 +224,10 @@ def reproduce(
         why = "it has no seeds, or its `looks` lacks chart"
         say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
         return
-    with importing():
-        from isoscope.studies.isotropy.reproduction import FAIL, as_text, read
-
-    cells = read(project.folder / paths.charted(study))
-    say({"cells": [cell._asdict() for cell in cells]}, as_json, as_text(cells))
-    if any(cell.verdict == FAIL for cell in cells):
+    reproduction = load("studies.isotropy.reproduction")
+    cells = reproduction.read(project.folder / paths.charted(study))
+    say({"cells": [cell._asdict() for cell in cells]}, as_json, reproduction.as_text(cells))
+    if any(cell.verdict == reproduction.FAIL for cell in cells):
         raise typer.Exit(1)
 
 
@@ -261,10 +245,7 @@ def report(
     check_data(project, configuration, *root.tasks)
     as_stage()
     heal(project)
-    with importing():
-        from isoscope.stages.report import report as stage
-
-    page = stage(root.report, root.studies, root.tasks, project=project)
+    page = load("stages.report").report(root.report, root.studies, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
 
 

@@ -49,13 +49,6 @@ STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
 )
 
 
-class SearchResult(NamedTuple):
-    """Status of a study, and the folder of its results."""
-
-    status: Status
-    folder: Path | None
-
-
 def search(
     search: Search,
     configuration: Configuration,
@@ -67,8 +60,8 @@ def search(
     fork: bool,
     join: bool,
     target: Path | None,
-) -> SearchResult:
-    """Run the search with `workers` workers until its study is done or they are stopped.
+) -> tuple[Status, Path | None]:
+    """Run the search with `workers` workers until its study is done or they are stopped; return status and results.
 
     `cluster`: where workers run (None: this machine). `join`: help an existing study, write nothing but its trials.
     `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
@@ -113,7 +106,7 @@ def search(
         raise StoppedError(asked.received, f"search {name}: stopped; run the same command to resume")
     if not seen.done:
         raise RunError(f"search {name}: workers stopped before the budget was spent; run the same command to resume")
-    return SearchResult(seen, folder)
+    return seen, folder
 
 
 def work_on(

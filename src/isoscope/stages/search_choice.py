@@ -1,7 +1,6 @@
 """Use a trial of a search: adopt it as an overlay, or confirm it with fresh seeds."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +23,8 @@ from isoscope.search.study import create
 from isoscope.search.trial_notes import PROVENANCE
 from isoscope.stages.mirror import following
 from isoscope.stages.search import chosen_trial, overlay
-from isoscope.stages.search_runs import TrainingRun, identified, plan
+from isoscope.stages.search_runs import identified, plan
 
-DEFAULT, CHOSEN = "default", "chosen"
 NO_INTERVAL = "(an interval needs three seeds)"
 
 
@@ -38,10 +36,6 @@ class Confirmation(NamedTuple):
     rows: list[dict[str, Any]]
     believed: dict[str, float]
     """Objectives of the trial in the search."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return self._asdict()
 
     def as_text(self) -> str:
         """As text."""
@@ -111,13 +105,10 @@ def confirm(
     confirmed = Confirmation(known.number, fresh, found, believed)
     target = project.folder / "reports" / "search-confirmed.json"
     target.parent.mkdir(exist_ok=True)
-    text = json.dumps(plain(confirmed.as_dict() | {"digests": _digests(default, chosen)}), indent=1, allow_nan=False)
+    digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
+    text = json.dumps(plain(confirmed._asdict() | {"digests": digests}), indent=1, allow_nan=False)
     target.write_text(text + "\n", "utf-8")
     return confirmed
-
-
-def _digests(default: Sequence[TrainingRun], chosen: Sequence[TrainingRun]) -> dict[str, list[str]]:
-    return {DEFAULT: [one.digest for one in default], CHOSEN: [one.digest for one in chosen]}
 
 
 def _trial(
