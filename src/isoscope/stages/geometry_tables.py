@@ -107,7 +107,7 @@ def extract_model(
 
     - `causal`: whether the model is causal.
     - `cls`: whether sentences begin with a special token.
-    - `pieces`: text of each token id of the sentences whose embedding parts are kept.
+    - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
     - `lacking`: why there is no attention.
     """
     from isoscope.inside import hidden_states as passes
@@ -124,11 +124,14 @@ def extract_model(
         attended=settings.attended,
         seed=settings.seed,
     )
-    ids = np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block])).tolist()
+    backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
     facts: dict[str, Any] = {
         "causal": causal(model, max(chosen.encoded.ids, key=len)),
         "cls": chosen.begins_special,
-        "pieces": {str(number): _piece(tokenizer, number) for number in ids},
+        "pieces": {
+            str(one): backend.decode([one], skip_special_tokens=False).strip() or str(backend.id_to_token(one))
+            for one in ids.tolist()
+        },
     }
     given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
 
@@ -146,20 +149,7 @@ def extract_model(
     extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)
 
 
-def _piece(tokenizer: tokens.WordPieces, number: int) -> str:
-    """Return a token as readable text."""
-    text = tokenizer.backend.decode([number], skip_special_tokens=False).strip()
-    return text or str(tokenizer.backend.id_to_token(number))
-
-
-class AnalysisResult(NamedTuple):
-    """Tables by name, and the reason why there are none (or None)."""
-
-    tables: Tables
-    note: str | None
-
-
-def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
+def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
     """Make the table `geometry` as in `inside.measure_table`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
@@ -167,30 +157,31 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> A
     for name in settings.measures:
         make = partial(_measured, run, name, vectors, f"{title}: {name}", sampled)
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts += _kept(cache, about, make).tables.values()
+        parts += _kept(cache, about, make)[0].values()
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
-    return AnalysisResult({"geometry": pd.concat(parts, ignore_index=True)}, None)
+    return {"geometry": pd.concat(parts, ignore_index=True)}, None
 
 
 def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
     return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
 
 
-def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
-    """Make the tables of `measures` or of an analysis of `inside.catalogue`, or say why there are none."""
+def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
+    """Make the tables of `measures` or of an analysis of `inside.catalogue`; return them, and why there are none."""
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
     asked = Asked(sentence_vectors(run, settings), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
     parts = PARTS.get(name, (name,))
-    found = _kept(cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()})
-    lacking = None if found.tables else found.note or run.facts.get("lacking") or LACKING[name]
-    return AnalysisResult(found.tables, lacking)
+    tables, note = _kept(
+        cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
+    )
+    return tables, None if tables else note or run.facts.get("lacking") or LACKING[name]
 
 
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
@@ -210,7 +201,7 @@ def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> T
             "code": code_version("geometry"),
             "settings": [settings.alignment, kind],
         }
-        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment)).tables.items():
+        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment))[0].items():
             found[name].append(table.assign(vectors=kind, group=number))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
 
@@ -246,8 +237,8 @@ def code_of(name: str) -> str:
     return code_version("geometry") + (plugins.digest(one.file) if one else "")
 
 
-def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> AnalysisResult:
-    """Return the tables of `make`, cached by what they depend on; an `InputError` is cached as a note."""
+def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> tuple[Tables, str | None]:
+    """Return the tables of `make`, cached by what they depend on, and a note: the text of an `InputError`, or None."""
 
     def fill(folder: Path) -> None:
         tables, note = {}, None
@@ -260,9 +251,8 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
             write_parquet(table, folder / f"{name}.parquet")
 
     folder = kept(cache / "tables", about, fill, "table")
-    return AnalysisResult(
-        {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}, json.loads((folder / NOTE).read_text())
-    )
+    found = {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}
+    return found, json.loads((folder / NOTE).read_text())
 
 
 def _read(path: Path) -> pd.DataFrame:

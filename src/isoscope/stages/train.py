@@ -35,8 +35,6 @@ from isoscope.training.observers import Observer
 from isoscope.training.penalised import penalised
 from isoscope.training.ranks import Ranks, in_one_line
 
-_CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
-
 
 def train(
     model: Model,
@@ -103,7 +101,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         file = f"{name}.parquet"
         run.record.dataset(
             f"{work.cell.task}/{name}",
-            context=_CONTEXTS[name],
+            context="training" if name == "train" else name,
             digest=dvc_md5(work.inputs.data / file),
             path=(paths.processed(work.cell.task) / file).as_posix(),
             rows=pq.read_metadata(work.inputs.data / file).num_rows,
@@ -123,8 +121,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     finally:
         display.close()
     loop.test(fitted.epoch)
-    assert loop.points is not None
-    _list_checkpoints(run, loop, loop.points.read(), output)
+    _list_checkpoints(run, loop, output)
     run.complete()
 
 
@@ -133,8 +130,7 @@ def _assist(work: Job, stop: StopSignal) -> None:
     accelerator = _accelerator(work)
     if Ranks(accelerator).from_main(0):  # finished before
         return
-    told = lambda: stop.received is not None  # noqa: E731
-    loop = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
+    loop = _loop(work, accelerator, Mute(), Mute(), lambda: stop.received is not None, folder=work.run.folder)
     try:
         fitted = loop.fit()
     except InterruptedRunError:
@@ -195,9 +191,8 @@ def _objective(settings: Any, task: Task) -> Objective:
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    found: list[Observer] = []
-    for name in code.observers(watched=training.watch is not None):
-        found.append(code.load(code.OBSERVERS, name).observer(training.watch))
+    kinds = code.observers(watched=training.watch is not None)
+    found: list[Observer] = [code.load(code.OBSERVERS, name).observer(training.watch) for name in kinds]
     for name, settings in own.items():
         with plugins_named():
             one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
@@ -232,16 +227,16 @@ def _may_leave_some(work: Job) -> bool:
     return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
 
 
-def _list_checkpoints(run: Run, loop: Loop, points: list[dict[str, Any]], output: Path | None) -> None:
+def _list_checkpoints(run: Run, loop: Loop, output: Path | None) -> None:
     """Record the kept epochs, with the path where their checkpoints will be."""
-    where = run.name_of(output or run.output)
+    assert loop.points is not None
+    points, where = loop.points.read(), run.name_of(output or run.output)
     for epoch, folder in loop.keeper.kept():
-        figures = {point["name"]: point["value"] for point in points if point["epoch"] == epoch}
         run.record.checkpoint(
             f"{run.digest[:12]}-epoch-{epoch}",
             epoch=epoch,
             step=epoch * loop.per_epoch,
             path=f"{where}/checkpoints/{folder.name}",
             md5=dvc_md5(folder, leave_out={"manifest.json"}),
-            metrics=figures,
+            metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
         )
