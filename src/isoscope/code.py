@@ -50,11 +50,11 @@ def stripped(source: str) -> str:
     """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            text = body[0].value if isinstance(body[0], ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                body[:1] = [] if len(body) > 1 else [ast.Pass()]
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
     return ast.unparse(tree)
 
 

@@ -83,24 +83,18 @@ def run_own_tree() -> None:
         os.execve(sys.executable, [sys.executable, "-P", "-m", "isoscope", *sys.argv[1:]], environment)
 
 
-def _parent_of(pid: int) -> tuple[int, str]:
-    """Return the parent's pid and the process's name, from /proc."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    return int(rest.split()[1]), name
-
-
 def starter() -> int | None:
     """Return the pid of the nearest ancestor that is not a shell; None without /proc."""
-    try:
-        pid = os.getppid()
-        while pid > 1:
-            parent, name = _parent_of(pid)
-            if name not in _SHELLS:
-                return pid
-            pid = parent
-    except OSError:
-        return None
+    pid = os.getppid()
+    while pid > 1:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        if name not in _SHELLS:
+            return pid
+        pid = int(rest.split()[1])
     return None
 
 

@@ -120,11 +120,7 @@ def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> A
     """Return the checked cluster that the options name; None without `--cluster`."""
     from isoscope.executor.cluster import Cluster, check
 
-    if address is None:
-        return None
-    found = Cluster(address, cpus, gpus)
-    check(found)
-    return found
+    return None if address is None else check(Cluster(address, cpus, gpus))
 
 
 def check_data(project: Any, configuration: Any, *tasks: str) -> None:

@@ -39,13 +39,14 @@ class Cluster(NamedTuple):
         return self._replace(cpus=cpus, gpus=int(device == "cuda") if self.gpus is None else self.gpus)
 
 
-def check(cluster: Cluster) -> None:
-    """Check the address and that Ray is installed. Raises `InputError`."""
+def check(cluster: Cluster) -> Cluster:
+    """Return the cluster if its address is valid and Ray is installed; else raise `InputError`."""
     if not re.fullmatch(r"auto|local|ray://\S+:\d+", cluster.address):
         raise InputError(f"--cluster {cluster.address!r}: expected auto, local or ray://HOST:PORT")
     needs = ["ray", *(["grpc"] if "://" in cluster.address else [])]
     if any(find_spec(one) is None for one in needs):
         raise InputError(f"--cluster {cluster.address}: Ray is missing; pip install 'isoscope[cluster]'")
+    return cluster
 
 
 class Nodes:
@@ -164,10 +165,8 @@ class Remote:
             return None
         try:
             ending, lines = self._ray.get(self._done)
-        except (
-            self._ray.exceptions.RayTaskError
-        ) as error:  # it could not start, for example because isoscope is not installed there
-            return Ending(CRASHED, str(error))
+        except self._ray.exceptions.RayTaskError as error:
+            return Ending(CRASHED, str(error))  # could not start, for example because isoscope is not installed there
         except self._ray.exceptions.RayError:
             return Ending(LOST, "lost with its process or node")
         self._lines += lines

@@ -1,6 +1,5 @@
 """Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,8 @@ from isoscope.config.tree import flatten
 from isoscope.executor.live_table import Progress
 from isoscope.runs import lease
 from isoscope.runs.follower import FOLLOWED
-from isoscope.runs.lines import Point
 from isoscope.runs.record import Tail
+from isoscope.runs.restored import read_metrics
 from isoscope.search.identity import identity
 from isoscope.stages.train import train
 from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
@@ -57,16 +56,12 @@ class TrainingRun:
 
     def metrics(self) -> dict[str, float]:
         """Every metric at the epoch that counts, or at its last step if it has no epoch."""
-        text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
-        points = [
-            Point(0, line["name"], float(line["value"]), line["step"], line["epoch"])
-            for line in map(json.loads, text.splitlines())
-        ]
-        last = {point.name: point.value for point in sorted(points, key=lambda point: point.step)}
+        points = read_metrics(self.work.run.output)
+        last = {point["name"]: point["value"] for point in sorted(points, key=lambda point: point["step"])}
         if self.at == "last":
             return last
         chosen = int(last["training/best_epoch"])
-        return last | {point.name: point.value for point in points if point.epoch == chosen}
+        return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
 
 
 def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
