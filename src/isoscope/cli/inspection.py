@@ -225,7 +225,17 @@ def _over_cells(
         with StopSignal() as stop:
             folders: Any = [look(setup, cells[0], stop=stop)]
     else:
-        works, runs = inside_cells(setup, cells, workers, nodes)
-        folders = carry_out_all(works, title=f"{verb} {study}", project=project, runs=runs)
+        section = getattr(configuration.root, INSIDE[verb][0])
+        if verb == "measure" and nodes is None:
+            workers = workers or section.processes
+        folders = carry_out_all(
+            inside_cells(setup, cells),
+            title=f"{verb} {study}",
+            project=project,
+            threads=section.threads,
+            device=getattr(section, "device", "cpu"),
+            workers=workers,
+            cluster=nodes,
+        )
     shown = [str(folder) for folder in folders]
     say({"folders": shown}, as_json, f"{verb} {study}: {', '.join(shown)}")

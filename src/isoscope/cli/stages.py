@@ -112,19 +112,25 @@ def train(
     as_stage()
     if not guard.rank():
         heal(project)
-    from isoscope.stages.study_cells import Setup, place, training_cell, training_cells
+    from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cell, training_cells
 
     setup = Setup(configuration, project, "train")
     if single and nodes is None:
         parts, cell = training_cell(setup, *asked[0])
         _train_one(parts, cell, output or place(setup, paths.trained, *asked[0]), project, as_json)
         return
-    from isoscope.stages.study_cells import Runs, carry_out_all
-
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
-    cells, needs = training_cells(setup, asked, output)
-    runs, prepare = Runs(*needs, workers, nodes), partial(load, "stages.train")
-    folders = carry_out_all(cells, title=f"train {study}", project=project, prepare=prepare, runs=runs)
+    cells, (threads, device) = training_cells(setup, asked, output)
+    folders = carry_out_all(
+        cells,
+        title=f"train {study}",
+        project=project,
+        threads=threads,
+        device=device,
+        workers=workers,
+        cluster=nodes,
+        prepare=partial(load, "stages.train"),
+    )
     say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
 
 

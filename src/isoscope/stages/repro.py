@@ -12,7 +12,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.load import Configuration
-from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
+from isoscope.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.guard import end_with_parent
 from isoscope.runs.dvc_lock import free_dvc
@@ -28,7 +28,10 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     dvc = shutil.which("dvc", path=path)
     if dvc is None:
         raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
-    settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
+    settings = []
+    for one in configuration.overrides:
+        file = "" if one.file is None else f"{one.file}:"
+        settings += ["-S", f"{file}{one.name}={_dvc_value(one.value)}"]
     command = [dvc, *(["exp", "run", *settings] if settings else ["repro"]), *words]
     free_dvc(project.folder)
     with following(project):
@@ -66,12 +69,6 @@ def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
         choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
         raise InputError(f"-S {override.name}: set in several files; choose {choices}")
     return f"{holders[0].as_posix()}:{text}"
-
-
-def _for_dvc(override: Override) -> str:
-    """Return `[file:]name=value` in the form of `dvc exp run -S`."""
-    file = "" if override.file is None else f"{override.file}:"
-    return f"{file}{override.name}={_dvc_value(override.value)}"
 
 
 def _dvc_value(value: object) -> str:

@@ -25,8 +25,6 @@ from isoscope.stages.mirror import following
 from isoscope.stages.search import chosen_trial, overlay
 from isoscope.stages.search_runs import identified, plan
 
-NO_INTERVAL = "(an interval needs three seeds)"
-
 
 class Confirmation(NamedTuple):
     """Difference between a trial and the default over fresh seeds, and the objectives of the trial in the search."""
@@ -43,7 +41,8 @@ class Confirmation(NamedTuple):
         for row in self.rows:
             believed = self.believed.get(row["figure"])
             search = "" if believed is None else f" (in the search {row['figure']} {believed:.4g})"
-            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if row["low"] is not None else NO_INTERVAL
+            known = row["low"] is not None
+            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if known else "(an interval needs three seeds)"
             lines.append(
                 f"  {row['judged']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
                 f"difference {row['difference']:+.4g} {interval} over {row['by']}; {row['verdict']}: {row['reason']}"

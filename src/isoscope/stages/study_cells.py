@@ -71,27 +71,21 @@ class CellWork(NamedTuple):
     do: Callable[[Progress], str]
 
 
-class Runs(NamedTuple):
-    """How runs are executed: threads and device of a run, runs at a time (None: as many as fit), cluster."""
-
-    threads: int | None
-    device: str
-    workers: int | None
-    cluster: Cluster | None
-
-
 def carry_out_all(
     cells: Sequence[CellWork],
     *,
     title: str,
     project: paths.Project,
-    runs: Runs,
+    threads: int | None,
+    device: str,
+    workers: int | None,
+    cluster: Cluster | None,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[Path]:
     """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    `prepare` imports what local processes share. Raises `RunError` that names failed cells, and `StoppedError` after a
-    signal.
+    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `prepare` imports what local
+    processes share. Raises `RunError` that names failed cells, and `StoppedError` after a signal.
     """
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
@@ -103,12 +97,13 @@ def carry_out_all(
             else:
                 folders[cell.name] = folder
         if rest:
-            nodes, workers = None, runs.workers or room(runs.threads, device=runs.device)
-            if runs.cluster is not None:
-                nodes = stack.enter_context(connected(runs.cluster.sized(runs.threads, device=runs.device)))
-                workers = runs.workers or len(rest)  # Ray queues workers until there is room
+            nodes = None
+            if cluster is not None:
+                nodes = stack.enter_context(connected(cluster.sized(threads, device=device)))
+                workers = workers or len(rest)  # Ray queues workers until there is room
             else:
                 prepare()
+            workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
         for folder in folders.values():
@@ -187,20 +182,14 @@ def stage(name: str) -> Callable[..., Any]:
     return found
 
 
-def inside_cells(
-    setup: Setup, cells: Sequence[tuple[str, str, int]], workers: int | None, cluster: Cluster | None
-) -> tuple[list[CellWork], Runs]:
-    """Return the cells of `extract` or `measure`, and how to execute them."""
-    root = setup.configuration.root
-    runs, more = Runs(root.extraction.threads, root.extraction.device, workers, cluster), {}
-    if setup.stage == "measure":
-        workers, more = workers or (None if cluster else root.measures.processes), {"processes": 1}
-        runs = Runs(root.measures.threads, "cpu", workers, cluster)
+def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
+    """Return the cells of `extract` or `measure`."""
+    more = {"processes": 1} if setup.stage == "measure" else {}
     found = []
     for cell in cells:
         find, do = partial(look, setup, cell, find=True, **more), partial(_look, setup, cell, more)
         found.append(CellWork(f"{cell[1]} seed {cell[2]}", find, do))
-    return found, runs
+    return found
 
 
 def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
