@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import optuna
 import pandas as pd
@@ -31,7 +31,6 @@ from isoscope.runs.record import Record
 from isoscope.sealing import replacing, write_text
 from isoscope.search import space
 from isoscope.search.identity import digest
-from isoscope.search.jobs import Outcome
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.outcomes import LEAST, best, front, importances, knee, saved_by_pruning
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
@@ -43,10 +42,7 @@ from isoscope.stages.mirror import following
 from isoscope.stages.search_runs import identified, plan
 from isoscope.stages.study_cells import Setup
 
-STUDY, TRIALS, IMPORTANCES, BEST, FIGURES = (
-    *("study.json", "trials.parquet", "importances.parquet"),
-    *("best.yaml", "figures"),
-)
+STUDY, TRIALS = "study.json", "trials.parquet"
 
 
 def search(
@@ -67,12 +63,11 @@ def search(
     `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
-    steps = _steps(configuration, search, project)
-    name = create(
-        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
-    )
+    default = plan(configuration, search, project)({})
+    steps, training = sum(run.steps for run in default), default[0].work.training
+    stored = None if target is None else kept(target)
+    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=stored)
     git = git_state(project.folder)
-    training = plan(configuration, search, project)({})[0].work.training
     sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
@@ -89,11 +84,11 @@ def search(
                 stack.enter_context(_noted(project, search, one, known, git))
             if not join and not before.trials:  # trials of an earlier command stay, failed or not
                 stack.enter_context(_forgotten_if_wrong(one))
-            start = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
+            here = (search, configuration, project, where)
+            start = partial(work_on, *here, steps=steps, name=name, identity=known, git=git)
             if nodes is not None:
                 address = where.url.render_as_string(hide_password=False)
-                order = WorkerOrder(Setup(configuration, project, "search"), address, str(where.folder))
-                start = partial(work_on_node, order)
+                start = partial(work_on_node, Setup(configuration, project, "search"), address, str(where.folder))
             work(start, workers, asked=asked, screen=watching, nodes=nodes)
         seen = seen_now()
     one.leases.close()
@@ -117,6 +112,7 @@ def work_on(
     requests: Requests,
     say: Callable[[str], None],
     *,
+    steps: int,
     name: str,
     identity: Mapping[str, Any],
     git: Git,
@@ -124,45 +120,31 @@ def work_on(
     """Run a worker of the study `name` in this process. Raises `InputError` for errors that a retry does not help."""
     provenance = {"commit": git.commit, "dirty": git.dirty, "data": identity["inputs"].get("data")}
     here = environment(device="cpu", threads=None, precision="fp32")
-
-    def note(outcome: Outcome) -> None:
-        note_trial(project, search, outcome, identity=identity, name=name, git=git, environment=here)
-
-    one = opened(search, name, where, steps=_steps(configuration, search, project))
+    note = partial(note_trial, project, search, identity=identity, name=name, git=git, environment=here)
+    one = opened(search, name, where, steps=steps)
     runs = plan(configuration, search, project)
     Worker(one, runs, requests=requests, note=note, say=say, provenance=provenance).run()
 
 
-class WorkerOrder(NamedTuple):
-    """Plain values from which another node makes a worker."""
+def work_on_node(setup: Setup, storage: str, locks: str, requests: Requests, say: Callable[[str], None]) -> None:
+    """Run a worker of a search that another node started; it needs plain values only.
 
-    setup: Setup
-    storage: str
-    locks: str
-
-
-def work_on_node(order: WorkerOrder, requests: Requests, say: Callable[[str], None]) -> None:
-    """Run a worker of a search that another node started.
-
-    Raises `InputError` if the project is missing here or differs: data, code or overlays.
+    `storage`: address of the study. `locks`: folder of the search's files. Raises `InputError` if the project is
+    missing here or differs: data, code or overlays.
     """
-    configuration, project = order.setup.configuration, order.setup.project
+    configuration, project = setup.configuration, setup.project
     try:
         configuration.check_search()
         search = configuration.root.search
         assert search is not None
-        where = place(order.storage, Path(order.locks))
-        known, steps = identified(configuration, search, project), _steps(configuration, search, project)
+        where = place(storage, Path(locks))
+        known = identified(configuration, search, project)
+        steps = sum(run.steps for run in plan(configuration, search, project)({}))
         name = create(search, known, where, steps=steps, join=True)
     except InputError as error:
         raise InputError(f"node {socket.gethostname()}: {error}") from None
     git = git_state(project.folder)
-    work_on(search, configuration, project, where, requests, say, name=name, identity=known, git=git)
-
-
-def _steps(configuration: Configuration, search: Search, project: paths.Project) -> int:
-    """Most values that a trial reports."""
-    return sum(run.steps for run in plan(configuration, search, project)({}))
+    work_on(search, configuration, project, where, requests, say, steps=steps, name=name, identity=known, git=git)
 
 
 @contextmanager
@@ -273,12 +255,12 @@ def write_results(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with replacing(folder, "table") as fresh:
         write_parquet(table, fresh / TRIALS)
-        write_parquet(found, fresh / IMPORTANCES)
+        write_parquet(found, fresh / "importances.parquet")
         write_text(fresh / STUDY, json.dumps(facts, indent=1) + "\n", "table")
         if params is not None:
-            write_text(fresh / BEST, overlay(configuration, search, params), "table")
-        (fresh / FIGURES).mkdir()
+            write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
+        (fresh / "figures").mkdir()
         source = {"Source": f"isoscope digest {digest}"}
         for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
-            write_text(fresh / FIGURES / f"{name}.svg", svg, "table")
+            write_text(fresh / "figures" / f"{name}.svg", svg, "table")
     return folder
