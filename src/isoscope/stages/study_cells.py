@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,7 +94,8 @@ def carry_out_all(
         for number, cell in enumerate(cells):
             stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
             if (folder := cell.find(stop=stop)) is None:
-                rest.append(Piece(cell.name, partial(_when_free, cell.do)))
+                # The process of a lost node may still be saving its state.
+                rest.append(Piece(cell.name, partial(when_free, cell.do, patience=_PATIENCE)))
             else:
                 folders[cell.name] = folder
         if rest:
@@ -120,12 +122,12 @@ def _check_visible(folder: Path) -> None:
         time.sleep(_WAIT)
 
 
-def _when_free(do: Callable[[Progress], str], shown: Progress) -> str:
-    """Carry out a cell once its lease is free: the process of a lost node may still be saving its state."""
-    deadline = time.monotonic() + _PATIENCE
+def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
+    """Carry out a run once its lease is free; wait `patience` seconds for the process that holds it."""
+    deadline = time.monotonic() + patience
     while True:
         try:
-            return do(shown)
+            return do(*given)
         except HeldError:
             if time.monotonic() > deadline:
                 raise

@@ -53,15 +53,10 @@ class Job(NamedTuple):
     cell: Cell
     manifest: dict[str, Any]
 
-    @property
-    def sections(self) -> tuple[Any, ...]:
-        """Its sections, in the order of `job`."""
-        return tuple(getattr(self, name) for name in SECTIONS)
 
-
-def sections(cell: config.Cell) -> tuple[Any, ...]:
-    """Return the sections of a cell that training needs, in the order of `job`."""
-    return tuple(getattr(cell, name) for name in SECTIONS)
+def sections(of: config.Cell | Job) -> tuple[Any, ...]:
+    """Return the sections of a cell or job that training needs, in the order of `job`."""
+    return tuple(getattr(of, name) for name in SECTIONS)
 
 
 def job(
