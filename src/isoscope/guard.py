@@ -46,9 +46,8 @@ class StopSignal:
     stop = finish
 
     def __enter__(self) -> Self:
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        numbers = (signal.SIGINT, signal.SIGTERM, *(() if ignored else (signal.SIGHUP,)))
         self._before = {number: signal.signal(number, self._note) for number in numbers}
         return self
 
