@@ -150,9 +150,7 @@ def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[An
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
     configuration.check_search()
-    from isoscope.search.storage import place
-
-    where = place(storage, project.state / ".isoscope" / "search")
+    where = load("search.storage").place(storage, project.state / ".isoscope" / "search")
     return configuration.root.search, configuration, project, where
 
 
@@ -181,16 +179,12 @@ def _work(
     section, _, _, where = searched = _searched(project, configuration, storage)
     check_data(project, configuration, configuration.study(section.study).task)
     if nodes is not None:
-        from isoscope.search.storage import check_shared
-
-        check_shared(where, nodes)
+        load("search.storage").check_shared(where, nodes)
     heal(project)
     # reports/search holds the search of params.yaml; other searches have another folder.
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    folder = where.folder / "reports" / section.name if other else project.folder / SEARCH
-    target = None if join else folder
-    seen, folder = load("stages.search").search(
-        *searched, workers=workers, cluster=nodes, fork=fork, join=join, target=target
-    )
+    target = where.folder / "reports" / section.name if other else project.folder / SEARCH
+    options = {"workers": workers, "cluster": nodes, "fork": fork, "join": join}
+    seen, folder = load("stages.search").search(*searched, **options, target=None if join else target)
     shown = load("search.status").in_words(seen) + (f"\n{folder}" if folder else "")
     say({**seen._asdict(), "folder": str(folder) if folder else None}, as_json, shown)

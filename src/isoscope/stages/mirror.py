@@ -21,6 +21,8 @@ from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import published_digest
 from isoscope.sealing import write_text
 
+_NOTE = Path(".isoscope/mirrored.json")
+
 
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
@@ -51,7 +53,12 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     failed = [one for one in sent if one.error]
     if failed:
         raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
-    write_text(_note(project), json.dumps(read_notes(_note(project)) | {address(uri): there}), "note", shared=True)
+    write_text(
+        project.state / _NOTE,
+        json.dumps(read_notes(project.state / _NOTE) | {address(uri): there}),
+        "note",
+        shared=True,
+    )
     return {
         "uri": address(uri),
         "runs": len(sent),
@@ -116,20 +123,24 @@ def serve(project: Project, port: int) -> int:
     if uri.startswith("http"):
         raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
     uri = connect(uri, project.state).uri
-    mlflow = [sys.executable, "-P", "-m", "mlflow"]
-    command = [*mlflow, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
-    settings |= {"PYTHONSAFEPATH": "1", "UVICORN_APP_DIR": str(project.runs.parent)}
-    environment = {**os.environ, **settings}
+    server = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command = [sys.executable, "-P", "-m", *server, "--backend-store-uri", uri]
+    environment = {
+        **os.environ,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
+        "PYTHONSAFEPATH": "1",
+        "UVICORN_APP_DIR": str(project.runs.parent),
+    }
     print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    with subprocess.Popen([*command, "--backend-store-uri", uri], env=environment, start_new_session=True) as server:
+    with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:
-            return server.wait()
+            return process.wait()
         finally:  # MLflow's server is a child of the process started here, and would outlive it
             with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
@@ -147,15 +158,11 @@ def _sizes(project: Project) -> dict[str, int]:
     return sizes
 
 
-def _note(project: Project) -> Path:
-    return project.state / ".isoscope" / "mirrored.json"
-
-
 def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
     """Return what was last sent to this address, as in `_sizes`; None if the local database is gone."""
     if address(uri) == LOCAL and not (project.state / LOCAL).exists():
         return None
-    return read_notes(_note(project)).get(address(uri))
+    return read_notes(project.state / _NOTE).get(address(uri))
 
 
 def _committed_at(folder: Path) -> int:
