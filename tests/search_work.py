@@ -72,10 +72,7 @@ def a_search(**changed: Any) -> Search:
 class NoRequests:
     """Requests of a worker without any request."""
 
-    def finish(self) -> bool:
-        return False
-
-    stop = finish
+    finish = stop = False
 
 
 def a_worker(search: Search, name: str, where: Place) -> Worker:

@@ -10,8 +10,7 @@ import pytest
 
 from isoscope import plugins
 from isoscope.cli import app
-from isoscope.cli.options import PLUGIN_HELP
-from isoscope.cli.places import check_free
+from isoscope.cli.options import PLUGIN_HELP, check_free
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[1]

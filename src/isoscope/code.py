@@ -1,10 +1,15 @@
-"""Code version of a stage: a hash of the sources that it can import."""
+"""Code version of a stage: a hash of the sources that it can import, and of the built-in kinds that a run uses.
+
+Modules of built-in kinds are loaded when a run uses them: editing a penalty does not affect runs with another penalty.
+"""
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 PACKAGE = Path(__file__).parent
 
@@ -20,23 +25,36 @@ INERT = (
     "plugins",
     "code",
     "guard",
-    "launched",
     "links",
     "renamed",
     "sealing",
-    "used",
 )
+
+# Built-in kinds and their modules.
+OBJECTIVES = {"classification": "isoscope.objectives.classification"}
+PENALTIES = {
+    "persistent_entropy": "isoscope.penalties.persistent_entropy",
+    "cosine": "isoscope.penalties.cosine",
+    "spectrum": "isoscope.penalties.spectrum",
+    "isoscore": "isoscope.penalties.isoscore",
+}
+OBSERVERS = {
+    "watch": "isoscope.training.observers.watch",
+    "posthoc": "isoscope.training.observers.posthoc",
+    "fusion_moved": "isoscope.training.observers.fusion_moved",
+}
+EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
 
 
 def stripped(source: str) -> str:
     """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            text = body[0].value if isinstance(body[0], ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                body[:1] = [] if len(body) > 1 else [ast.Pass()]
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
     return ast.unparse(tree)
 
 
@@ -94,3 +112,19 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
         text = stripped(file.read_text("utf-8"))
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{text}\0".encode())
     return digest.hexdigest()
+
+
+def load(registry: Mapping[str, str], kind: str) -> ModuleType:
+    """Import and return the module of a built-in kind."""
+    return import_module(registry[kind])
+
+
+def observers(*, watched: bool) -> list[str]:
+    """Return the built-in observers of a run, in the order of their metrics."""
+    return [*(["watch", "posthoc"] if watched else []), "fusion_moved"]
+
+
+def modules(*, objective: str, penalty: str, observers: Iterable[str]) -> tuple[str, ...]:
+    """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
+    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), *((OBSERVERS, name) for name in observers)]
+    return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

@@ -1,4 +1,4 @@
-"""Graceful shutdown: stop at a safe point after a signal, and end with the parent process."""
+"""A process among others: its rank, a stop at a safe point after a signal, and an end with the parent process."""
 
 import contextlib
 import ctypes
@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from types import FrameType
 from typing import Self
+
+from isoscope.errors import InputError
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _OWN_TREE = "ISOSCOPE_OWN_TREE"
@@ -38,18 +40,14 @@ class StopSignal:
 
     @property
     def finish(self) -> bool:
-        """Return whether to start nothing new."""
+        """Return whether to start nothing new, and to stop now."""
         return self.received is not None
 
-    @property
-    def stop(self) -> bool:
-        """Return whether to stop now."""
-        return self.received is not None
+    stop = finish
 
     def __enter__(self) -> Self:
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        numbers = (signal.SIGINT, signal.SIGTERM, *(() if ignored else (signal.SIGHUP,)))
         self._before = {number: signal.signal(number, self._note) for number in numbers}
         return self
 
@@ -84,24 +82,18 @@ def run_own_tree() -> None:
         os.execve(sys.executable, [sys.executable, "-P", "-m", "isoscope", *sys.argv[1:]], environment)
 
 
-def _parent_of(pid: int) -> tuple[int, str]:
-    """Return the parent's pid and the process's name, from /proc."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    return int(rest.split()[1]), name
-
-
 def starter() -> int | None:
     """Return the pid of the nearest ancestor that is not a shell; None without /proc."""
-    try:
-        pid = os.getppid()
-        while pid > 1:
-            parent, name = _parent_of(pid)
-            if name not in _SHELLS:
-                return pid
-            pid = parent
-    except OSError:
-        return None
+    pid = os.getppid()
+    while pid > 1:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        if name not in _SHELLS:
+            return pid
+        pid = int(rest.split()[1])
     return None
 
 
@@ -126,10 +118,15 @@ def die_with(pid: int | None) -> None:
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
 
 
-def end_with_parent(number: int) -> None:
-    """Send this process a signal when its parent ends, also if the parent is killed. Linux only."""
+def end_with_parent(number: int, parent: int | None = None) -> None:
+    """Send this process a signal when its parent ends, also if the parent is killed. Linux only.
+
+    `parent`: pid of the parent; exit at once if it has ended before this call.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def _end() -> None:
@@ -138,3 +135,34 @@ def _end() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def rank() -> int:
+    """Return the rank; 0 for a single process. Only rank 0 writes and prints."""
+    return _number("RANK", 0) if world_size() > 1 else 0
+
+
+def world_size() -> int:
+    """Return the world size.
+
+    Raises `InputError` if `accelerate launch` starts a single process although several were requested, as on a CPU.
+    """
+    asked_in_vain = "ACCELERATE_MIXED_PRECISION" in os.environ and "MASTER_PORT" in os.environ
+    if asked_in_vain and "RANK" not in os.environ:
+        raise InputError(
+            "accelerate launch started one process although several were requested; add --multi_gpu, also on a CPU: "
+            "accelerate launch --multi_gpu --num_processes 2 -m isoscope train …"
+        )
+    return _number("WORLD_SIZE", 1)
+
+
+def unranked() -> dict[str, str]:
+    """Return the environment for a helper process that is not a rank of the run."""
+    return {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise InputError(f"{name}={text!r} in the environment: expected a number, as torchrun sets it; unset it")
+    return int(text)

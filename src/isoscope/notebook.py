@@ -179,8 +179,7 @@ def geometry(
     from isoscope.inside.measures import BUILT_IN, measured
     from isoscope.inside.trajectory import Trajectory
     from isoscope.models import encoder
-    from isoscope.stages.geometry_states import extract_model
-    from isoscope.stages.geometry_tables import asked_vectors
+    from isoscope.stages.geometry_tables import asked_vectors, extract_model
 
     if "classes" in (measures or ()) and labels is None:
         raise InputError("measures: 'classes' needs labels")

@@ -58,10 +58,8 @@ def read_output(folder: Path) -> Output:
             inputs={str(path): str(md5) for path, md5 in config["inputs"].items()},
             plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
         )
-        objective = config["params"].get("objective", {"kind": "classification"})[
-            "kind"
-        ]  # older runs have no section `objective`
-        return Output(folder, run, tuple(str(name) for name in config["labels"]), str(objective))
+        objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
+        return Output(folder, run, tuple(str(name) for name in config["labels"]), str(objective["kind"]))
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
     except KeyError as missing:

@@ -1,6 +1,6 @@
 """Atomic, durable writes: write a new file, then rename; a folder is valid when it has a manifest.
 
-Every durable write raises the audit event `isoscope.durable` with its point (one of `POINTS`) and its path: before the
+Every durable write raises the audit event `isoscope.durable` with its point (a `Point`) and its path: before the
 first byte, and before the rename. This costs nothing without an audit hook.
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from isoscope.errors import RunError
 
@@ -22,7 +22,6 @@ Point = Literal[
     "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
     "data", "states", "table", "report", "params", "note",
 ]  # fmt: skip
-POINTS: tuple[Point, ...] = get_args(Point)
 Entry = dict[str, Any]
 """Entry of a file in a manifest: sha256 and size."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope import code, paths, used
+from isoscope import code, paths
 from isoscope.config.base import Section
 from isoscope.config.kinds import json_schema
 from isoscope.config.load import CELL_SECTIONS, Configuration
@@ -51,7 +51,7 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
 def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) -> None:
     closure = {
         file.relative_to(ROOT).as_posix()
-        for file in code.closure(name, used.EVERY if name in ("train", "search") else ())
+        for file in code.closure(name, code.EVERY if name in ("train", "search") else ())
     }
     sources = [dependency for dependency in STAGES[name]["deps"] if dependency.startswith("src/")]
     uncovered = {file for file in closure if not any(file == one or file.startswith(f"{one}/") for one in sources)}
@@ -68,7 +68,7 @@ def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> No
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    named = "config paths runs mirror executor cli errors plugins code guard launched links renamed sealing used"
+    named = "config paths runs mirror executor cli errors plugins code guard links renamed sealing"
     assert tuple(named.split()) == code.INERT
     for name in code.INERT:
         assert (code.PACKAGE / name).is_dir() or (code.PACKAGE / f"{name}.py").is_file()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope import code, used
+from isoscope import code
 from isoscope.config.project import METRICS
 from isoscope.objectives.classification import Classification
 
@@ -46,11 +46,11 @@ def loaded(folder: Path, **options: object) -> set[Path]:
     return {Path(file) for file in done.stdout.splitlines()[-1].split()}
 
 
-@pytest.mark.parametrize("kind", [*used.PENALTIES, "none"])
+@pytest.mark.parametrize("kind", [*code.PENALTIES, "none"])
 @pytest.mark.parametrize("watched", [False, True])
 def test_a_run_loads_nothing_outside_its_code_version(kind: str, watched: bool, tmp_path: Path) -> None:
     watch = {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2} if watched else None
-    names = used.modules(objective="classification", penalty=kind, observers=used.observers(watched=watched))
+    names = code.modules(objective="classification", penalty=kind, observers=code.observers(watched=watched))
     covered = code.closure("train", names)
     found = loaded(tmp_path, penalty={"kind": kind} | PENALTIES.get(kind, {}), watch=watch)
     assert not {file for file in found if not code.inert(file) and file not in covered}
@@ -58,17 +58,17 @@ def test_a_run_loads_nothing_outside_its_code_version(kind: str, watched: bool, 
     assert (module in found) == (kind != "none")
 
 
-@pytest.mark.parametrize("name", used.EVERY)
+@pytest.mark.parametrize("name", code.EVERY)
 def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
     file = code.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
     assert file.is_file()
     assert file in code.closure("train", (name,))
-    others = tuple(one for one in used.EVERY if one != name)
+    others = tuple(one for one in code.EVERY if one != name)
     in_others = [one for one in others if file in code.closure("train", (one,))]
     assert not in_others
-    assert code.code_version("train", others) != code.code_version("train", used.EVERY)
+    assert code.code_version("train", others) != code.code_version("train", code.EVERY)
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:
     assert {"classification": tuple(Classification.metrics)} == METRICS
-    assert METRICS.keys() == used.OBJECTIVES.keys()
+    assert METRICS.keys() == code.OBJECTIVES.keys()

@@ -24,8 +24,8 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 def code_version(project: Project) -> str:
     code = """
-from isoscope import code, used
-modules = used.modules(objective="classification", penalty="none", observers=used.observers(watched=WATCHED))
+from isoscope import code
+modules = code.modules(objective="classification", penalty="none", observers=code.observers(watched=WATCHED))
 print(code.code_version("train", modules))
 """
     watched = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]["watch"] is not None

@@ -203,7 +203,7 @@ def test_hidden_states_of_another_device_are_others(
     def refused(*_: Any, **__: Any) -> None:
         raise InputError("extracted again")
 
-    monkeypatch.setattr("isoscope.stages.geometry_states._extract", refused)
+    monkeypatch.setattr("isoscope.stages.geometry_tables._extract", refused)
     made(place, tmp_path)
     with pytest.raises(InputError, match="extracted again"):
         made(place, tmp_path, device="cuda")

@@ -19,8 +19,8 @@ from isoscope.executor import cluster as module
 from isoscope.executor.cluster import Cluster, check, connected
 from isoscope.paths import Project
 from isoscope.search.storage import check_shared, place
-from isoscope.stages.search import WorkerOrder, work_on_node
-from isoscope.stages.setup import Setup
+from isoscope.stages.search import work_on_node
+from isoscope.stages.study_cells import Setup
 from postgres import PostgreSQL
 from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import STATES, begin, ended, in_state, kill, tree, trials_of, wait
@@ -160,9 +160,8 @@ def test_a_node_without_the_project_says_so(tmp_path: Path) -> None:
     gone = tmp_path / "project"
     setup = Setup.__new__(Setup)  # as on the node, where it comes without a configuration
     setup.__dict__.update(project=Project(gone, gone), stage="search")
-    order = WorkerOrder(setup, "postgresql://one@db/isoscope", str(gone))
     with pytest.raises(InputError, match=rf"^node \S+: no project at {re.escape(str(gone))}; .* at the same path"):
-        work_on_node(order, None, print)  # type: ignore[arg-type]
+        work_on_node(setup, "postgresql://one@db/isoscope", str(gone), None, print)  # type: ignore[arg-type]
     assert not gone.exists()
 
 

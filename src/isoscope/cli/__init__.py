@@ -1,24 +1,23 @@
 """The command line: a command for each stage of the pipeline, and tools."""
 
+import contextlib
 import os
 import sys
 from typing import Annotated
 
 import typer
 
-from isoscope import launched
 from isoscope.cli import inspection, stages, tools
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
+from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = ["app", "inspection", "main", "search", "stages", "tools"]
 
 
 def main() -> None:
     """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong input, 128 + n stopped by signal n."""
-    from isoscope.guard import StoppedError, run_own_tree
-
     run_own_tree()
     # MLflow would log all our runs into an inherited active run; it becomes their parent instead.
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
@@ -27,16 +26,16 @@ def main() -> None:
         with plugins_named():
             sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:  # wrong options
-        _fail(" ".join([error.format_message(), *_help_on(error)]), error.exit_code)
-    except typer.Abort:
-        _fail("interrupted", 130)
+        context = getattr(error, "ctx", None)
+        help_on = f" (see: {context.command_path} --help)" if context else ""
+        _fail(error.format_message() + help_on, error.exit_code)
     except InputError as error:
         _fail(str(error), 2)
     except RunError as error:
         _fail(str(error), 1)
     except StoppedError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,21 +46,11 @@ def main() -> None:
         raise
 
 
-def _help_on(error: typer.TyperException) -> list[str]:
-    context = getattr(error, "ctx", None)
-    return [f"(see: {context.command_path} --help)"] if context else []
-
-
-def _assists() -> bool:
-    try:
-        return launched.rank() > 0
-    except InputError:
-        return False
-
-
 def _fail(line: str, code: int) -> None:
-    if not _assists():  # only rank 0 prints
-        print(f"isoscope: {line}", file=sys.stderr)
+    with contextlib.suppress(InputError):
+        if rank() > 0:  # only rank 0 prints
+            sys.exit(code)
+    print(f"isoscope: {line}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -76,7 +65,7 @@ def top(
 
         print(__version__)
         raise typer.Exit
-    if context.invoked_subcommand != "train" and launched.size() > 1:
+    if context.invoked_subcommand != "train" and world_size() > 1:
         raise InputError(
             "only isoscope train runs on several processes; start this command without torchrun or accelerate"
         )

@@ -6,30 +6,29 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope import paths
 from isoscope.cli.options import (
+    Arm,
     AsJson,
     Cpus,
     Gpus,
     OnCluster,
     Plugins,
     Set,
+    Study,
     Workers,
     app,
     as_stage,
     check_data,
+    check_free,
     cluster_of,
     configure,
     heal,
-    importing,
+    load,
     say,
 )
-from isoscope.cli.places import check_free
 from isoscope.errors import InputError
 from isoscope.inside.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS, Settings
 
-Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
-Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
 
@@ -53,10 +52,7 @@ def extract(
     Example: isoscope extract fusion additive
     """
     nodes = cluster_of(cluster, cpus, gpus)
-    project, configuration = configure(overrides, plugin)
-    section = configuration.root.extraction
-    runs = (section.threads, section.device, workers, nodes)
-    _run_selected("extract", (study, arm, seed), project, configuration, runs, as_json)
+    _over_cells("extract", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
 
 
 @app.command()
@@ -79,41 +75,7 @@ def measure(
     Example: isoscope measure fusion additive -S measures.alignment=procrustes
     """
     nodes = cluster_of(cluster, cpus, gpus)
-    project, configuration = configure(overrides, plugin)
-    section = configuration.root.measures
-    runs = (section.threads, "cpu", workers or (None if nodes else section.processes), nodes)
-    _run_selected("measure", (study, arm, seed), project, configuration, runs, as_json, processes=1)
-
-
-@app.command()
-def explore(
-    study: Study,
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Compare the representations of a study's arms: figures, tables, phases of training.
-
-    Example: isoscope explore fusion
-    """
-    project, configuration = configure(overrides, plugin)
-    arms, settings = configuration.cells(study), configuration.study(study).looked_at("inside")
-    as_stage()
-    if not settings.seeds:
-        from isoscope.stages.nothing import look_at_nothing
-
-        layers = paths.analysed(study) / "layers.csv"
-        look_at_nothing(project, paths.inside(study), paths.figures(study), layers)
-        say({"folder": None}, as_json, f"explored {study}: no runs to explore")
-        return
-    check_data(project, configuration, settings.task)
-    heal(project)
-    with importing():
-        from isoscope.stages.explore import explore as stage
-
-    root = configuration.root
-    folder = stage(root.measures, root.analysis, settings, name=study, arms=arms, project=project)
-    say({"folder": str(folder)}, as_json, f"explored {study}: {folder.relative_to(project.folder)}")
+    _over_cells("measure", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
 
 
 @app.command()
@@ -193,17 +155,11 @@ def geometry(
     texts.check_enough()
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
-    with importing():
-        from isoscope.inside.measures import BUILT_IN
-        from isoscope.report.checkpoint_numbers import summary
-        from isoscope.report.checkpoint_page import page
-        from isoscope.stages.geometry import check_out, find
-        from isoscope.stages.geometry import geometry as stage
-
-    check_out(out)
+    stage, built_in = load("stages.geometry"), load("inside.measures").BUILT_IN
+    stage.check_out(out)
     settings = Settings(
         analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
-        measures=tuple(dict.fromkeys(measures)) or (*BUILT_IN, *known.MEASURES),
+        measures=tuple(dict.fromkeys(measures)) or (*built_in, *known.MEASURES),
         vectors=tuple(dict.fromkeys(vectors)),
         alignment=alignment,
         sentences=sentences,
@@ -220,11 +176,11 @@ def geometry(
         precision=precision,
         threads=threads,
     )
-    found = find(checkpoints)
-    tables = stage(found, texts, settings, out)
-    shown = page(out)
+    found = stage.find(checkpoints)
+    tables = stage.geometry(found, texts, settings, out)
+    shown = load("report.checkpoint_page").page(out)
     made = {
-        "summary": summary(tables),
+        "summary": load("report.checkpoint_numbers").summary(tables),
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),
         "tables": sorted(map(str, out.glob("*.parquet"))),
@@ -233,22 +189,22 @@ def geometry(
     say(made, as_json, f"geometry: {shown}")
 
 
-def _run_selected(
+def _over_cells(
     verb: str,
     asked: tuple[str, str | None, int | None],
-    project: Any,
-    configuration: Any,
-    runs: Any,
+    changed: tuple[list[str], list[Path]],
+    workers: int | None,
+    nodes: Any,
     as_json: bool,
-    **more: Any,
 ) -> None:
     """Run `extract` or `measure` for the selected cells: all arms or one, all seeds or one.
 
     A single cell runs in this process. Without arm and seed (as in the pipeline), a study whose `looks` lacks `inside`
-    has no cells. `more`: arguments of `inside_cells` when several cells run in parallel.
+    has no cells.
     """
+    project, configuration = configure(*changed)
     study, arm, seed = asked
-    title, settings = f"{verb} {study}", configuration.study(study)
+    settings = configuration.study(study)
     chosen = settings.looked_at("inside") if arm is None and seed is None else settings
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     cells = [(study, one, number) for one in arms for number in (chosen.seeds if seed is None else (seed,))]
@@ -256,23 +212,30 @@ def _run_selected(
         check_data(project, configuration, settings.task)
     as_stage()
     from isoscope.guard import StopSignal
-    from isoscope.stages.setup import Setup
-    from isoscope.stages.study_cells import INSIDE, Runs, carry_out_all, inside_cells, look, stage
+    from isoscope.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look
 
     project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     if not cells:
-        say({"folders": []}, as_json, f"{title}: no cells selected")
+        say({"folders": []}, as_json, f"{verb} {study}: no cells selected")
         return
     heal(project)
-    with importing():
-        stage(verb)
-
-    setup, placed = Setup(configuration, project, verb), Runs(*runs)
-    if len(cells) == 1 and placed.cluster is None:
+    load(f"stages.{verb}")
+    setup = Setup(configuration, project, verb)
+    if len(cells) == 1 and nodes is None:
         with StopSignal() as stop:
-            folders: Any = [look(setup, cells[0], {}, stop)]
+            folders: Any = [look(setup, cells[0], stop=stop)]
     else:
-        several = inside_cells(setup, cells, **more)
-        folders = carry_out_all(several, title=title, project=project, runs=placed)
-    shown = ", ".join(str(folder) for folder in folders)
-    say({"folders": [str(folder) for folder in folders]}, as_json, f"{title}: {shown}")
+        section = getattr(configuration.root, INSIDE[verb][0])
+        if verb == "measure" and nodes is None:
+            workers = workers or section.processes
+        folders = carry_out_all(
+            inside_cells(setup, cells),
+            title=f"{verb} {study}",
+            project=project,
+            threads=section.threads,
+            device=getattr(section, "device", "cpu"),
+            workers=workers,
+            cluster=nodes,
+        )
+    shown = [str(folder) for folder in folders]
+    say({"folders": shown}, as_json, f"{verb} {study}: {', '.join(shown)}")

@@ -1,15 +1,21 @@
-"""Shared parts of the commands: the application, common options, and how a command starts and prints."""
+"""Shared parts of the commands: the application, common options, how a command starts and prints, and `--out`."""
 
-import contextlib
 import gc
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterator
+from importlib import import_module
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import typer
+
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.guard import die_with, starter, world_size
+from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 
 app = typer.Typer(
     name="isoscope",
@@ -62,7 +68,29 @@ Gpus = Annotated[
         help="GPUs of each run on a cluster; 0.5: two runs share a GPU [default: 1 if its device is cuda].",
     ),
 ]
+Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
+Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+
+_DVC = Path("dvc.yaml")
+_SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
+MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
+_TEMPLATE = re.compile(r"\$\{([^}]*)\}")
+# Files that a result may hold, and files that it must hold.
+TRAINED = (
+    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
+    {"config.yaml", "metrics.jsonl"},
+)
+PREPARED = (
+    {
+        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
+        "tokenizer",
+        "manifest.json",
+        "settings.json",
+    },
+    {"manifest.json", "settings.json"},
+)
+_OWN_DATA = ("processed", "hidden_states", "measures")
 
 
 def project_here() -> Any:
@@ -92,11 +120,7 @@ def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> A
     """Return the checked cluster that the options name; None without `--cluster`."""
     from isoscope.executor.cluster import Cluster, check
 
-    if address is None:
-        return None
-    found = Cluster(address, cpus, gpus)
-    check(found)
-    return found
+    return None if address is None else check(Cluster(address, cpus, gpus))
 
 
 def check_data(project: Any, configuration: Any, *tasks: str) -> None:
@@ -109,23 +133,17 @@ def check_data(project: Any, configuration: Any, *tasks: str) -> None:
 
 def as_stage() -> None:
     """End with the parent process when run by DVC, by make or as one of several ranks."""
-    from isoscope import launched
-
-    asked = os.environ.pop(
-        "ISOSCOPE_WITH_PARENT", None
-    )  # set by the Makefile; a command started in a shell may outlive the shell
-    if asked or "DVC_STAGE" in os.environ or launched.size() > 1:
-        from isoscope.guard import die_with, starter
-
+    # Set by the Makefile; a command started in a shell may outlive the shell.
+    asked = os.environ.pop("ISOSCOPE_WITH_PARENT", None)
+    if asked or "DVC_STAGE" in os.environ or world_size() > 1:
         die_with(starter())
 
 
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Import heavy libraries without garbage collection: they create millions of permanent objects."""
+def load(module: str) -> Any:
+    """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
     gc.disable()
     try:
-        yield
+        return import_module(f"isoscope.{module}")
     finally:
         gc.freeze()
         gc.enable()
@@ -143,3 +161,66 @@ def heal(project: Any) -> list[Any]:
     for one in healed:
         print(f"isoscope: {one.title}: its process died; marked as KILLED", file=sys.stderr)
     return healed
+
+
+def check_free(out: Path, *, such_as: str) -> None:
+    """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
+    place = out.resolve()
+    project = next(
+        (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None
+    )
+    parts = place.parts if project is None else place.relative_to(project).parts
+    taken = None
+    if place.exists() and not place.is_dir():
+        taken = "is a file"
+    elif ".git" in (part.casefold() for part in parts):
+        taken = "belongs to git"
+    elif project is not None and parts:
+        if parts[0].startswith("."):
+            taken = f"is in {parts[0]}, a hidden folder of a tool"
+        elif parts[0] in MLFLOW:
+            taken = "belongs to MLflow"
+        elif parts[0] in _SOURCES:
+            taken = f"is in {parts[0]}, among the project's sources"
+        elif found := next((one for one in _outputs(project) if _overlap(parts, one)), None):
+            taken = f"overlaps {found}, which the pipeline writes ({_DVC})"
+    if taken:
+        raise InputError(f"--out {out}: {taken}; give a separate folder, such as {such_as}")
+
+
+def _outputs(project: Path) -> Iterator[str]:
+    """Yield the paths of all stage outputs; stages with `foreach` have outputs per task or study."""
+    params = read_yaml(project, PARAMS)
+    for stage in (read_yaml(project, _DVC).get("stages") or {}).values():
+        section = _TEMPLATE.fullmatch(str(stage.get("foreach")))
+        names = list(params.get(section[1]) or ()) if section else [""]
+        for kind in ("outs", "metrics", "plots"):
+            for entry in (stage.get("do") or stage).get(kind) or ():
+                output = next(iter(entry)) if isinstance(entry, dict) else str(entry)
+                yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
+
+
+def _overlap(parts: tuple[str, ...], output: str) -> bool:
+    """Return whether a path equals an output, lies inside it, or contains it."""
+    return all(part == own for part, own in zip(parts, PurePosixPath(output).parts, strict=False))
+
+
+def replaceable(
+    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
+) -> Path:
+    """Return `out` as an absolute path. It must be free or hold an earlier result, because publishing replaces it."""
+    place = out.resolve()
+    if not place.is_relative_to(project.resolve()):
+        raise InputError(f"--out {out}: is outside the project; give a folder in {project}")
+    parts = place.relative_to(project.resolve()).parts
+    for top, own in (("models", studies), ("data", _OWN_DATA)):
+        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
+            raise InputError(
+                f"--out {out}: is a folder of the pipeline; give another folder, such as {top}/by-hand/name"
+            )
+    check_free(out, such_as=f"{'data' if result is PREPARED else 'models'}/by-hand/name")
+    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
+    most, least = map(set, result)
+    if held and not least <= held <= most:
+        raise InputError(f"--out {out}: holds files that are not an earlier result; give a new folder")
+    return place

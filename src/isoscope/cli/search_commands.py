@@ -18,10 +18,11 @@ from isoscope.cli.options import (
     cluster_of,
     configure,
     heal,
-    importing,
+    load,
     say,
 )
 from isoscope.errors import InputError
+from isoscope.paths import SEARCH
 
 search = typer.Typer(
     help="Search hyperparameters: the section `search` of params.yaml.",
@@ -40,12 +41,6 @@ Storage = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Parallel trials, each in its own process.")]
-
-
-def _place(project: Any, storage: str | None) -> Any:
-    from isoscope.search.storage import place
-
-    return place(storage, project.state / ".isoscope" / "search")
 
 
 @search.command()
@@ -100,15 +95,10 @@ def status(
 
     Example: isoscope search status --json
     """
-    project, configuration = configure(overrides, plugin)
-    where = _place(project, storage)
-    with importing():
-        from isoscope.search.status import in_words
-        from isoscope.search.status import status as look
-        from isoscope.search.study import latest
-
-    seen = look(latest(_searched(configuration), where), _searched(configuration))
-    say(seen._asdict(), as_json, in_words(seen))
+    section, _, _, where = _searched(*configure(overrides, plugin), storage)
+    progress = load("search.status")
+    seen = progress.status(load("search.study").latest(section, where), section)
+    say(seen._asdict(), as_json, progress.in_words(seen))
 
 
 Trial = Annotated[int | None, typer.Option(min=0, help="Number of the trial; default: the best or suggested trial.")]
@@ -127,13 +117,9 @@ def adopt(
 
     Example: isoscope search adopt fusion/found --trial 7
     """
-    project, configuration = configure(overrides, plugin)
-    section, where = _searched(configuration), _place(project, storage)
-    with importing():
-        from isoscope.stages.search_choice import adopt as write
-
-    file, number = write(section, configuration, project, where, name=name, trial=trial)
-    shown = file.relative_to(project.folder)
+    searched = _searched(*configure(overrides, plugin), storage)
+    file, number = load("stages.search_choice").adopt(*searched, name=name, trial=trial)
+    shown = file.relative_to(searched[2].folder)
     say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}")
 
 
@@ -151,22 +137,21 @@ def confirm(
 
     Example: isoscope search confirm --seeds 5 --workers 2
     """
-    project, configuration = configure(overrides, plugin)
-    section, where = _searched(configuration), _place(project, storage)
+    searched = _searched(*configure(overrides, plugin), storage)
+    section, configuration, project, _ = searched
     check_data(project, configuration, configuration.study(section.study).task)
     heal(project)
-    with importing():
-        from isoscope.stages.search_choice import confirm as run_again
-
-    found = run_again(section, configuration, project, where, trial=trial, seeds=seeds, workers=workers)
-    say(found.as_dict(), as_json, found.as_text())
+    found = load("stages.search_choice").confirm(*searched, trial=trial, seeds=seeds, workers=workers)
+    say(found._asdict(), as_json, found.as_text())
 
 
-def _searched(configuration: Any) -> Any:
+def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[Any, Any, Any, Any]:
+    """Return the section `search`, the configuration, the project, and where the search is stored."""
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
     configuration.check_search()
-    return configuration.root.search
+    where = load("search.storage").place(storage, project.state / ".isoscope" / "search")
+    return configuration.root.search, configuration, project, where
 
 
 def _work(
@@ -184,7 +169,6 @@ def _work(
     project, configuration = configure(overrides, plugin)
     as_stage()
     if if_any and configuration.root.search is None:
-        from isoscope.paths import SEARCH
         from isoscope.sealing import replacing, write_text
 
         (project.folder / SEARCH).parent.mkdir(exist_ok=True)
@@ -192,28 +176,15 @@ def _work(
             write_text(fresh / "study.json", '{"counts": {}}\n', "table")
         say({"study": None}, as_json, "no search in params.yaml")
         return
-    section, where = _searched(configuration), _place(project, storage)
+    section, _, _, where = searched = _searched(project, configuration, storage)
     check_data(project, configuration, configuration.study(section.study).task)
     if nodes is not None:
-        from isoscope.search.storage import check_shared
-
-        check_shared(where, nodes)
+        load("search.storage").check_shared(where, nodes)
     heal(project)
-    with importing():
-        from isoscope.search.status import in_words
-        from isoscope.stages.search import search as stage
-
-    folder = None if join else _folder(project, configuration, plugin, where)
-    found = stage(
-        section, configuration, project, where, workers=workers, cluster=nodes, fork=fork, join=join, target=folder
-    )
-    shown = in_words(found.status) + (f"\n{found.folder}" if found.folder else "")
-    say({**found.status._asdict(), "folder": str(found.folder) if found.folder else None}, as_json, shown)
-
-
-def _folder(project: Any, configuration: Any, plugin: list[Path], where: Any) -> Path:
-    """Folder of the results: reports/search for the search of params.yaml, another folder for other searches."""
-    from isoscope.paths import SEARCH
-
+    # reports/search holds the search of params.yaml; other searches have another folder.
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    return where.folder / "reports" / configuration.root.search.name if other else project.folder / SEARCH
+    target = where.folder / "reports" / section.name if other else project.folder / SEARCH
+    options = {"workers": workers, "cluster": nodes, "fork": fork, "join": join}
+    seen, folder = load("stages.search").search(*searched, **options, target=None if join else target)
+    shown = load("search.status").in_words(seen) + (f"\n{folder}" if folder else "")
+    say({**seen._asdict(), "folder": str(folder) if folder else None}, as_json, shown)

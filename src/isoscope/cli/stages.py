@@ -2,19 +2,24 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope import launched, paths
+from isoscope import guard, paths
 from isoscope.cli.options import (
+    PREPARED,
+    TRAINED,
+    Arm,
     AsJson,
     Cpus,
     Gpus,
     OnCluster,
     Plugins,
     Set,
+    Study,
     Workers,
     app,
     as_stage,
@@ -22,22 +27,19 @@ from isoscope.cli.options import (
     cluster_of,
     configure,
     heal,
-    importing,
+    load,
+    replaceable,
     say,
 )
-from isoscope.cli.places import PREPARED, TRAINED, replaceable
 from isoscope.errors import InputError
 
-
-def _refuse_override(configuration: Any, task: str) -> None:
-    """Refuse `-S` for a task's own folder: other commands read it, and DVC does not know about `-S`."""
-    from isoscope.runs.prepared import overridden
-
-    if names := overridden(configuration, task):
-        raise InputError(
-            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
-            f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
-        )
+# Looks without which a study has no runs to show, and the folders of tables and figures that are then empty.
+_EMPTY = {"explore": ("inside", paths.inside, paths.figures), "chart": ("chart", paths.charted, paths.charts)}
+_NOTHING = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
+    '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
+)
+_NO_LAYERS = "figure,arm,layer,step,mean,sd,n\n"
 
 
 @app.command()
@@ -54,23 +56,26 @@ def prepare(
 
     Example: isoscope prepare sentiment
     """
+    from isoscope.runs.prepared import overridden
+
     project, configuration = configure(overrides, plugin)
     data = configuration.data(task)
     output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
-    if output is None:
-        _refuse_override(configuration, task)
+    # Other commands read a task's own folder, and DVC does not know about -S.
+    if output is None and (names := overridden(configuration, task)):
+        raise InputError(
+            f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
+            f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
+        )
     as_stage()
-    with importing():
-        from isoscope.stages.prepare import prepare as stage
-
-    folder = stage(data, task=task, project=project, output=output)
+    folder = load("stages.prepare").prepare(data, task=task, project=project, output=output)
     say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
 
 
 @app.command()
 def train(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
-    arm: Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")] = None,
+    study: Study,
+    arm: Arm = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of weights, batches and dropout [default: the study's].", min=0, max=2**31 - 1),
@@ -97,7 +102,7 @@ def train(
     single = arm is not None and seed is not None
     if not single and out:
         raise InputError("--out takes one result; name the arm and its --seed")
-    if (not single or nodes) and launched.size() > 1:
+    if (not single or nodes) and guard.world_size() > 1:
         raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
@@ -105,39 +110,35 @@ def train(
     if single or settings.seeds:
         check_data(project, configuration, settings.task)
     as_stage()
-    if not launched.rank():
+    if not guard.rank():
         heal(project)
-    from isoscope.stages.setup import Setup
-    from isoscope.stages.study_cells import place, training_cell, training_cells
+    from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cell, training_cells
 
     setup = Setup(configuration, project, "train")
     if single and nodes is None:
         parts, cell = training_cell(setup, *asked[0])
         _train_one(parts, cell, output or place(setup, paths.trained, *asked[0]), project, as_json)
         return
-    from isoscope.stages.study_cells import Runs, carry_out_all
-
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
-    cells, needs = training_cells(setup, asked, output)
-    runs = Runs(*needs, workers, nodes)
-    folders = carry_out_all(cells, title=f"train {study}", project=project, prepare=_import_training, runs=runs)
+    cells, (threads, device) = training_cells(setup, asked, output)
+    folders = carry_out_all(
+        cells,
+        title=f"train {study}",
+        project=project,
+        threads=threads,
+        device=device,
+        workers=workers,
+        cluster=nodes,
+        prepare=partial(load, "stages.train"),
+    )
     say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
 
 
-def _import_training() -> None:
-    with importing():
-        import isoscope.stages.train  # noqa: F401
-
-
 def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_json: bool) -> None:
-    with importing():
-        from isoscope.runs.restored import read_metrics
-        from isoscope.stages.train import train as stage
-
-    folder = stage(*sections, cell=cell, project=project, output=output)
+    folder = load("stages.train").train(*sections, cell=cell, project=project, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
-    if not launched.rank():
-        test = [one for one in read_metrics(folder) if one["name"].startswith("test/")]
+    if not guard.rank():
+        test = [one for one in load("runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         text = f"trained {cell.study} {cell.arm} seed {cell.seed}: {shown} (epoch {epoch}: {scores})"
@@ -146,7 +147,7 @@ def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_j
 
 @app.command()
 def analyse(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    study: Study,
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -154,21 +155,12 @@ def analyse(
 
     Example: isoscope analyse fusion
     """
-    project, configuration = configure(overrides)
-    arms, settings = configuration.cells(study), configuration.study(study)
-    check_data(project, configuration, *([settings.task] if settings.seeds else []))
-    as_stage()
-    heal(project)
-    with importing():
-        from isoscope.stages.analyse import analyse as stage
-
-    folder = stage(configuration.root.analysis, settings, name=study, arms=arms, project=project)
-    say({"folder": str(folder)}, as_json, f"analysed {study}: {folder.relative_to(project.folder)}")
+    _over_study("analyse", "analysed", study, configure(overrides), as_json, "analysis")
 
 
 @app.command()
 def chart(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml.")],
+    study: Study,
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -176,23 +168,50 @@ def chart(
 
     Example: isoscope chart isotropy -S reproduction.last=0.5
     """
-    project, configuration = configure(overrides)
-    settings, cells = configuration.study(study).looked_at("chart"), configuration.cells(study)
+    _over_study("chart", "charted", study, configure(overrides), as_json, "analysis", "reproduction")
+
+
+@app.command()
+def explore(
+    study: Study,
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Compare the representations of a study's arms: figures, tables, phases of training.
+
+    Example: isoscope explore fusion
+    """
+    _over_study("explore", "explored", study, configure(overrides, plugin), as_json, "measures", "analysis")
+
+
+def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], as_json: bool, *sections: str) -> None:
+    """Run a stage over all cells of a study; a study that does not ask for it gets empty outputs, as DVC expects."""
+    project, configuration = configured
+    arms, settings = configuration.cells(study), configuration.study(study)
     as_stage()
-    if not settings.seeds:
-        from isoscope.stages.nothing import look_at_nothing
+    if verb in _EMPTY:
+        look, tables, figures = _EMPTY[verb]
+        settings = settings.looked_at(look)
+        if not settings.seeds:
+            from isoscope.sealing import replacing, write_text
 
-        look_at_nothing(project, paths.charted(study), paths.charts(study))
-        say({"folder": None}, as_json, f"charted {study}: no runs to chart")
-        return
+            with (
+                replacing(project.folder / tables(study), "table"),
+                replacing(project.folder / figures(study), "table") as shown,
+            ):
+                write_text(shown / "nothing.svg", _NOTHING, "table")
+            if verb == "explore":
+                write_text(project.folder / paths.analysed(study) / "layers.csv", _NO_LAYERS, "table")
+            say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
+            return
+    if verb != "chart":
+        check_data(project, configuration, *([settings.task] if settings.seeds else []))
     heal(project)
-    with importing():
-        from isoscope.stages.chart import chart as stage
-
-    root = configuration.root
-    folder = stage(root.analysis, root.reproduction, settings, name=study, arms=cells, project=project)
-    shown = folder.relative_to(project.folder)
-    say({"folder": str(folder)}, as_json, f"charted {study}: {shown}")
+    stage = getattr(load(f"stages.{verb}"), verb)
+    given = [getattr(configuration.root, section) for section in sections]
+    folder = stage(*given, settings, name=study, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
 
 
 @app.command()
@@ -211,12 +230,10 @@ def reproduce(
         why = "it has no seeds, or its `looks` lacks chart"
         say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
         return
-    with importing():
-        from isoscope.studies.isotropy.reproduction import FAIL, as_text, read
-
-    cells = read(project.folder / paths.charted(study))
-    say({"cells": [cell._asdict() for cell in cells]}, as_json, as_text(cells))
-    if any(cell.verdict == FAIL for cell in cells):
+    reproduction = load("studies.isotropy.reproduction")
+    cells = reproduction.read(project.folder / paths.charted(study))
+    say({"cells": [cell._asdict() for cell in cells]}, as_json, reproduction.as_text(cells))
+    if any(cell.verdict == reproduction.FAIL for cell in cells):
         raise typer.Exit(1)
 
 
@@ -234,10 +251,7 @@ def report(
     check_data(project, configuration, *root.tasks)
     as_stage()
     heal(project)
-    with importing():
-        from isoscope.stages.report import report as stage
-
-    page = stage(root.report, root.studies, root.tasks, project=project)
+    page = load("stages.report").report(root.report, root.studies, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, check_data, configure, heal, importing, project_here, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, check_data, configure, heal, load, project_here, say
 from isoscope.errors import InputError
 
 
@@ -75,18 +75,14 @@ def accept(
     ]
     check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
     heal(project)
-    with importing():
-        from isoscope.stages.accept import accept as stage
-        from isoscope.stages.setup import Setup
-        from isoscope.stages.study_cells import training_cell
-        from isoscope.stages.training_job import job
+    stage = load("stages.accept")
+    from isoscope.stages.study_cells import Setup, training_cell
+    from isoscope.stages.training_job import job
 
     setup = Setup(configuration, project, "train")
     asked = [training_cell(setup, *one) for one in cells]
-    found = stage([job(*parts, cell=cell, project=project) for parts, cell in asked], project=project)
-    lines = [
-        f"{one.job.run.identity.title} ({one.digest[:12]}): accepted, its golden trace is the same" for one in found
-    ]
+    found = stage.accept([job(*parts, cell=cell, project=project) for parts, cell in asked], project=project)
+    lines = [f"{one.title}: accepted, its golden trace is the same" for one in found]
     say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 
 

@@ -109,9 +109,7 @@ class Child:
 
 def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection, parent: int) -> None:
     os.setpgid(0, 0)
-    end_with_parent(signal.SIGTERM)
-    if os.getppid() != parent:
-        os._exit(1)  # the parent ended before end_with_parent took effect
+    end_with_parent(signal.SIGTERM, parent)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_DFL)
     for stream in (1, 2):

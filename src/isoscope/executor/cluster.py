@@ -39,22 +39,23 @@ class Cluster(NamedTuple):
         return self._replace(cpus=cpus, gpus=int(device == "cuda") if self.gpus is None else self.gpus)
 
 
-def check(cluster: Cluster) -> None:
-    """Check the address and that Ray is installed. Raises `InputError`."""
+def check(cluster: Cluster) -> Cluster:
+    """Return the cluster if its address is valid and Ray is installed; else raise `InputError`."""
     if not re.fullmatch(r"auto|local|ray://\S+:\d+", cluster.address):
         raise InputError(f"--cluster {cluster.address!r}: expected auto, local or ray://HOST:PORT")
     needs = ["ray", *(["grpc"] if "://" in cluster.address else [])]
     if any(find_spec(one) is None for one in needs):
         raise InputError(f"--cluster {cluster.address}: Ray is missing; pip install 'isoscope[cluster]'")
+    return cluster
 
 
 class Nodes:
     """A connected cluster."""
 
     def __init__(self, cluster: Cluster, ray: Any) -> None:
-        self.address, self._ray = cluster.address, ray
-        self._wanted = {"CPU": cluster.cpus or 0, "GPU": cluster.gpus or 0}
-        options = {"num_cpus": self._wanted["CPU"], "num_gpus": self._wanted["GPU"], "max_restarts": 0}
+        self._ray = ray
+        self.wanted = {"CPU": cluster.cpus or 0, "GPU": cluster.gpus or 0}
+        options = {"num_cpus": self.wanted["CPU"], "num_gpus": self.wanted["GPU"], "max_restarts": 0}
         # Two threads: one runs the process, one answers. Spread, so that a lost node costs few processes.
         self._seat = ray.remote(**options, max_concurrency=2, scheduling_strategy="SPREAD")(_Seat)
 
@@ -65,15 +66,7 @@ class Nodes:
 
     def shortage(self) -> str:
         """Return a text: the resources that a process needs, and those of the cluster."""
-        return f"each needs {_amount(self._wanted)}; the cluster has {_amount(self._ray.cluster_resources())}"
-
-    def check_fit(self) -> None:
-        """Raise `InputError` if this machine is too small for a process."""
-        has = self._ray.cluster_resources()
-        if any(has.get(name, 0) < wanted for name, wanted in self._wanted.items()):
-            raise InputError(
-                f"--cluster {self.address}: each worker needs {_amount(self._wanted)}; this machine has {_amount(has)}"
-            )
+        return f"each needs {_amount(self.wanted)}; the cluster has {_amount(self._ray.cluster_resources())}"
 
 
 @contextlib.contextmanager
@@ -102,9 +95,10 @@ def connected(cluster: Cluster) -> Iterator[Nodes]:
     finally:
         signal.signal(signal.SIGTERM, before)  # Ray replaces the handler
     try:
-        nodes = Nodes(cluster, ray)
-        if cluster.address == "local":
-            nodes.check_fit()
+        nodes, has = Nodes(cluster, ray), ray.cluster_resources()
+        if cluster.address == "local" and any(has.get(name, 0) < amount for name, amount in nodes.wanted.items()):
+            needs = f"each worker needs {_amount(nodes.wanted)}; this machine has {_amount(has)}"
+            raise InputError(f"--cluster local: {needs}")
         yield nodes
     finally:
         ray.shutdown()
@@ -164,10 +158,8 @@ class Remote:
             return None
         try:
             ending, lines = self._ray.get(self._done)
-        except (
-            self._ray.exceptions.RayTaskError
-        ) as error:  # it could not start, for example because isoscope is not installed there
-            return Ending(CRASHED, str(error))
+        except self._ray.exceptions.RayTaskError as error:
+            return Ending(CRASHED, str(error))  # could not start, for example because isoscope is not installed there
         except self._ray.exceptions.RayError:
             return Ending(LOST, "lost with its process or node")
         self._lines += lines

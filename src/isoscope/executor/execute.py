@@ -7,11 +7,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from isoscope.errors import InputError, RunError
 from isoscope.executor.child import CRASHED, DONE, FAILED, STOPPED, WRONG, Child, Ending
-from isoscope.executor.cluster import Nodes
+from isoscope.executor.cluster import Nodes, Remote
 from isoscope.executor.live_table import PieceProgress, Progress, Screen
 from isoscope.guard import StoppedError, StopSignal
 
@@ -33,25 +33,6 @@ class Piece(NamedTuple):
     do: Callable[[Progress], str]
 
 
-class Process(Protocol):
-    """A process that does a piece; `began`: whether it has answered."""
-
-    progress: Progress
-    began: bool
-
-    def ending(self, seconds: float) -> Ending | None:
-        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
-
-    def said(self) -> list[str]:
-        """Return the lines it has printed since the last call."""
-
-    def stop(self, number: int) -> None:
-        """Send it a signal."""
-
-    def close(self) -> None:
-        """Release its resources."""
-
-
 class Local(Child):
     """A process on this machine."""
 
@@ -62,25 +43,24 @@ class Local(Child):
         super().__init__(partial(do, self.progress))
 
 
+Process = Local | Remote
+"""A process that does a piece; `began`: whether it has answered."""
+
+
 class Requests:
-    """Stop requests that a worker received by signal: start nothing new (SIGUSR1), or stop now (SIGTERM)."""
+    """Stop requests that a worker received by signal.
+
+    `finish`: start nothing new (SIGUSR1, SIGTERM). `stop`: stop now (SIGTERM).
+    """
 
     def __init__(self) -> None:
-        self._finish = self._stop = False
+        self.finish = self.stop = False
         signal.signal(FINISH, self._note)
         signal.signal(STOP, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._finish = True
-        self._stop = self._stop or number == STOP
-
-    def finish(self) -> bool:
-        """Return whether to start nothing new."""
-        return self._finish
-
-    def stop(self) -> bool:
-        """Return whether to stop now."""
-        return self._stop
+        self.finish = True
+        self.stop = self.stop or number == STOP
 
 
 def room(threads: int | None, *, device: str) -> int:
@@ -131,7 +111,7 @@ def work(
 def _worker(start: Callable[[Requests, Callable[[str], None]], None], progress: Progress) -> str:
     requests = Requests()
     start(requests, progress.note)
-    if requests.stop():
+    if requests.stop:
         raise StoppedError(STOP, "")  # the command prints the message
     return ""
 

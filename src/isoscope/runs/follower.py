@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from isoscope import launched
+from isoscope.guard import unranked
 
 FOLLOWED = "ISOSCOPE_FOLLOWED"  # set if a parent process already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
@@ -26,7 +26,7 @@ def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=launched.alone(),
+        env=unranked(),
         start_new_session=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

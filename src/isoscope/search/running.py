@@ -165,7 +165,7 @@ class Runner:
         """`call()`; wait while the storage is away, unless this worker is asked to stop."""
 
         def look() -> None:
-            if self.requests.stop():
+            if self.requests.stop:
                 raise AskedError
 
         return persist(call, f"storage {self.where.shown}", self.say, look=look)
@@ -208,7 +208,7 @@ class Runner:
         looked = time.monotonic()
         try:
             while (ending := child.ending(LOOK)) is None:
-                if self.requests.stop():
+                if self.requests.stop:
                     raise AskedError
                 if hopeless():
                     raise EndedError(TrialState.PRUNED)

@@ -74,7 +74,7 @@ class Worker:
             if self.search.constraints:
                 self._measure_default()
             pause = LOOK
-            while not (self.requests.finish() or self.requests.stop()):
+            while not (self.requests.finish or self.requests.stop):
                 claim, left = self._persist(self.claim)
                 if claim is not None:
                     self._work(claim)
@@ -218,7 +218,7 @@ class Worker:
 
     def _measure_default(self) -> None:
         """Run the default arm once for all workers: constraints compare with it."""
-        while not self.requests.stop():
+        while not self.requests.stop:
             if BASE in self._persist(lambda: self.study.user_attrs):
                 return
             if not self._persist(lambda: self.leases.take(BASELINE)):

@@ -1,7 +1,7 @@
 """Accept finished runs of earlier code if the current code reproduces their golden traces bit by bit."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,7 +51,8 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
         if _stands(job):
             continue
         wrong = None
-        for one in _candidates(job, codes):
+        candidates = [Candidate(job, job.run.identity.digest_under(code), code) for code in codes]
+        for one in filter(_restored, candidates):
             key = (job.cell.study, job.cell.arm, one.code)
             if key not in verdicts:
                 verdicts[key] = _difference(one)
@@ -62,8 +63,10 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
         else:
             if wrong is not None:
                 raise RunError(f"{wrong}; nothing is accepted; to train the changed runs again, run: isoscope repro")
-            if gone := _gone(job, codes):
-                raise InputError(f"{gone.title}: finished, but its stored output is gone; restore it with dvc checkout")
+            for one in candidates:
+                if not one.output.is_dir() and finished(project, one.digest):
+                    message = "finished, but its stored output is gone; restore it with dvc checkout"
+                    raise InputError(f"{one.title}: {message}")
     for one in found:
         run = one.job.run
         with Lease(project.runs / one.digest), Record(project.records / f"{one.digest}.jsonl") as record:
@@ -91,21 +94,13 @@ def _codes(project: Project) -> list[str]:
     return sorted(newest, key=lambda code: newest[code], reverse=True)
 
 
-def _candidates(job: Job, codes: list[str]) -> Iterator[Candidate]:
-    """Yield finished, undamaged runs that differ from the job only in the version of the code."""
-    for code in codes:
-        one = Candidate(job, job.run.identity.digest_under(code), code)
-        if not one.output.is_dir() and finished(project := job.run.project, one.digest):
-            with Lease(project.runs / one.digest):
-                take_back(project, one.digest)
-        if one.output.is_dir() and fault(one.output) is None:
-            yield one
-
-
-def _gone(job: Job, codes: list[str]) -> Candidate | None:
-    """Return a finished run without a stored output, if there is one."""
-    like = (Candidate(job, job.run.identity.digest_under(code), code) for code in codes)
-    return next((one for one in like if not one.output.is_dir() and finished(job.run.project, one.digest)), None)
+def _restored(one: Candidate) -> bool:
+    """Whether a run is finished and undamaged; restores a missing output first."""
+    project = one.job.run.project
+    if not one.output.is_dir() and finished(project, one.digest):
+        with Lease(project.runs / one.digest):
+            take_back(project, one.digest)
+    return one.output.is_dir() and fault(one.output) is None
 
 
 def _difference(one: Candidate) -> str | None:

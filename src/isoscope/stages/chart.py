@@ -1,7 +1,7 @@
 """Stage `chart-<study>`: compare arms over training: curves, final averages, differences, published values."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -56,7 +56,9 @@ def chart(
         options = {"confidence": analysis.confidence, "power": analysis.power}
         found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
-            shown_tables = {"averages": means, "courses": thinned(points), "doses": _table(doses)}
+            rows = [{"arm": arm, **one._asdict()} for arm, one in doses.items()]
+            dose_table = pd.DataFrame(rows, columns=["arm", *Dose._fields])
+            shown_tables = {"averages": means, "courses": thinned(points), "doses": dose_table}
             for one, table in shown_tables.items():
                 write_parquet(table, fresh / f"{one}.parquet")
             if len(folders) > 1 and len(means):
@@ -72,12 +74,6 @@ def chart(
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
         return finish(run, target, sorted(drawn.glob("*.svg")))
-
-
-def _table(doses: Mapping[str, Dose]) -> pd.DataFrame:
-    """Return a table of doses with a row per arm."""
-    rows = [{"arm": arm, **one._asdict()} for arm, one in doses.items()]
-    return pd.DataFrame(rows, columns=["arm", *Dose._fields])
 
 
 def _dose(outputs: list[Path]) -> Dose:

@@ -39,7 +39,6 @@ from isoscope.studies.view import Picture, pictures, with_added
 from isoscope.workers import workers
 
 Labels = npt.NDArray[np.int64]
-LAYERS = ("figure", "arm", "layer", "step", "mean", "sd", "n")
 PLANES = "planes"
 """The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
@@ -56,8 +55,8 @@ def explore(
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
     states = {key: project.folder / paths.extracted(name, *key) for key in cells}
     trained = {key: project.folder / paths.trained(name, *key) for key in cells}
-    of_cells = (*trained.values(), *states.values(), *folders.values())
-    check_present(name, {one: [one / "config.yaml"] for one in of_cells}, project)
+    outputs = (*trained.values(), *states.values(), *folders.values())
+    check_present(name, {output: [output / "config.yaml"] for output in outputs}, project)
     inputs = md5s_of((*folders.values(), *(folder / METRICS for folder in trained.values())), project)
     digests = {
         f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
@@ -84,9 +83,7 @@ def explore(
         tables = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
         found = _phases(folders, labels, analysis.phases)
-        if len(of_snapshots := _phase_table(found)):
-            tables["phases"] = of_snapshots
-        names = _classes(project, study.task)
+        names = [str(one) for one in read_manifest(project, study.task)["labels"]]
         planes, frames = (
             {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
             for one in (PLANES, "frames")
@@ -94,12 +91,14 @@ def explore(
         tables[PLANES] = shown_planes(trajectories, planes, names)
         tables["map"] = maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map)
         tables["cosine_maps"] = cosine_maps(trajectories, measures.square)
-        if len(responses := kernel_responses(trajectories)):
-            tables["kernel_response"] = responses
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
-        if len(heads := arm_heads(trajectories)):
-            tables["arm_heads"] = heads
+        optional = {
+            "phases": _phase_table(found),
+            "kernel_response": kernel_responses(trajectories),
+            "arm_heads": arm_heads(trajectories),
+        }
+        tables |= {one: table for one, table in optional.items() if len(table)}
         tables["differences"] = differences(
             chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
         )
@@ -141,10 +140,6 @@ def _by_layer(geometry: pd.DataFrame) -> str:
     rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
     found = rows.groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
     return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
-
-
-def _classes(project: paths.Project, task: str) -> list[str]:
-    return [str(one) for one in read_manifest(project, task)["labels"]]
 
 
 def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:

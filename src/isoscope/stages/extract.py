@@ -116,6 +116,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
     if extraction.treebank is not None and trees is not None:
         kept = extraction.treebank.sentences
         bank = treebank.read(trees, tokenizer, sentences=kept, max_length=max_length, seed=extraction.seed)
+        write_treebank(run.work, bank)
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         if snapshot.name == RANDOM:
@@ -123,8 +124,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
             return snapshot_arrays(model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
         classifier = load_classifier(folders[snapshot]).to(extraction.device)
         found = snapshot_arrays(classifier.base_model, chosen, bank, extraction, pad_id=tokenizer.pad_id)
-        found |= passes.head(classifier.state_dict())
-        found["block_gradient"] = block_gradients(
+        gradients = block_gradients(
             classifier,
             chosen,
             pad_id=tokenizer.pad_id,
@@ -132,10 +132,8 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
             batches=extraction.gradients,
             seed=extraction.seed,
         )
-        return found
+        return found | passes.head(classifier.state_dict()) | {"block_gradient": gradients}
 
-    if bank is not None:
-        write_treebank(run.work, bank)
     extract_snapshots(
         run.work,
         chosen,
@@ -159,8 +157,8 @@ def snapshot_arrays(
     found = passes.hidden_states(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
     if bank is not None:
         found |= passes.word_states(model, bank, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
-    found |= passes.attention(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size)
-    return found | passes.kernel(model.state_dict())
+    attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size)
+    return found | attention | passes.kernel(model.state_dict())
 
 
 def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:

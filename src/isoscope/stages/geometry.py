@@ -25,8 +25,7 @@ from isoscope.inside.choices import Settings
 from isoscope.inside.measures import measure
 from isoscope.inside.trajectory import Trajectory
 from isoscope.sealing import write_text
-from isoscope.stages.geometry_states import Checkpoint, hidden_states
-from isoscope.stages.geometry_tables import analysis, code_of, planes
+from isoscope.stages.geometry_tables import Checkpoint, analysis, code_of, hidden_states, planes
 
 PAGE = {"made_by": "isoscope geometry"}
 """Entry that marks a manifest as that of a page: other outputs have manifests, too."""

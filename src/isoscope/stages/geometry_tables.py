@@ -1,4 +1,4 @@
-"""Make the tables of `isoscope geometry`: each analysis of each checkpoint, cached by content."""
+"""Hidden states and tables of `isoscope geometry`: of each checkpoint and its random twin, cached by content."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,19 +6,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from isoscope import plugins
 from isoscope.code import code_version
+from isoscope.data import probe, tokens
+from isoscope.data.batches import Indices
 from isoscope.data.parquet import write_parquet
+from isoscope.data.plain import Texts
 from isoscope.errors import InputError
 from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.inside.choices import Settings
 from isoscope.inside.measures import measured
 from isoscope.inside.sentence_tables import aligned
-from isoscope.inside.trajectory import Snapshot, Trajectory
+from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.sealing import kept, write_text
 
+OWN = "checkpoint"
+"""Name of the snapshot that is the checkpoint itself."""
+BLOCK = 40
+"""How many sentences keep the embedding parts of their tokens."""
+STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
+ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
+"""Settings that the pass for hidden states and the pass for attention depend on."""
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
@@ -33,14 +44,110 @@ LACKING = {
 """Reason why an analysis has no table."""
 
 
-class AnalysisResult(NamedTuple):
-    """Tables by name, and the reason why there are none (or None)."""
+class Checkpoint(NamedTuple):
+    """A checkpoint: short name, folder, digest, and the path or hub name as given."""
 
-    tables: Tables
-    note: str | None
+    name: str
+    folder: Path
+    digest: str
+    given: str = ""
 
 
-def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
+def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
+    """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
+
+    The trajectory's `facts` are those of `extract_model`.
+    """
+    chosen = {name: getattr(settings, name) for name in (ATTENTION if attended else STATES)}
+    about = {"weights": one.digest, "texts": texts.digest, "code": code_version("geometry"), **chosen}
+    return Trajectory(kept(cache / "states", about, partial(_extract, one, texts, settings, attended), "states"))
+
+
+def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
+    import torch  # takes seconds to import; not needed if everything is cached
+
+    from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
+    from isoscope.models.precision import warn_of_emulation
+
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: not available on this machine; use cpu")
+    torch.set_num_threads(settings.threads)
+    warn_of_emulation(settings.precision, device=settings.device, key="--precision")
+    extract_model(
+        folder,
+        load_encoder(one.folder).to(settings.device),
+        lambda: random_encoder(one.folder, seed=TWIN_SEED + settings.seed).to(settings.device),
+        tokens.load(one.folder, padded=False),
+        texts.table,
+        probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
+        settings,
+        attended=attended,
+        title=f"{one.name}: {'attention' if attended else 'hidden states'}",
+    )
+
+
+def extract_model(
+    folder: Path,
+    model: Any,
+    twin: Callable[[], Any] | None,
+    tokenizer: tokens.WordPieces,
+    table: Any,
+    rows: Indices,
+    settings: Settings,
+    *,
+    name: str = OWN,
+    attended: bool = False,
+    title: str = "hidden states",
+) -> None:
+    """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
+
+    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
+    extraction:
+
+    - `causal`: whether the model is causal.
+    - `cls`: whether sentences begin with a special token.
+    - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
+    - `lacking`: why there is no attention.
+    """
+    from isoscope.inside import hidden_states as passes
+    from isoscope.models.encoder import causal, positions
+
+    chosen = probe.probe_set(
+        tokenizer,
+        table,
+        rows,
+        max_length=min(settings.max_length, positions(model)),
+        words=settings.words,
+        block=BLOCK,
+        attended=settings.attended,
+        seed=settings.seed,
+    )
+    backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
+    facts: dict[str, Any] = {
+        "causal": causal(model, max(chosen.encoded.ids, key=len)),
+        "cls": chosen.begins_special,
+        "pieces": {
+            str(one): backend.decode([one], skip_special_tokens=False).strip() or str(backend.id_to_token(one))
+            for one in ids.tolist()
+        },
+    }
+    given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+
+    def arrays(snapshot: Snapshot) -> passes.Arrays:
+        current = twin() if twin and snapshot.name == RANDOM else model
+        if not attended:
+            return passes.hidden_states(current, chosen, bf16=settings.precision == "bf16", **given)
+        try:
+            return passes.attention(current, chosen, **given)
+        except InputError as error:
+            facts["lacking"] = str(error)
+            return {}
+
+    snapshots = [Snapshot(name, 0, None, True, ""), *([Snapshot(RANDOM, None, None, False, "")] if twin else [])]
+    extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)
+
+
+def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
     """Make the table `geometry` as in `inside.measures`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
@@ -48,30 +155,31 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> A
     for name in settings.measures:
         make = partial(_measured, run, name, vectors, f"{title}: {name}", sampled)
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts += _kept(cache, about, make).tables.values()
+        parts += _kept(cache, about, make)[0].values()
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
-    return AnalysisResult({"geometry": pd.concat(parts, ignore_index=True)}, None)
+    return {"geometry": pd.concat(parts, ignore_index=True)}, None
 
 
 def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
     return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
 
 
-def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> AnalysisResult:
-    """Make the tables of `measures` or of an analysis of `inside.catalogue`, or say why there are none."""
+def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
+    """Make the tables of `measures` or of an analysis of `inside.catalogue`; return them, and why there are none."""
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
     asked = Asked(sentence_vectors(run, settings), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
     parts = PARTS.get(name, (name,))
-    found = _kept(cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()})
-    lacking = None if found.tables else found.note or run.facts.get("lacking") or LACKING[name]
-    return AnalysisResult(found.tables, lacking)
+    tables, note = _kept(
+        cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
+    )
+    return tables, None if tables else note or run.facts.get("lacking") or LACKING[name]
 
 
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
@@ -91,7 +199,7 @@ def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> T
             "code": code_version("geometry"),
             "settings": [settings.alignment, kind],
         }
-        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment)).tables.items():
+        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment))[0].items():
             found[name].append(table.assign(vectors=kind, group=number))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
 
@@ -127,8 +235,8 @@ def code_of(name: str) -> str:
     return code_version("geometry") + (plugins.digest(one.file) if one else "")
 
 
-def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> AnalysisResult:
-    """Return the tables of `make`, cached by what they depend on; an `InputError` is cached as a note."""
+def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> tuple[Tables, str | None]:
+    """Return the tables of `make`, cached by what they depend on, and a note: the text of an `InputError`, or None."""
 
     def fill(folder: Path) -> None:
         tables, note = {}, None
@@ -141,9 +249,8 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
             write_parquet(table, folder / f"{name}.parquet")
 
     folder = kept(cache / "tables", about, fill, "table")
-    return AnalysisResult(
-        {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}, json.loads((folder / NOTE).read_text())
-    )
+    found = {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}
+    return found, json.loads((folder / NOTE).read_text())
 
 
 def _read(path: Path) -> pd.DataFrame:

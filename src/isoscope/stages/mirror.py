@@ -21,6 +21,8 @@ from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import published_digest
 from isoscope.sealing import write_text
 
+_NOTE = Path(".isoscope/mirrored.json")
+
 
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
@@ -51,7 +53,12 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     failed = [one for one in sent if one.error]
     if failed:
         raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
-    _note_mirrored(project, uri, there)
+    write_text(
+        project.state / _NOTE,
+        json.dumps(read_notes(project.state / _NOTE) | {address(uri): there}),
+        "note",
+        shared=True,
+    )
     return {
         "uri": address(uri),
         "runs": len(sent),
@@ -69,9 +76,7 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
     stdout = follower.own_stdout()
     die_with(parent)  # also while MLflow takes long to answer
     before = _sizes(project)
-    ended = False
-    away = False
-    unsent = 0
+    ended, away, unsent = False, False, 0
     while digest is None and not ended and _sizes(project) == before:
         ended = _told_to_end(parent, 0.2)
     if not ended:
@@ -93,31 +98,21 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
 
 
 @contextmanager
-def following(project: Project) -> Iterator[dict[str, str]]:
-    """Run a process that mirrors all records while the pipeline runs; yield environment variables for its stages.
+def following(project: Project) -> Iterator[None]:
+    """Run a process that mirrors all records meanwhile: of this process, its children and the pipeline's stages.
 
     If such a process runs already, start none: two would write the same data at the same time.
     """
     if os.environ.get(FOLLOWED):
-        yield {}
+        yield
         return
     process = follower.start(project.folder, "all")
+    os.environ[FOLLOWED] = "1"
     try:
-        yield {FOLLOWED: "1"}
+        yield
     finally:
+        del os.environ[FOLLOWED]
         follower.finish(process, patience=follower.PATIENCE)
-
-
-@contextmanager
-def following_here(project: Project) -> Iterator[None]:
-    """Like `following`, for runs of this process and of its children: a single process mirrors them all."""
-    with following(project) as followed:
-        os.environ.update(followed)
-        try:
-            yield
-        finally:
-            for name in followed:
-                del os.environ[name]
 
 
 def serve(project: Project, port: int) -> int:
@@ -128,20 +123,24 @@ def serve(project: Project, port: int) -> int:
     if uri.startswith("http"):
         raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
     uri = connect(uri, project.state).uri
-    mlflow = [sys.executable, "-P", "-m", "mlflow"]
-    command = [*mlflow, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
-    settings |= {"PYTHONSAFEPATH": "1", "UVICORN_APP_DIR": str(project.runs.parent)}
-    environment = {**os.environ, **settings}
+    server = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command = [sys.executable, "-P", "-m", *server, "--backend-store-uri", uri]
+    environment = {
+        **os.environ,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
+        "PYTHONSAFEPATH": "1",
+        "UVICORN_APP_DIR": str(project.runs.parent),
+    }
     print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    with subprocess.Popen([*command, "--backend-store-uri", uri], env=environment, start_new_session=True) as server:
+    with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:
-            return server.wait()
+            return process.wait()
         finally:  # MLflow's server is a child of the process started here, and would outlive it
             with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
@@ -159,20 +158,11 @@ def _sizes(project: Project) -> dict[str, int]:
     return sizes
 
 
-def _note(project: Project) -> Path:
-    return project.state / ".isoscope" / "mirrored.json"
-
-
 def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
     """Return what was last sent to this address, as in `_sizes`; None if the local database is gone."""
     if address(uri) == LOCAL and not (project.state / LOCAL).exists():
         return None
-    return read_notes(_note(project)).get(address(uri))
-
-
-def _note_mirrored(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
-    path = _note(project)
-    write_text(path, json.dumps(read_notes(path) | {address(uri): sizes}), "note", shared=True)
+    return read_notes(project.state / _NOTE).get(address(uri))
 
 
 def _committed_at(folder: Path) -> int:
@@ -188,14 +178,9 @@ def _told_to_end(parent: int, seconds: float) -> bool:
 
     Unsent data stay in the records: no process of a killed pipeline may continue.
     """
-    if not _closed(sys.stdin.fileno(), seconds):
+    ready, _, _ = select.select([sys.stdin.fileno()], [], [], seconds)
+    if not ready or os.read(sys.stdin.fileno(), 1024):
         return False
     if os.getppid() != parent:
         raise SystemExit(0)
     return True
-
-
-def _closed(descriptor: int, seconds: float) -> bool:
-    """Whether the other end of a pipe closes within `seconds`."""
-    ready, _, _ = select.select([descriptor], [], [], seconds)
-    return bool(ready) and os.read(descriptor, 1024) == b""

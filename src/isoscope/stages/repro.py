@@ -12,7 +12,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.load import Configuration
-from isoscope.config.tree import Override, flatten, parse_override, read_yaml, split_overrides
+from isoscope.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.guard import end_with_parent
 from isoscope.runs.dvc_lock import free_dvc
@@ -24,25 +24,21 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
 
     A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
     """
-    binary = Path(sys.executable).parent
-    environment = {
-        **os.environ,
-        "PATH": f"{binary}{os.pathsep}{os.environ.get('PATH', '')}",
-        "DVC_NO_ANALYTICS": "1",
-    }
-    dvc = shutil.which("dvc", path=environment["PATH"])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    dvc = shutil.which("dvc", path=path)
     if dvc is None:
         raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
-    command = [dvc, "repro", *words]
-    if configuration.overrides:
-        settings = [part for one in configuration.overrides for part in ("-S", _for_dvc(one))]
-        command = [dvc, "exp", "run", *settings, *words]
+    settings = []
+    for one in configuration.overrides:
+        file = "" if one.file is None else f"{one.file}:"
+        settings += ["-S", f"{file}{one.name}={_dvc_value(one.value)}"]
+    command = [dvc, *(["exp", "run", *settings] if settings else ["repro"]), *words]
     free_dvc(project.folder)
-    with following(project) as followed:
+    with following(project):
         child = subprocess.Popen(
             command,
             cwd=project.folder,
-            env=environment | followed,
+            env={**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"},
             preexec_fn=partial(end_with_parent, signal.SIGTERM),
             process_group=0,  # else a terminal's signal reaches it twice
         )
@@ -73,12 +69,6 @@ def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
         choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
         raise InputError(f"-S {override.name}: set in several files; choose {choices}")
     return f"{holders[0].as_posix()}:{text}"
-
-
-def _for_dvc(override: Override) -> str:
-    """Return `[file:]name=value` in the form of `dvc exp run -S`."""
-    file = "" if override.file is None else f"{override.file}:"
-    return f"{file}{override.name}={_dvc_value(override.value)}"
 
 
 def _dvc_value(value: object) -> str:

@@ -1,42 +1,46 @@
 """Stage `search`: run trials until the budget is spent, on local or cluster workers, and write the results."""
 
+import json
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import optuna
+import pandas as pd
+import pyarrow as pa
 from filelock import FileLock
 
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search
+from isoscope.config.tree import difference, dump_yaml
+from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Requests, work
+from isoscope.figures.search_figures import pictures
 from isoscope.guard import StoppedError
 from isoscope.runs.lease import Lease
 from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
+from isoscope.sealing import replacing, write_text
+from isoscope.search import space
 from isoscope.search.mirrored import begin_study, note_trial
-from isoscope.search.running import Outcome
+from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import Place, away, persist, place
-from isoscope.search.study import OpenStudy, create, digest, forget, opened
+from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, digest, forget, opened
+from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.stages.search_results import kept, write_results
 from isoscope.stages.search_runs import identified, plan
-from isoscope.stages.setup import Setup
+from isoscope.stages.study_cells import Setup
 
-
-class SearchResult(NamedTuple):
-    """Status of a study, and the folder of its results."""
-
-    status: Status
-    folder: Path | None
+STUDY, TRIALS = "study.json", "trials.parquet"
 
 
 def search(
@@ -50,19 +54,18 @@ def search(
     fork: bool,
     join: bool,
     target: Path | None,
-) -> SearchResult:
-    """Run the search with `workers` workers until its study is done or they are stopped.
+) -> tuple[Status, Path | None]:
+    """Run the search with `workers` workers until its study is done or they are stopped; return status and results.
 
     `cluster`: where workers run (None: this machine). `join`: help an existing study, write nothing but its trials.
     `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
-    steps = _steps(configuration, search, project)
-    name = create(
-        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
-    )
+    default = plan(configuration, search, project)({})
+    steps, training = sum(run.steps for run in default), default[0].work.training
+    stored = None if target is None else kept(target)
+    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=stored)
     git = git_state(project.folder)
-    training = plan(configuration, search, project)({})[0].work.training
     sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
@@ -79,11 +82,11 @@ def search(
                 stack.enter_context(_noted(project, search, one, known, git))
             if not join and not before.trials:  # trials of an earlier command stay, failed or not
                 stack.enter_context(_forgotten_if_wrong(one))
-            start = partial(work_on, search, configuration, project, where, name=name, identity=known, git=git)
+            here = (search, configuration, project, where)
+            start = partial(work_on, *here, steps=steps, name=name, identity=known, git=git)
             if nodes is not None:
                 address = where.url.render_as_string(hide_password=False)
-                order = WorkerOrder(Setup(configuration, project, "search"), address, str(where.folder))
-                start = partial(work_on_node, order)
+                start = partial(work_on_node, Setup(configuration, project, "search"), address, str(where.folder))
             work(start, workers, asked=asked, screen=watching, nodes=nodes)
         seen = seen_now()
     one.leases.close()
@@ -96,7 +99,7 @@ def search(
         raise StoppedError(asked.received, f"search {name}: stopped; run the same command to resume")
     if not seen.done:
         raise RunError(f"search {name}: workers stopped before the budget was spent; run the same command to resume")
-    return SearchResult(seen, folder)
+    return seen, folder
 
 
 def work_on(
@@ -107,6 +110,7 @@ def work_on(
     requests: Requests,
     say: Callable[[str], None],
     *,
+    steps: int,
     name: str,
     identity: Mapping[str, Any],
     git: Git,
@@ -114,45 +118,31 @@ def work_on(
     """Run a worker of the study `name` in this process. Raises `InputError` for errors that a retry does not help."""
     provenance = {"commit": git.commit, "dirty": git.dirty, "data": identity["inputs"].get("data")}
     here = environment(device="cpu", threads=None, precision="fp32")
-
-    def note(outcome: Outcome) -> None:
-        note_trial(project, search, outcome, identity=identity, name=name, git=git, environment=here)
-
-    one = opened(search, name, where, steps=_steps(configuration, search, project))
+    note = partial(note_trial, project, search, identity=identity, name=name, git=git, environment=here)
+    one = opened(search, name, where, steps=steps)
     runs = plan(configuration, search, project)
     Worker(one, runs, requests=requests, note=note, say=say, provenance=provenance).run()
 
 
-class WorkerOrder(NamedTuple):
-    """Plain values from which another node makes a worker."""
+def work_on_node(setup: Setup, storage: str, locks: str, requests: Requests, say: Callable[[str], None]) -> None:
+    """Run a worker of a search that another node started; it needs plain values only.
 
-    setup: Setup
-    storage: str
-    locks: str
-
-
-def work_on_node(order: WorkerOrder, requests: Requests, say: Callable[[str], None]) -> None:
-    """Run a worker of a search that another node started.
-
-    Raises `InputError` if the project is missing here or differs: data, code or overlays.
+    `storage`: address of the study. `locks`: folder of the search's files. Raises `InputError` if the project is
+    missing here or differs: data, code or overlays.
     """
-    configuration, project = order.setup.configuration, order.setup.project
+    configuration, project = setup.configuration, setup.project
     try:
         configuration.check_search()
         search = configuration.root.search
         assert search is not None
-        where = place(order.storage, Path(order.locks))
-        known, steps = identified(configuration, search, project), _steps(configuration, search, project)
+        where = place(storage, Path(locks))
+        known = identified(configuration, search, project)
+        steps = sum(run.steps for run in plan(configuration, search, project)({}))
         name = create(search, known, where, steps=steps, join=True)
     except InputError as error:
         raise InputError(f"node {socket.gethostname()}: {error}") from None
     git = git_state(project.folder)
-    work_on(search, configuration, project, where, requests, say, name=name, identity=known, git=git)
-
-
-def _steps(configuration: Configuration, search: Search, project: paths.Project) -> int:
-    """Most values that a trial reports."""
-    return sum(run.steps for run in plan(configuration, search, project)({}))
+    work_on(search, configuration, project, where, requests, say, steps=steps, name=name, identity=known, git=git)
 
 
 @contextmanager
@@ -199,3 +189,76 @@ def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[
 
 def _say(line: str) -> None:
     print(f"isoscope: {line}", file=sys.stderr, flush=True)
+
+
+def kept(folder: Path) -> StoredTrials | None:
+    """Trials stored in a results folder, as in a fresh clone after `dvc pull`; None if there are none.
+
+    Raises `InputError` if the files are damaged.
+    """
+    if not (folder / STUDY).is_file():
+        return None
+    try:
+        known = json.loads((folder / STUDY).read_text("utf-8"))
+        if not known["counts"]:
+            return None
+        identity, default = known["identity"], known["default"]
+        trials = rebuilt(pd.read_parquet(folder / TRIALS))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{folder}: not a results folder of isoscope search ({error}); delete it, or restore it with dvc pull"
+        ) from None
+    return StoredTrials(identity, trials, default)
+
+
+def chosen_trial(study: optuna.Study) -> int | None:
+    """Number of the best trial of a study, or of the suggested trial of its Pareto front."""
+    found = knee(front(study), study.directions)
+    return None if found is None else found.number
+
+
+def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
+    """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
+    chosen = space.chosen(search, params)
+    tree = configuration.cell(search.study, search.arm, chosen, search.settings).tree
+    return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
+
+
+def write_results(
+    one: OpenStudy, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
+) -> Path:
+    """Write trials, importances, best trial and figures of a study to a folder; replace its content."""
+    study, search = one.study, one.search
+    table, number = trials_table(study), chosen_trial(study)
+    found = importances(study)
+    params = None if number is None else study.trials[number].params
+    facts = {
+        "name": study.study_name,
+        "experiment": search.study,
+        "objectives": search.objectives,
+        "constraints": {
+            name: f"{constraint.better}d, at most {constraint.margin} worse than the default"
+            for name, constraint in search.constraints.items()
+        },
+        "default": study.user_attrs.get(BASE),
+        "counts": {str(state): int(count) for state, count in table["state"].value_counts().items()},
+        "best": number if len(search.objectives) == 1 else None,
+        "front": [trial.number for trial in front(study)] if len(search.objectives) > 1 else [],
+        "knee": number if len(search.objectives) > 1 else None,
+        "saved": saved_by_pruning(study)._asdict(),
+        "best_params": params,
+        "digest": digest,
+        "identity": identity,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(folder, "table") as fresh:
+        write_parquet(table, fresh / TRIALS)
+        write_parquet(found, fresh / "importances.parquet")
+        write_text(fresh / STUDY, json.dumps(facts, indent=1) + "\n", "table")
+        if params is not None:
+            write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
+        (fresh / "figures").mkdir()
+        source = {"Source": f"isoscope digest {digest}"}
+        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
+            write_text(fresh / "figures" / f"{name}.svg", svg, "table")
+    return folder

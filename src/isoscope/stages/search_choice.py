@@ -1,7 +1,6 @@
 """Use a trial of a search: adopt it as an overlay, or confirm it with fresh seeds."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +21,9 @@ from isoscope.search.confirmation import Fresh, confirmation
 from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
-from isoscope.stages.mirror import following_here
-from isoscope.stages.search_results import chosen_trial, overlay
-from isoscope.stages.search_runs import TrainingRun, identified, plan
-
-DEFAULT, CHOSEN = "default", "chosen"
-NO_INTERVAL = "(an interval needs three seeds)"
+from isoscope.stages.mirror import following
+from isoscope.stages.search import chosen_trial, overlay
+from isoscope.stages.search_runs import identified, plan
 
 
 class Confirmation(NamedTuple):
@@ -39,17 +35,14 @@ class Confirmation(NamedTuple):
     believed: dict[str, float]
     """Objectives of the trial in the search."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return self._asdict()
-
     def as_text(self) -> str:
         """As text."""
         lines = [f"trial {self.trial} against the default, {len(self.seeds)} fresh seeds:"]
         for row in self.rows:
             believed = self.believed.get(row["figure"])
             search = "" if believed is None else f" (in the search {row['figure']} {believed:.4g})"
-            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if row["low"] is not None else NO_INTERVAL
+            known = row["low"] is not None
+            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if known else "(an interval needs three seeds)"
             lines.append(
                 f"  {row['judged']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
                 f"difference {row['difference']:+.4g} {interval} over {row['by']}; {row['verdict']}: {row['reason']}"
@@ -100,7 +93,7 @@ def confirm(
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
-    with StopSignal() as stop, following_here(project):
+    with StopSignal() as stop, following(project):
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop)
     old, new = ([Fresh(one.metrics(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
@@ -111,13 +104,10 @@ def confirm(
     confirmed = Confirmation(known.number, fresh, found, believed)
     target = project.folder / "reports" / "search-confirmed.json"
     target.parent.mkdir(exist_ok=True)
-    text = json.dumps(plain(confirmed.as_dict() | {"digests": _digests(default, chosen)}), indent=1, allow_nan=False)
+    digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
+    text = json.dumps(plain(confirmed._asdict() | {"digests": digests}), indent=1, allow_nan=False)
     target.write_text(text + "\n", "utf-8")
     return confirmed
-
-
-def _digests(default: Sequence[TrainingRun], chosen: Sequence[TrainingRun]) -> dict[str, list[str]]:
-    return {DEFAULT: [one.digest for one in default], CHOSEN: [one.digest for one in chosen]}
 
 
 def _trial(

@@ -1,9 +1,8 @@
 """Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
-import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from isoscope import paths
@@ -11,15 +10,13 @@ from isoscope.config.load import Configuration
 from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
 from isoscope.executor.live_table import Progress
-from isoscope.runs import lease
 from isoscope.runs.follower import FOLLOWED
-from isoscope.runs.lines import Point
 from isoscope.runs.record import Tail
+from isoscope.runs.restored import read_metrics
 from isoscope.search.study import identity
+from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
 from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
-
-_WAIT = 1.0  # seconds between polls of a run that another process holds
 
 
 class TrainingRun:
@@ -39,13 +36,8 @@ class TrainingRun:
         """Train or resume it; if another process holds the run, wait for its end."""
         os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         work = self.work
-        while True:
-            try:
-                return str(
-                    train(*work.sections, cell=work.cell, project=work.run.project, output=None, display=display)
-                )
-            except lease.HeldError:
-                time.sleep(_WAIT)
+        again = partial(train, cell=work.cell, project=work.run.project, output=None, display=display)
+        return str(when_free(again, *sections(work)))
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
@@ -57,16 +49,12 @@ class TrainingRun:
 
     def metrics(self) -> dict[str, float]:
         """Every metric at the epoch that counts, or at its last step if it has no epoch."""
-        text = (self.work.run.output / "metrics.jsonl").read_text("utf-8")
-        points = [
-            Point(0, line["name"], float(line["value"]), line["step"], line["epoch"])
-            for line in map(json.loads, text.splitlines())
-        ]
-        last = {point.name: point.value for point in sorted(points, key=lambda point: point.step)}
+        points = read_metrics(self.work.run.output)
+        last = {point["name"]: point["value"] for point in sorted(points, key=lambda point: point["step"])}
         if self.at == "last":
             return last
         chosen = int(last["training/best_epoch"])
-        return last | {point.name: point.value for point in points if point.epoch == chosen}
+        return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
 
 
 def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:

@@ -1,46 +1,75 @@
-"""Carry out the cells of a study: publish finished cells, and run the others in parallel."""
+"""Carry out the cells of a study: publish finished cells, and run the others in parallel, perhaps on other nodes."""
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths
-from isoscope.errors import RunError
+from isoscope import code, paths
+from isoscope.config.load import Configuration
+from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
-from isoscope.stages.mirror import following_here
-from isoscope.stages.setup import Setup
-from isoscope.stages.training_job import Cell, Job, carry, job, sections
+from isoscope.stages.mirror import following
+from isoscope.stages.training_job import Cell, carry, job, sections
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
+
+
+class Setup:
+    """A project, its configuration, and the stage that works with them.
+
+    Only plain values travel to another node, which needs the project at the same path.
+    """
+
+    def __init__(self, configuration: Configuration, project: paths.Project, stage: str) -> None:
+        self.project, self.stage, self.configuration = project, stage, configuration
+
+    def __getstate__(self) -> dict[str, Any]:
+        known = self.configuration
+        return {
+            "project": self.project,
+            "stage": self.stage,
+            "params": known.raw,  # current content of params.yaml
+            "given": known.given,
+            "plugins": [path.resolve() for path in known.extra_plugins],
+            "code": code.code_version(self.stage, code.EVERY),
+        }
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration. Raises `InputError` if the project is missing here, or has other code or overlays."""
+        here, state, folder = f"node {socket.gethostname()}", self.__dict__, self.project.folder
+        if not (folder / paths.PARAMS).is_file():
+            raise InputError(
+                f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
+            )
+        if state["code"] != code.code_version(self.stage, code.EVERY):
+            raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
+        try:
+            return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
 
 
 class CellWork(NamedTuple):
     """A cell of a study for the executor.
 
-    `find`: publishes a finished cell and returns its folder; returns None if the cell is not finished. `do`: carries
+    `find(stop=…)`: publishes a finished cell and returns its folder; None if the cell is not finished. `do`: carries
     out the cell in its own process, perhaps on another node, and returns its folder.
     """
 
     name: str
-    find: Callable[[StopSignal], Path | None]
+    find: Callable[..., Path | None]
     do: Callable[[Progress], str]
-
-
-class Runs(NamedTuple):
-    """How runs are executed: threads and device of a run, runs at a time (None: as many as fit), cluster."""
-
-    threads: int | None
-    device: str
-    workers: int | None
-    cluster: Cluster | None
 
 
 def carry_out_all(
@@ -48,30 +77,35 @@ def carry_out_all(
     *,
     title: str,
     project: paths.Project,
-    runs: Runs,
+    threads: int | None,
+    device: str,
+    workers: int | None,
+    cluster: Cluster | None,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[Path]:
     """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    `prepare` imports what local processes share. Raises `RunError` that names failed cells, and `StoppedError` after a
-    signal.
+    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `prepare` imports what local
+    processes share. Raises `RunError` that names failed cells, and `StoppedError` after a signal.
     """
-    with following_here(project), StopSignal() as stop, ExitStack() as stack:
+    with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
         for number, cell in enumerate(cells):
             stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
-            if (folder := cell.find(stop)) is None:
-                rest.append(Piece(cell.name, partial(_when_free, cell.do)))
+            if (folder := cell.find(stop=stop)) is None:
+                # The process of a lost node may still be saving its state.
+                rest.append(Piece(cell.name, partial(when_free, cell.do, patience=_PATIENCE)))
             else:
                 folders[cell.name] = folder
         if rest:
-            nodes, workers = None, runs.workers or room(runs.threads, device=runs.device)
-            if runs.cluster is not None:
-                nodes = stack.enter_context(connected(runs.cluster.sized(runs.threads, device=runs.device)))
-                workers = runs.workers or len(rest)  # Ray queues workers until there is room
+            nodes = None
+            if cluster is not None:
+                nodes = stack.enter_context(connected(cluster.sized(threads, device=device)))
+                workers = workers or len(rest)  # Ray queues workers until there is room
             else:
                 prepare()
+            workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
         for folder in folders.values():
@@ -88,12 +122,12 @@ def _check_visible(folder: Path) -> None:
         time.sleep(_WAIT)
 
 
-def _when_free(do: Callable[[Progress], str], shown: Progress) -> str:
-    """Carry out a cell once its lease is free: the process of a lost node may still be saving its state."""
-    deadline = time.monotonic() + _PATIENCE
+def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
+    """Carry out a run once its lease is free; wait `patience` seconds for the process that holds it."""
+    deadline = time.monotonic() + patience
     while True:
         try:
-            return do(shown)
+            return do(*given)
         except HeldError:
             if time.monotonic() > deadline:
                 raise
@@ -135,12 +169,8 @@ def training_cells(
         needs.add((work.training.threads, work.training.device))
         target = output or place(setup, paths.trained, study, arm, seed)
         do = partial(_train, setup, (study, arm, seed), target)
-        found.append(CellWork(work.run.identity.title, partial(_find, work, target), do))
+        found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
     return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
-
-
-def _find(work: Job, output: Path | None, stop: StopSignal) -> Path | None:
-    return carry(work, None, stop=stop, output=output)
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
@@ -154,20 +184,18 @@ def stage(name: str) -> Callable[..., Any]:
     return found
 
 
-def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]], **more: Any) -> list[CellWork]:
-    """Return the cells of `extract` or `measure`; `more`: further arguments of the stage."""
-    return [
-        CellWork(
-            f"{cell[1]} seed {cell[2]}", partial(look, setup, cell, more, find=True), partial(_look, setup, cell, more)
-        )
-        for cell in cells
-    ]
+def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
+    """Return the cells of `extract` or `measure`."""
+    more = {"processes": 1} if setup.stage == "measure" else {}
+    found = []
+    for cell in cells:
+        find, do = partial(look, setup, cell, find=True, **more), partial(_look, setup, cell, more)
+        found.append(CellWork(f"{cell[1]} seed {cell[2]}", find, do))
+    return found
 
 
-def look(
-    setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], stop: StopSignal, *, find: bool = False
-) -> Path | None:
-    """Carry out a cell of `extract` or `measure`, or only `find` it; return None if it is not done."""
+def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
+    """Carry out a cell of `extract` or `measure`, with `options` of the stage; return its folder."""
     study, arm, seed = cell
     configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
     done: Path | None = stage(setup.stage)(
@@ -178,13 +206,11 @@ def look(
         seed=seed,
         project=setup.project,
         output=place(setup, where, study, arm, seed),
-        stop=stop,
-        find=find,
-        **more,
+        **options,
     )
     return done
 
 
 def _look(setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(look(setup, cell, more, stop))
+        return str(look(setup, cell, stop=stop, **more))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 
-from isoscope import launched, paths, plugins, used
+from isoscope import code, guard, paths, plugins
 from isoscope.config.base import Section
 from isoscope.config.model import Model
 from isoscope.config.training import Training
@@ -34,8 +34,6 @@ from isoscope.training.loop import Loop
 from isoscope.training.observers import Observer
 from isoscope.training.penalised import penalised
 from isoscope.training.ranks import Ranks, in_one_line
-
-_CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
 def train(
@@ -60,14 +58,14 @@ def train(
     """
     work = job(model, objective, penalty, observers, training, cell=cell, project=project)
     with StopSignal() as stop:
-        if launched.rank() > 0:
+        if guard.rank() > 0:
             with in_one_line():
                 _assist(work, stop)
             return output or work.run.output
 
         def do(finished: bool) -> None:
             with in_one_line():
-                if launched.size() > 1:
+                if guard.world_size() > 1:
                     Ranks(_accelerator(work)).from_main(finished)
                 if not finished:
                     _train(work, output, stop, display or Progressbar(work.run.identity.title))
@@ -103,7 +101,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         file = f"{name}.parquet"
         run.record.dataset(
             f"{work.cell.task}/{name}",
-            context=_CONTEXTS[name],
+            context="training" if name == "train" else name,
             digest=dvc_md5(work.inputs.data / file),
             path=(paths.processed(work.cell.task) / file).as_posix(),
             rows=pq.read_metadata(work.inputs.data / file).num_rows,
@@ -123,8 +121,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     finally:
         display.close()
     loop.test(fitted.epoch)
-    assert loop.points is not None
-    _list_checkpoints(run, loop, loop.points.read(), output)
+    _list_checkpoints(run, loop, output)
     run.complete()
 
 
@@ -133,8 +130,7 @@ def _assist(work: Job, stop: StopSignal) -> None:
     accelerator = _accelerator(work)
     if Ranks(accelerator).from_main(0):  # finished before
         return
-    told = lambda: stop.received is not None  # noqa: E731
-    loop = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
+    loop = _loop(work, accelerator, Mute(), Mute(), lambda: stop.received is not None, folder=work.run.folder)
     try:
         fitted = loop.fit()
     except InterruptedRunError:
@@ -185,8 +181,8 @@ def _loop(
 
 def _objective(settings: Any, task: Task) -> Objective:
     found: Objective
-    if settings.kind in used.OBJECTIVES:
-        found = used.load(used.OBJECTIVES, settings.kind).objective(task)
+    if settings.kind in code.OBJECTIVES:
+        found = code.load(code.OBJECTIVES, settings.kind).objective(task)
     else:
         with plugins_named():
             found = plugins.OBJECTIVES[settings.kind].factory(task=task, **settings.model_dump(exclude={"kind"}))
@@ -195,9 +191,8 @@ def _objective(settings: Any, task: Task) -> Objective:
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    found: list[Observer] = []
-    for name in used.observers(watched=training.watch is not None):
-        found.append(used.load(used.OBSERVERS, name).observer(training.watch))
+    kinds = code.observers(watched=training.watch is not None)
+    found: list[Observer] = [code.load(code.OBSERVERS, name).observer(training.watch) for name in kinds]
     for name, settings in own.items():
         with plugins_named():
             one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
@@ -218,10 +213,10 @@ def _accelerator(work: Job) -> Accelerator:
         mixed_precision="bf16" if training.precision == "bf16" else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=_may_leave_some(work))],
     )
-    if accelerator.num_processes != launched.size():
+    if (number := accelerator.num_processes) != guard.world_size():
         raise InputError(
-            f"the launcher's variables give {accelerator.num_processes} processes, WORLD_SIZE gives {launched.size()}; "
-            "start them with accelerate launch --multi_gpu or torchrun"
+            f"the launcher's variables give {number} processes, WORLD_SIZE gives {guard.world_size()}; start them "
+            "with accelerate launch --multi_gpu or torchrun"
         )
     return accelerator
 
@@ -232,16 +227,16 @@ def _may_leave_some(work: Job) -> bool:
     return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
 
 
-def _list_checkpoints(run: Run, loop: Loop, points: list[dict[str, Any]], output: Path | None) -> None:
+def _list_checkpoints(run: Run, loop: Loop, output: Path | None) -> None:
     """Record the kept epochs, with the path where their checkpoints will be."""
-    where = run.name_of(output or run.output)
+    assert loop.points is not None
+    points, where = loop.points.read(), run.name_of(output or run.output)
     for epoch, folder in loop.keeper.kept():
-        figures = {point["name"]: point["value"] for point in points if point["epoch"] == epoch}
         run.record.checkpoint(
             f"{run.digest[:12]}-epoch-{epoch}",
             epoch=epoch,
             step=epoch * loop.per_epoch,
             path=f"{where}/checkpoints/{folder.name}",
             md5=dvc_md5(folder, leave_out={"manifest.json"}),
-            metrics=figures,
+            metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope import paths, used
+from isoscope import code, paths
 from isoscope.config import project as config
 from isoscope.config.base import Section
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
@@ -53,15 +53,10 @@ class Job(NamedTuple):
     cell: Cell
     manifest: dict[str, Any]
 
-    @property
-    def sections(self) -> tuple[Any, ...]:
-        """Its sections, in the order of `job`."""
-        return tuple(getattr(self, name) for name in SECTIONS)
 
-
-def sections(cell: config.Cell) -> tuple[Any, ...]:
-    """Return the sections of a cell that training needs, in the order of `job`."""
-    return tuple(getattr(cell, name) for name in SECTIONS)
+def sections(of: config.Cell | Job) -> tuple[Any, ...]:
+    """Return the sections of a cell or job that training needs, in the order of `job`."""
+    return tuple(getattr(of, name) for name in SECTIONS)
 
 
 def job(
@@ -116,9 +111,9 @@ def _identity(cell: Cell, inputs: Inputs, *, watched: bool) -> Identity:
         inputs=hashes,
         input_paths=by_path,
         plugins=cell.plugins,
-        used=used.modules(
+        used=code.modules(
             objective=cell.tree["objective"]["kind"],
             penalty=cell.tree["penalty"]["kind"],
-            observers=used.observers(watched=watched),
+            observers=code.observers(watched=watched),
         ),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope import plugins, used
+from isoscope import code, plugins
 from isoscope.config.base import Section
 from isoscope.config.penalty import CosinePenalty, IsoScorePenalty, PersistentEntropyPenalty, SpectrumPenalty, Weighted
 from isoscope.errors import InputError, brief
@@ -99,14 +99,14 @@ def penalised(settings: Section, *, classes: int, seed: int) -> WeightedPenalty 
 def _module(settings: Weighted, classes: int) -> Any:
     kind = settings.kind  # type: ignore[attr-defined]
     options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
-    if kind not in used.PENALTIES:
+    if kind not in code.PENALTIES:
         plugin = plugins.PENALTIES[kind]
         if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
             raise InputError(
                 f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels"
             )
         return found
-    module = used.load(used.PENALTIES, kind)
+    module = code.load(code.PENALTIES, kind)
     match settings:
         case PersistentEntropyPenalty():
             return module.PersistentEntropy(per_class=settings.clouds != "batch", classes=classes, **options)

@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast
 
-from isoscope import launched
+from isoscope import guard
 from isoscope.data.batches import Indices, rank_slice
 from isoscope.errors import RunError
 from isoscope.training.determinism import refusal
@@ -74,9 +74,9 @@ def in_one_line() -> Iterator[None]:
     except RuntimeError as error:
         if line := refusal(error):
             raise line from None
-        if launched.size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
+        if guard.world_size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
             raise RunError(
-                f"another of the run's {launched.size()} processes ended ({str(error).splitlines()[0]}); "
+                f"another of the run's {guard.world_size()} processes ended ({str(error).splitlines()[0]}); "
                 "run the same command to resume from the last state"
             ) from None
         raise

@@ -8,7 +8,7 @@ import pytest
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError
 from isoscope.paths import Project
-from isoscope.stages.setup import Setup
+from isoscope.stages.study_cells import Setup
 
 ROOT = Path(__file__).parents[2]
 
