@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import describe, write
-from isoscope.errors import InputError
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -99,17 +97,3 @@ def test_equal_corpora_give_equal_bytes(tmp_path: Path) -> None:
     )
     assert one == two
     assert {name for name in one if one[name] != three[name]} == {"manifest.json"}
-
-
-def test_an_old_file_is_replaced_and_never_written_into(tmp_path: Path) -> None:
-    write(CORPUS, tmp_path / "task")
-    (tmp_path / "cache").hardlink_to(tmp_path / "task" / "train.parquet")
-    kept = (tmp_path / "cache").read_bytes()
-    write(CORPUS._replace(splits=CORPUS.splits | {"train": table(*TRAIN[:3])}), tmp_path / "task")
-    assert (tmp_path / "cache").read_bytes() == kept != (tmp_path / "task" / "train.parquet").read_bytes()
-
-
-def test_a_bad_corpus_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only one class"):
-        write(CORPUS._replace(splits=CORPUS.splits | {"test": table(("a", 1))}), tmp_path / "task")
-    assert not (tmp_path / "task").exists()

@@ -1,6 +1,5 @@
 """Write a prepared task: a parquet file per split, and manifest.json, which describes it and its baselines."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, check, text_columns, texts
-from isoscope.sealing import write_text
+from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
+from isoscope.sealing import sha256, write_text
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
 
@@ -65,22 +64,18 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] | None = None) -> dict[str, object]:
-    """Write `<split>.parquet` (text and label columns only) and manifest.json to `folder`; return the manifest.
+    """Write `<split>.parquet` (text and label columns only) and manifest.json to the new `folder`; return the manifest.
 
     A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. Equal corpora
-    give equal bytes: no dates, no paths. Raises `InputError` for a corpus that `corpus.check` refuses.
+    give equal bytes: no dates, no paths.
     """
-    check(corpus)
     folder.mkdir(parents=True, exist_ok=True)
     tables = {f"{split}.parquet": _bare(corpus.splits[split]) for split in SPLITS}
     if corpus.trees is not None:
         tables[TREEBANK] = corpus.trees
-    files = {name: folder / name for name in tables}
-    for name, path in files.items():
-        fresh = path.with_suffix(".writing")  # the old file may be a link to a cache: never open it for writing
-        pq.write_table(tables[name], fresh, compression="zstd")
-        fresh.replace(path)
-    manifest = describe(corpus, lengths=lengths, files=files)
+    for name, table in tables.items():
+        pq.write_table(table, folder / name, compression="zstd")
+    manifest = describe(corpus, lengths=lengths, files={name: folder / name for name in tables})
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "manifest.json", text, "data")
     return manifest
@@ -95,10 +90,6 @@ def describe(
     per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
     common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text.
     """
-    from isoscope.data.manifest import (
-        baselines,
-    )  # scikit-learn takes 2 s to import; readers of manifests do not need it
-
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
@@ -130,12 +121,6 @@ def describe(
 
 def _bare(table: pa.Table) -> pa.Table:
     return table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 (hex) of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _distribution(lengths: Sequence[int]) -> dict[str, float | int]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from isoscope.data.assembly import INTEGER, Raw
+from isoscope.data.corpus import Raw, in_order
 from isoscope.data.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
 
@@ -102,7 +102,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         names = {str(values[row]) for row in kept}  # none of them is None
         if lists := sorted(filter(_is_list, names)):
             raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
-        classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
+        classes = tuple(in_order(names))
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has only one value; two or more classes are needed")
         if len(classes) > MANY and len(kept) < LEAST * len(classes):

@@ -15,7 +15,6 @@ from isoscope.config.project import Study
 from isoscope.data import probe, tokens, treebank
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
-from isoscope.data.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.inside import hidden_states as passes
@@ -28,6 +27,7 @@ from isoscope.outputs import read_output, read_points
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.sealing import sha256
 
 OWN = "task"
 """As the name of a treebank: the task's own treebank."""
