@@ -16,7 +16,6 @@ PENALTIES = {
 }
 OBSERVERS = {
     "watch": "isoscope.training.observers.watch",
-    "posthoc": "isoscope.training.observers.posthoc",
     "fusion_moved": "isoscope.training.observers.fusion_moved",
 }
 EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
@@ -29,7 +28,7 @@ def load(registry: Mapping[str, str], kind: str) -> ModuleType:
 
 def observers(*, watched: bool) -> list[str]:
     """Return the built-in observers of a run, in the order of their metrics."""
-    return [*(["watch", "posthoc"] if watched else []), "fusion_moved"]
+    return ["watch", "fusion_moved"] if watched else ["fusion_moved"]
 
 
 def modules(*, objective: str, penalty: str, observers: Iterable[str]) -> tuple[str, ...]:

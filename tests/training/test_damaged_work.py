@@ -11,8 +11,7 @@ import pytest
 
 from isoscope.errors import RunError
 from isoscope.sealing import seal
-from isoscope.training.endings import InterruptedRunError
-from isoscope.training.progress import points_fault
+from isoscope.training.progress import InterruptedRunError, points_fault
 from training_runs import make_loop
 
 SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}

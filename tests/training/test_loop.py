@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.training.endings import DivergedError, InterruptedRunError
+from isoscope.training.progress import DivergedError, InterruptedRunError
 from training_runs import diverging, make_loop
 
 CONV2D = {
@@ -86,7 +86,7 @@ def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
             continue
         break
     assert again == fitted
-    assert part.progress.as_dict() == whole.progress.as_dict()
+    assert part.progress == whole.progress
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
@@ -190,8 +190,8 @@ def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
     fitted = loop.fit()
     losses = {epoch: value for name, value, _, epoch in loop.log.points if name == "validation/loss" and epoch}
     assert len(losses) < 40
-    assert fitted.epoch == min(losses, key=losses.get) == len(losses) - 2
-    assert loop._validate(None)["validation/loss"] == pytest.approx(losses[fitted.epoch], rel=1e-6)
+    assert fitted == min(losses, key=losses.get) == len(losses) - 2
+    assert loop._validate(None)["validation/loss"] == pytest.approx(losses[fitted], rel=1e-6)
 
 
 @pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])

@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.training.endings import DivergedError, InterruptedRunError
 from isoscope.training.evaluation import evaluate
+from isoscope.training.progress import DivergedError, InterruptedRunError
 from training_runs import diverging, make_loop
 
 POINTS = {"layer": -1, "vectors": "first", "most": None}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoscope.metrics.matrix_scores import SCORES
-from isoscope.training.observers.posthoc import posthoc_figures
+from isoscope.training.anisotropy import posthoc_figures
 from training_runs import make_loop
 
 N, WIDTH = 600, 24

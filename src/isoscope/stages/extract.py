@@ -21,8 +21,8 @@ from isoscope.inside import hidden_states as passes
 from isoscope.inside.extracted_states import extract_snapshots
 from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, write_treebank
+from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
-from isoscope.models.precision import warn_of_emulation
 from isoscope.outputs import read_output, read_points
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5

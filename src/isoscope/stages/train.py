@@ -19,7 +19,7 @@ from isoscope.data.corpus import SPLITS
 from isoscope.errors import InputError, plugins_named
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models.precision import warn_of_emulation
+from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
@@ -28,11 +28,11 @@ from isoscope.stages.training_job import Cell, Job, carry, job
 from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
-from isoscope.training.endings import InterruptedRunError
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.observers import Observer
 from isoscope.training.penalised import penalised
+from isoscope.training.progress import InterruptedRunError
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -113,7 +113,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     run.mend(read_metrics(run.work), source=METRICS)
     display.begin(loop.progress.step, loop.total)
     try:
-        fitted = loop.fit()
+        epoch = loop.fit()
     except InterruptedRunError:
         signum = stop.received or signal.SIGTERM  # another process of the run got the signal
         raise StoppedError(
@@ -122,7 +122,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         ) from None
     finally:
         display.close()
-    loop.test(fitted.epoch)
+    loop.test(epoch)
     assert loop.points is not None
     _list_checkpoints(run, loop, loop.points.read(), output)
     run.complete()
@@ -136,10 +136,10 @@ def _assist(work: Job, stop: StopSignal) -> None:
     told = lambda: stop.received is not None  # noqa: E731
     loop = _loop(work, accelerator, Mute(), Mute(), told, folder=work.run.folder)
     try:
-        fitted = loop.fit()
+        epoch = loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped together with the first process") from None
-    loop.test(fitted.epoch)
+    loop.test(epoch)
 
 
 def _loop(

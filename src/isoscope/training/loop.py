@@ -19,13 +19,12 @@ from isoscope.training import trace
 from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
-from isoscope.training.endings import DivergedError, FitResult, InterruptedRunError
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.penalised import WeightedPenalty
-from isoscope.training.progress import Points, Progress
+from isoscope.training.progress import DivergedError, InterruptedRunError, Points, Progress
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
 
@@ -117,24 +116,25 @@ class Loop:
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
 
-    def fit(self) -> FitResult:
-        """Train to the end and leave the chosen epoch's weights in the model."""
+    def fit(self) -> int:
+        """Train to the end, leave the chosen epoch's weights in the model, and return the epoch."""
         progress, settings = self.progress, self.settings
         self.model.train()
         if progress.step == 0:
             self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
-        while progress.epochs_done < settings.epochs and not self._exhausted():
+        patience = settings.patience or settings.epochs
+        while progress.epochs_done < settings.epochs and progress.stale < patience:
             self._train_epoch(progress.epochs_done + 1)
             self._close_epoch()
-        chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
+        chosen = progress.epochs_done if settings.keep == "last" else progress.best_epoch  # which alone is kept
         if self.points is not None:
             write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
             self.keeper.load(self.raw_model, chosen)  # before `drop` deletes what an older state may need
             self.keeper.drop()
             self.points.flush()
         self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
-        return FitResult(chosen, progress.step)
+        return chosen
 
     def rehearse(self, updates: int) -> trace.Trace:
         """Return the golden trace: run the first `updates` of the run and write nothing."""
@@ -185,9 +185,6 @@ class Loop:
         if self.points is not None:
             self.points.write(name, value, step=self.progress.step, epoch=epoch)
         self.log.metric(name, value, step=self.progress.step, epoch=epoch)
-
-    def _exhausted(self) -> bool:
-        return self.settings.patience is not None and self.progress.stale >= self.settings.patience
 
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(epoch <= self.settings.freeze.epochs)

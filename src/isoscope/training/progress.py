@@ -1,16 +1,24 @@
-"""Track a run's progress: the counters that a resumed run restores, and its points."""
+"""Track a run's progress: the counters that a resumed run restores, its points, and how it can end early."""
 
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from isoscope.errors import RunError
-from isoscope.objectives.protocol import Direction
+from isoscope.objectives import Direction
 from isoscope.sealing import announce, write_text
+
+
+class DivergedError(RunError):
+    """The loss is not finite."""
+
+
+class InterruptedRunError(Exception):
+    """A stop was requested; the state is saved."""
 
 
 @dataclass
@@ -57,9 +65,6 @@ class Progress:
         else:
             self.stale += 1
         return better
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Points:

@@ -87,7 +87,10 @@ class Observers:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         for one in self._observers:
-            prefix = f"{one.name}/"
-            own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            if own:
+            if own := below(f"{one.name}/", state):
                 one.restore(own)
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from isoscope.errors import InputError
-from isoscope.objectives import Indices, Place, Scored
-from isoscope.objectives.protocol import owners_of, points_at
+from isoscope.objectives import Indices, Place, Scored, owners_of, points_at
 from isoscope.training.observers import Context, Observer
 
 
