@@ -1,13 +1,9 @@
 """A bag of words learns what single words tell, and nothing that only their order tells."""
 
-import math
 import random
 
-import numpy as np
 import pyarrow as pa
-import pytest
 
-from isoscope.data import manifest as module
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import baselines
 
@@ -77,23 +73,3 @@ def test_pairs_are_compared() -> None:
 def test_it_gives_the_same_figures_again() -> None:
     made = corpus(distant)
     assert baselines(made) == baselines(made)
-
-
-def test_one_class_predicted_throughout_has_no_correlation() -> None:
-    labels = np.array([0, 1, 1])
-    assert module._scores(labels, np.ones(3, np.int64), 2) == {"accuracy": 2 / 3, "f1": 0.8, "matthews": 0.0}
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_scores_follow_their_definitions(classes: int) -> None:
-    """Recounted from the confusion matrix, Matthews' by Gorodkin's formula (2004) for any number of classes."""
-    draw = np.random.Generator(np.random.PCG64(classes))
-    labels, predicted = draw.integers(0, classes, 300), draw.integers(0, classes, 300)
-    predicted[:120] = labels[:120]
-    counts = np.zeros((classes, classes))
-    np.add.at(counts, (labels, predicted), 1)
-    hits, true, said, n = np.diag(counts), counts.sum(1), counts.sum(0), counts.sum()
-    f1 = 2 * hits / (true + said)
-    matthews = (hits.sum() * n - true @ said) / math.sqrt((n**2 - said @ said) * (n**2 - true @ true))
-    expected = {"accuracy": hits.sum() / n, "f1": f1[1] if classes == 2 else f1.mean(), "matthews": matthews}
-    assert module._scores(labels, predicted, classes) == pytest.approx(expected, abs=1e-12)

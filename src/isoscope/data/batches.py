@@ -74,15 +74,6 @@ def evaluation_batches(lengths: Indices, *, batch_size: int) -> list[Indices]:
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
-def rank_slice(rows: Indices, rank: int, world: int) -> Indices:
-    """Return the rows of a global batch for process `rank` of `world`: every world-th row, so lengths are similar.
-
-    Each process gets a part of each batch, so all take the same number of steps. Part sizes differ by at most 1 row; if
-    a batch has fewer rows than processes, some parts are empty.
-    """
-    return rows[rank::world]
-
-
 def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> Batch:
     """Return the examples `rows`, padded with `pad_id` to the longest of them."""
     width = max((len(encoded.ids[row]) for row in rows), default=0)

@@ -25,14 +25,13 @@ from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
 from isoscope.runs.run import Run
 from isoscope.stages.training_job import Cell, Job, carry, job
-from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
-from isoscope.training.observers import Observer
+from isoscope.training.observers import FusionMoved, Observer
 from isoscope.training.penalised import penalised
-from isoscope.training.progress import InterruptedRunError
+from isoscope.training.progress import InterruptedRunError, Trace
 from isoscope.training.ranks import Ranks, in_one_line
 
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -80,7 +79,7 @@ def train(
     return folder
 
 
-def rehearse(work: Job, updates: int) -> trace.Trace:
+def rehearse(work: Job, updates: int) -> Trace:
     """Return the golden trace of a run under the current code: its first updates; nothing is kept."""
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
@@ -195,9 +194,9 @@ def _objective(settings: Any, task: Task) -> Objective:
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    found: list[Observer] = []
-    for name in used.observers(watched=training.watch is not None):
-        found.append(used.load(used.OBSERVERS, name).observer(training.watch))
+    asked = used.observers(watched=training.watch is not None)
+    found: list[Observer] = [used.load(used.OBSERVERS, name).observer(training.watch) for name in asked]
+    found.append(FusionMoved())
     for name, settings in own.items():
         with plugins_named():
             one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))

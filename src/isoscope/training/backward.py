@@ -8,7 +8,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from isoscope.data.batches import rank_slice
 from isoscope.objectives import Forward, Indices, Objective, Place, Tally
 from isoscope.training.determinism import restore_rng, rng_state
 from isoscope.training.evaluation import to_device
@@ -123,7 +122,7 @@ class Backward:
 
     def _whole(self, points: Tensor, rows: Indices, place: Place) -> GlobalPoints:
         """Return all processes' points of the global batch."""
-        shares = [rank_slice(np.arange(len(rows)), rank, self.ranks.size) for rank in range(self.ranks.size)]
+        shares = [np.arange(rank, len(rows), self.ranks.size) for rank in range(self.ranks.size)]  # see `Ranks.share`
         owners = [share[self.objective.owners("train", rows[share], place)[0]] for share in shares]
         if self.ranks.size > 1:
             padded = points.new_zeros((max(len(one) for one in owners), points.shape[1]))

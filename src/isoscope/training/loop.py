@@ -15,7 +15,6 @@ from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.sealing import write_text
-from isoscope.training import trace
 from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
@@ -24,7 +23,16 @@ from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.penalised import WeightedPenalty
-from isoscope.training.progress import DivergedError, InterruptedRunError, Points, Progress
+from isoscope.training.progress import (
+    TRACE_FILE,
+    DivergedError,
+    InterruptedRunError,
+    Points,
+    Progress,
+    Trace,
+    add_to_trace,
+    begin_trace,
+)
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
 
@@ -129,14 +137,14 @@ class Loop:
             self._close_epoch()
         chosen = progress.epochs_done if settings.keep == "last" else progress.best_epoch  # which alone is kept
         if self.points is not None:
-            write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
+            write_text(self.work / TRACE_FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
             self.keeper.load(self.raw_model, chosen)  # before `drop` deletes what an older state may need
             self.keeper.drop()
             self.points.flush()
         self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
         return chosen
 
-    def rehearse(self, updates: int) -> trace.Trace:
+    def rehearse(self, updates: int) -> Trace:
         """Return the golden trace: run the first `updates` of the run and write nothing."""
         self.model.train()
         self._begin()
@@ -161,7 +169,7 @@ class Loop:
     def _begin(self) -> dict[str, float]:
         """Evaluate the validation split before the first update."""
         metrics = self._validate(0)
-        self.progress.trace = trace.begin({name.removeprefix("validation/"): one for name, one in metrics.items()})
+        self.progress.trace = begin_trace({name.removeprefix("validation/"): one for name, one in metrics.items()})
         return metrics
 
     def _validate(self, epoch: int | None) -> dict[str, float]:
@@ -240,7 +248,7 @@ class Loop:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add((self._tally() + part).vector().tolist(), norm)
-        trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
+        add_to_trace(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
         rate = self.optimizer.param_groups[0]["lr"]
         own = {"step/loss": mean, "step/gradient_norm": norm, "step/learning_rate": rate}
         seen |= self.observers.after_update(number, found.points)

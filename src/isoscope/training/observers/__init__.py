@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from isoscope.models import build
 from isoscope.objectives import Objective, Place, Scored
 
 
@@ -58,6 +59,22 @@ class Observer:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Restore the state that `state` returned."""
+
+
+class FusionMoved(Observer):
+    """Log `fusion/moved` after each epoch (see `models.build.fusion_distance`), if the fusion has parameters."""
+
+    name = "fusion_moved"
+
+    def begin(self, context: Context) -> None:
+        self.model = context.model
+        self.start = {name: value.detach().clone() for name, value in build.fusion_parameters(context.model).items()}
+
+    def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
+        if not epoch or scored.split != "validation":
+            return {}
+        moved = build.fusion_distance(self.model, self.start)
+        return {} if moved is None else {"fusion/moved": moved}
 
 
 class Observers:
