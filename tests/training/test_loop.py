@@ -55,7 +55,7 @@ def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, st
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path / "parts", stop=stop_after(step), **settings).fit()
     rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.resumed_at == step
+    assert rest.progress.step == step
     rest.fit()
     assert equal(weights(whole), weights(rest))
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
@@ -106,7 +106,7 @@ def test_killed_between_two_states_loses_at_most_the_interval(tmp_path: Path) ->
     with pytest.raises(Killed):
         loop.fit()
     rest = make_loop(tmp_path / "parts")
-    assert rest.resumed_at == 3  # checkpoint_every
+    assert rest.progress.step == 3  # checkpoint_every
     rest.fit()
     assert equal(weights(whole), weights(rest))
     lines = (tmp_path / "parts/work/metrics.jsonl").read_text().splitlines()
@@ -119,7 +119,7 @@ def test_a_state_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path, stop=stop_after(5)).fit()
     (tmp_path / "states/step-000000005/manifest.json").unlink()
-    assert make_loop(tmp_path).resumed_at == 3
+    assert make_loop(tmp_path).progress.step == 3
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:

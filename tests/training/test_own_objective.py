@@ -77,7 +77,7 @@ def test_killed_and_resumed_it_is_bitwise_the_same_with_its_observer(
     with pytest.raises(Killed):
         parts.fit()
     rest = make(tmp_path / "parts", penalty=penalty)
-    assert rest.resumed_at == 3
+    assert rest.progress.step == 3
     rest.test(rest.fit())
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "parts")
     assert [one for one in metrics(tmp_path / "whole") if one["name"] == "step/word_gradient_mean"]

@@ -157,7 +157,7 @@ def test_stopped_and_resumed_gives_the_same_weights(tmp_path: Path, kind: str) -
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path / "parts", stop=lambda: next(calls) == 8, **settings).fit()
     rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.resumed_at == 8
+    assert rest.progress.step == 8
     rest.fit()
     assert equal(weights(whole), weights(rest))
     assert (tmp_path / "whole/work/metrics.jsonl").read_bytes() == (tmp_path / "parts/work/metrics.jsonl").read_bytes()

@@ -75,7 +75,11 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
                 raise InputError(
                     f"--{option} {name}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
                 )
-        return _lines(path)
+        data = path.read_bytes()
+        check_utf8(data, path)
+        lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
+        table_of_lines = pa.table({"sentence": [line for line in lines if line]})
+        return Texts(table_of_lines, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))
     found = None
     for name in [column] if column else USUAL:
         raw = read_file(path, texts=[name], label=labels or name)
@@ -142,11 +146,3 @@ def _strings(raw: Raw, column: str) -> list[str | None]:
         reason = str(error).splitlines()[0]
         raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
     return found
-
-
-def _lines(path: Path) -> Texts:
-    data = path.read_bytes()
-    check_utf8(data, path)
-    lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
-    table = pa.table({"sentence": [line for line in lines if line]})
-    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))

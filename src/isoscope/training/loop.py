@@ -118,9 +118,7 @@ class Loop:
             determinism=settings.determinism,
             seed=seed,
         )
-        resumed = self.resumption.restore()
-        self.progress = resumed or Progress()
-        self.resumed_at = None if resumed is None else resumed.step
+        self.progress = self.resumption.restore() or Progress()
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
 
@@ -161,7 +159,7 @@ class Loop:
         """Evaluate the test split once: log the chosen epoch's metrics and write the objective's files."""
         scored = self._evaluate("test", columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
-        self.point("training/best_epoch", float(epoch), None)
+        self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             self.objective.finish(scored, self.work)
             self.points.flush()
@@ -187,12 +185,6 @@ class Loop:
             places=self.observers.places(None),
             columns=columns,
         )
-
-    def point(self, name: str, value: float, epoch: int | None) -> None:
-        """Add one point to the output and to the log."""
-        if self.points is not None:
-            self.points.write(name, value, step=self.progress.step, epoch=epoch)
-        self.log.metric(name, value, step=self.progress.step, epoch=epoch)
 
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(epoch <= self.settings.freeze.epochs)
@@ -285,8 +277,11 @@ class Loop:
             penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.device))
 
     def _point_all(self, metrics: dict[str, float], epoch: int | None) -> None:
+        """Add points to the output and to the log."""
         for name, value in metrics.items():
-            self.point(name, value, epoch)
+            if self.points is not None:
+                self.points.write(name, value, step=self.progress.step, epoch=epoch)
+            self.log.metric(name, value, step=self.progress.step, epoch=epoch)
 
     def _keep_snapshot(self) -> None:
         every, step = self.settings.snapshots.steps, self.progress.step

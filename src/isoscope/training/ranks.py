@@ -12,9 +12,9 @@ from accelerate.utils import broadcast
 from isoscope import launched
 from isoscope.data.batches import Indices
 from isoscope.errors import RunError
+from isoscope.objectives import Numbers
 from isoscope.training.determinism import refusal
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Tensors = dict[str, torch.Tensor]
 
 

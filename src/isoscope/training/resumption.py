@@ -22,9 +22,8 @@ from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Observers, below
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import Points, Progress, points_fault
-from isoscope.training.ranks import Ranks
+from isoscope.training.ranks import Ranks, Tensors
 
-Tensors = dict[str, torch.Tensor]
 Names = dict[torch.nn.Parameter, str]
 
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError)
