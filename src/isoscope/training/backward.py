@@ -60,8 +60,7 @@ class Backward:
     def add(self, rows: Indices, *, epoch: int, step: int, total: int, observed: Collection[Place] = ()) -> Gradients:
         """Add the gradients of the global batch `rows` at update `step` of `total`; return points at `observed`."""
         tally = self.objective.tally()
-        mine = self.ranks.share(rows)
-        micros = np.array_split(mine, self.accumulation) if self.accumulation > 1 else [mine]
+        micros = np.array_split(self.ranks.share(rows), self.accumulation)
         if self.ranks.size == 1:
             micros = [micro for micro in micros if len(micro)]
         penalty = None if self.penalised is None else self.penalised.place

@@ -74,10 +74,9 @@ class WeightedPenalty:
             figures |= _figures(terms)
         gradient = None
         if weight != 0:
-            found = None
+            found = torch.zeros_like(leaf)
             if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
-                (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
-            found = torch.zeros_like(leaf) if found is None else found
+                (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
             gradient = torch.zeros_like(points).index_copy(0, chosen, found)
             figures["penalty_gradient_norm"] = float(gradient.norm())
         return PenaltyResult(gradient, figures)
