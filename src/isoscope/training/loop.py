@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ class Loop:
 
     def test(self, epoch: int) -> None:
         """Evaluate the test split once: log the chosen epoch's metrics and write the objective's files."""
-        scored = self._evaluate("test", columns=True)
+        scored = self._evaluate("test", self.observers.places(None), columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
@@ -172,19 +172,12 @@ class Loop:
 
     def _validate(self, epoch: int | None) -> dict[str, float]:
         """Return the metrics of the validation split, from the objective and the observers."""
-        scored = self._evaluate("validation")
+        scored = self._evaluate("validation", self.observers.places(None))
         return _named("validation", scored) | self.observers.evaluated(scored, epoch)
 
-    def _evaluate(self, split: str, *, columns: bool = False) -> Scored:
-        return evaluate(
-            self.raw_model,
-            self.objective,
-            split,
-            device=self.device,
-            ranks=self.ranks,
-            places=self.observers.places(None),
-            columns=columns,
-        )
+    def _evaluate(self, split: str, places: Collection[Place], **options: Any) -> Scored:
+        where = {"device": self.device, "ranks": self.ranks}
+        return evaluate(self.raw_model, self.objective, split, **where, places=places, **options)
 
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(epoch <= self.settings.freeze.epochs)
@@ -272,8 +265,7 @@ class Loop:
         if penalised is not None and penalised.reference is not None:
             rows = drawn_rows(self.objective.size("train"), penalised.reference, self.seed, epoch)
             place = penalised.place
-            where = {"device": self.device, "ranks": self.ranks}
-            scored = evaluate(self.raw_model, self.objective, "train", **where, places=[place], rows=rows)
+            scored = self._evaluate("train", [place], rows=rows)
             penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.device))
 
     def _point_all(self, metrics: dict[str, float], epoch: int | None) -> None:
