@@ -91,13 +91,6 @@ class Draws:
         """Return `rows` in random order."""
         return sorted(rows, key=lambda _: self._random())
 
-    def until(self, draw: Callable[[], T], fits: Callable[[T], bool], kind: str) -> T:
-        """Return the first result of `draw` that `fits`. Raises `SpentError(kind)` after `PATIENCE` failures."""
-        for _ in range(PATIENCE):
-            if fits(drawn := draw()):
-                return drawn
-        raise SpentError(kind)
-
 
 class Phrase(NamedTuple):
     """A text, its meaning (+1 praise, -1 blame) and, if any, the same words with the opposite meaning."""
@@ -119,7 +112,10 @@ def group(draws: Draws, difficulty: int, seen: set[str]) -> tuple[str, str]:
         return text is not None and f"{text} ." not in seen
 
     def one(fits: Callable[[Phrase], bool]) -> Phrase:
-        return draws.until(lambda: _sentence(draws, depth), fits, f"sentences of depth {depth}")
+        for _ in range(PATIENCE):
+            if fits(drawn := _sentence(draws, depth)):
+                return drawn
+        raise SpentError(f"sentences of depth {depth}")
 
     if draws.coin(PAIRED):
         phrase = one(lambda drawn: unseen(drawn.text) and unseen(drawn.twin))
