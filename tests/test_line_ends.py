@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoscope.config.tree import read_yaml
-from isoscope.data.manifest import sha256
 from isoscope.runs.provenance import dvc_md5
+from isoscope.sealing import sha256
 
 ROOT = Path(__file__).parents[1]
 # What a user writes and a stage depends on (texts, plugins, variants); our own sources are all of one style.

@@ -16,8 +16,8 @@ from isoscope.config.tree import read_yaml
 from isoscope.models.encoder import load_classifier
 from isoscope.objectives import Place, Task, classification
 from isoscope.statistics.paired import paired_t
+from isoscope.training.anisotropy import posthoc_figures
 from isoscope.training.evaluation import evaluate
-from isoscope.training.observers.posthoc import posthoc_figures
 from isoscope.training.ranks import Ranks
 
 FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")

@@ -38,11 +38,7 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
-OBSERVERS = {
-    "watch": "isoscope.training.observers.watch",
-    "posthoc": "isoscope.training.observers.posthoc",
-    "fusion_moved": "isoscope.training.observers.fusion_moved",
-}
+OBSERVERS = {"watch": "isoscope.training.observers.watch"}
 EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
 
 
@@ -120,8 +116,8 @@ def load(registry: Mapping[str, str], kind: str) -> ModuleType:
 
 
 def observers(*, watched: bool) -> list[str]:
-    """Return the built-in observers of a run, in the order of their metrics."""
-    return [*(["watch", "posthoc"] if watched else []), "fusion_moved"]
+    """Return the built-in observers that a run has by choice."""
+    return ["watch"] if watched else []
 
 
 def modules(*, objective: str, penalty: str, observers: Iterable[str]) -> tuple[str, ...]:

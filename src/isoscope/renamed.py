@@ -42,6 +42,7 @@ MODULES = {
     "geometry.fourier": "geometry.kernels",
     "metrics.classification": "metrics.classification_scores",
     "models.generation": "models.fused",
+    "objectives.protocol": "objectives",
     "penalties.clouds": "penalties.persistent_entropy",
     "search.children": "executor.child",
     "search.cluster": "executor.cluster",
@@ -55,7 +56,8 @@ MODULES = {
     "tracking.plan": "mirror.fields",
     "tracking.publish": "runs.stored",
     "training.checkpoint": "training.resumption",
-    "training.posthoc": "training.observers.posthoc",
+    "training.observers.posthoc": "training.anisotropy",
+    "training.posthoc": "training.anisotropy",
 }
 
 

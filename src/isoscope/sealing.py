@@ -124,7 +124,7 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
 
 def manifest_sha256(folder: Path) -> str | None:
     """Return the sha256 of a sealed folder's manifest; None without a manifest."""
-    return _sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
+    return sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
 
 
 def sync(path: Path) -> None:
@@ -137,10 +137,11 @@ def sync(path: Path) -> None:
 
 
 def _entry(path: Path) -> Entry:
-    return {"sha256": _sha256(path), "size": path.stat().st_size}
+    return {"sha256": sha256(path), "size": path.stat().st_size}
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Return the sha256 (hex) of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isoscope.data.batches import collate, draw_fraction, epoch_batches, evaluation_batches, rank_slice
+from isoscope.data.batches import collate, draw_fraction, epoch_batches, evaluation_batches
 from isoscope.data.tokens import Encoded
 
 # Sentence lengths as in film reviews: log-normal, mean near 25, a long tail.
@@ -47,13 +47,6 @@ def test_evaluation_takes_every_example_once_by_falling_length(lengths: list[int
     taken = [int(row) for rows in batches for row in rows]
     assert sorted(taken) == list(range(len(lengths)))
     assert [lengths[row] for row in taken] == sorted(lengths, reverse=True)
-
-
-@given(rows=st.lists(st.integers(0, 10**6), max_size=70), world=st.integers(1, 9))
-def test_ranks_share_a_batch_out(rows: list[int], world: int) -> None:
-    parts = [rank_slice(np.array(rows, np.int64), rank, world) for rank in range(world)]
-    assert sorted(np.concatenate(parts).tolist()) == sorted(rows)
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def settled(seed: int = 7, epoch: int = 3) -> str:

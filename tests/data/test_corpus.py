@@ -1,69 +1,171 @@
-"""A corpus that cannot train and evaluate a classifier is refused in one line."""
+"""Train defines the label numbers, held-out splits are valid parts of train, and bad data is refused in one line."""
+
+from collections import Counter
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from isoscope.data.corpus import SPLITS, Corpus, check, text_columns, texts
+from isoscope.data.corpus import Corpus, Raw, build, hold_out, texts
 from isoscope.errors import InputError
 
-GOOD = pa.table({"sentence": ["a b", "c d", "e"], "label": [0, 1, 1]})
+COLUMNS = {"sentence": "text", "label": "class"}
 
 
-def corpus(labels: tuple[str, ...] = ("no", "yes"), **splits: pa.Table) -> Corpus:
-    return Corpus({split: splits.get(split, GOOD) for split in SPLITS}, labels, "source", "CC0-1.0", None, {})
-
-
-def with_labels(*labels: int | None) -> pa.Table:
-    return pa.table({"sentence": [f"text {row}" for row in range(len(labels))], "label": pa.array(labels, pa.int64())})
-
-
-def test_accepts_single_sentences_and_pairs_of_any_number_of_classes() -> None:
-    check(corpus())
-    pair = pa.table({"sentence1": list("abc"), "sentence2": list("def"), "label": [0, 1, 2]})
-    check(Corpus(dict.fromkeys(SPLITS, pair), ("x", "y", "z"), "source", "CC0-1.0", None, {}))
-    assert texts(GOOD) == [("a b",), ("c d",), ("e",)]
-    assert texts(pair)[1] == ("b", "e")
+def assemble(held_out: float = 0.25, seed: int = 0, names: tuple[str, ...] | None = None, **labels: list) -> Corpus:
+    raw = {
+        split: Raw(
+            f"{split}.csv", pa.table({"text": [f"{split} {row}" for row in range(len(values))], "class": values}), names
+        )
+        for split, values in labels.items()
+    }
+    return build(raw, columns=COLUMNS, held_out=held_out, seed=seed, source="source", licence="CC0-1.0")
 
 
 @pytest.mark.parametrize(
-    "bad, message",
+    "labels, names, numbers",
     [
-        (corpus(train=GOOD.drop_columns("label")), "source: train: column 'label' is missing; found sentence"),
-        (corpus(test=GOOD.drop_columns("sentence")), "source: test: text columns: expected 'sentence', or 'sentence1'"),
-        (corpus(test=GOOD.slice(0, 0)), "source: test: the split is empty"),
-        (corpus(train=with_labels(0, 0)), "source: train has only one class ('no')"),
-        (corpus(validation=with_labels(1, 1)), "source: validation has only one class ('yes')"),
-        (corpus(test=with_labels(0, 1, 2)), "source: test, row 3: label 2 does not occur in train"),
-        (corpus(test=with_labels(0, 1, -1)), "source: test, row 3: label -1 does not occur in train"),
-        (corpus(("no", "yes", "perhaps")), "source: train labels must be 0..2, one per class name; found [0, 1]"),
-        (corpus(("no", "no")), "source: class names repeat: no, no"),
-        (corpus(train=with_labels(0, 1, None)), "source: train, row 3: 'label' is null (1 in all)"),
-        (
-            corpus(validation=pa.table({"sentence": ["a", None, None], "label": [0, 1, 1]})),
-            "source: validation, row 2: 'sentence' is null (2 in all)",
-        ),
-        (
-            corpus(validation=GOOD.set_column(1, "label", pa.array(["0", "1", "1"]))),
-            "source: validation: column 'label' is string; expected int64",
-        ),
-        (
-            corpus(test=pa.table({"sentence1": ["a"], "sentence2": ["b"], "label": [0]})),
-            "source: test: text columns sentence1, sentence2, while train has sentence",
-        ),
-        (
-            corpus()._replace(splits={"train": GOOD, "dev": GOOD}),
-            "source: splits must be train, validation, test; found dev, train",
-        ),
+        ([10, 9, 10, 9], ("9", "10"), [1, 0, 1, 0]),
+        (["10", "9", "10", "9"], ("9", "10"), [1, 0, 1, 0]),
+        (["pos", "neg", "pos", "neg"], ("neg", "pos"), [1, 0, 1, 0]),
+        ([True, False, True, False], ("false", "true"), [1, 0, 1, 0]),
+        ([-1, 1, 0, 1], ("-1", "0", "1"), [0, 2, 1, 2]),
+        (["01", "1", "01", "1"], ("01", "1"), [0, 1, 0, 1]),
+        (["b", "9", "10", "b"], ("10", "9", "b"), [2, 1, 0, 2]),
     ],
 )
-def test_refuses_in_one_line(bad: Corpus, message: str) -> None:
+def test_integers_keep_their_order_and_names_are_sorted(labels: list, names: tuple[str, ...], numbers: list) -> None:
+    made = assemble(train=labels, validation=labels, test=labels)
+    assert made.labels == names
+    assert made.splits["train"]["label"].to_pylist() == numbers
+    assert made.splits["train"].schema.types == [pa.string(), pa.int64()]
+
+
+def test_names_of_integer_classes_are_taken_over() -> None:
+    labels = [0, 2, 0, 2]  # class 1 of three does not occur
+    made = assemble(names=("bad", "fair", "good"), train=labels, validation=labels, test=labels)
+    assert made.labels == ("bad", "good")
+    assert made.splits["test"]["label"].to_pylist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "test, message",
+    [
+        ([0, 1, -1, -1], "test.csv, row 3: label '-1' does not occur in train (0, 1)"),
+        (["0", "1", "2"], "test.csv, row 3: label '2' does not occur in train (0, 1)"),
+        (["yes", "no"], "test.csv, row 2: label 'no' does not occur in train (0, 1)"),
+        ([0.5, 1.0], "test.csv: column 'class' (for label) holds double; expected integers or text"),
+        (["0.5", "1"], "train.csv: column 'class' holds numbers such as 0.5; classes are integers or text"),
+        ([0, None, 1], "test.csv, row 2: column 'class' is null (1 in all)"),
+        ([], "test.csv: no rows; add rows, or set the split to null to hold it out from train"),
+        ([1, 1], "source: test has only one class ('1'); a classifier needs two or more"),
+    ],
+)
+def test_labels_that_train_cannot_teach_are_refused(test: list, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        check(bad)
+        assemble(train=[0, 1], validation=[0, 1], test=test)
     assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
 
 
-def test_a_table_is_of_single_sentences_or_of_pairs_never_both() -> None:
-    both = pa.table({name: ["a"] for name in ("sentence", "sentence1", "sentence2")})
-    with pytest.raises(InputError, match="text columns"):
-        text_columns(both)
+def test_class_names_that_repeat_are_refused() -> None:
+    with pytest.raises(InputError, match="source: class names repeat: no, no"):
+        assemble(names=("no", "no"), train=[0, 1], validation=[0, 1], test=[0, 1])
+
+
+@pytest.mark.parametrize(
+    "columns, message",
+    [
+        (
+            {"sentence": "text", "label": "target"},
+            "train.csv: column 'target' (for label) is missing; found text, class",
+        ),
+        ({"sentence1": "text", "label": "class"}, "columns: expected sentence and label, or sentence1"),
+        ({"sentence": "class", "label": "class"}, "columns: each must name a different column; got class, class"),
+        ({"sentence": "class", "label": "text"}, "train.csv: column 'class' (for sentence) holds int64; expected text"),
+    ],
+)
+def test_columns_that_are_not_there_are_refused(columns: dict[str, str], message: str) -> None:
+    raw = {"train": Raw("train.csv", pa.table({"text": ["a", "b"], "class": [0, 1]}))}
+    with pytest.raises(InputError) as caught:
+        build(raw, columns=columns, held_out=0.5, seed=0, source="source", licence="CC0-1.0")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_column_that_stands_twice_is_refused() -> None:
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array([0])], names=["text", "text", "class"])
+    with pytest.raises(InputError, match=r"x\.csv: column 'text' \(for sentence\) repeats; found text, text, class"):
+        build({"train": Raw("x.csv", twice)}, columns=COLUMNS, held_out=0.5, seed=0, source="s", licence="CC0-1.0")
+
+
+def test_text_encoded_as_a_dictionary_reads_as_text() -> None:
+    table = pa.table({"text": pa.array(["a", "b", "a", "b"]).dictionary_encode(), "class": [0, 1, 0, 1]})
+    made = build(dict.fromkeys(("train", "validation", "test"), Raw("p", table)), columns=COLUMNS, held_out=0.5, seed=0,
+                 source="s", licence="CC0-1.0")  # fmt: skip
+    assert made.splits["train"]["sentence"].to_pylist() == ["a", "b", "a", "b"]
+
+
+rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), min_size=60, max_size=200)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=rows, seed=st.integers(0, 5), fraction=st.sampled_from([0.1, 0.2, 0.3]))
+def test_what_is_held_out_is_a_lawful_part_of_train(rows: list[tuple[int, int]], seed: int, fraction: float) -> None:
+    """Nothing is lost or doubled; equal texts stay together and away from a given split; each class gives its share."""
+    rows += [
+        (100 + 3 * row + label, label) for row in range(20) for label in range(3)
+    ]  # every class has texts of its own
+    train = pa.table(
+        {"sentence": [f"text {text}" for text, _ in rows], "label": pa.array([label for _, label in rows], pa.int64())}
+    )
+    given_test = pa.table({"sentence": ["text 3", "text 5"], "label": [0, 1]})
+    parts = hold_out({"train": train, "test": given_test}, ["validation"], fraction=fraction, seed=seed, source="s")
+    pairs = {split: list(zip(*table.to_pydict().values(), strict=True)) for split, table in parts.items()}
+    everything = list(zip(*train.to_pydict().values(), strict=True))
+    assert Counter(pairs["train"]) + Counter(pairs["validation"]) == Counter(everything)
+    held = set(texts(parts["validation"]))
+    assert not held & set(texts(parts["train"]))
+    assert not held & set(texts(given_test))
+    everywhere, there = (Counter(label for _, label in part) for part in (everything, pairs["validation"]))
+    for label, count in everywhere.items():
+        quota = round(fraction * count)
+        assert min(quota, 20) <= there[label] <= quota  # exact, unless texts that repeat do not fit
+    # The order of rows within a part is that of train.
+    positions = [everything.index(pair) for pair in dict.fromkeys(pairs["validation"])]
+    assert positions == sorted(positions)
+
+
+def test_shares_are_exact_when_texts_differ() -> None:
+    labels = [0] * 100 + [1] * 40 + [2] * 7
+    made = assemble(held_out=0.1, train=labels)
+    counts = {split: Counter(table["label"].to_pylist()) for split, table in made.splits.items()}
+    assert counts["validation"] == counts["test"] == {0: 10, 1: 4, 2: 1}
+    assert counts["train"] == {0: 80, 1: 32, 2: 5}
+    assert made.facts == {"held_out": {"validation": 0.1, "test": 0.1}}
+
+
+def test_the_draw_depends_on_seed_and_text_and_not_on_the_order_of_rows() -> None:
+    train = pa.table({"sentence": [f"text {row}" for row in range(200)], "label": [row % 2 for row in range(200)]})
+
+    def drawn(table: pa.Table, seed: int) -> set[str]:
+        parts = hold_out({"train": table}, ["validation", "test"], fraction=0.2, seed=seed, source="s")
+        return set(parts["validation"]["sentence"].to_pylist())
+
+    assert drawn(train, 0) == drawn(train.take(list(range(199, -1, -1))), 0)
+    overlap = len(drawn(train, 0) & drawn(train, 1))
+    assert 1 <= overlap <= 20  # of 40, by chance 8
+
+
+@pytest.mark.parametrize(
+    "labels, fraction, message",
+    [
+        ([0, 1] * 20, 0.5, "held_out: 0.5 of train for each of validation, test: must leave rows on both sides"),
+        ([0, 1] * 20, 0.0, "held_out: 0.0 of train for each of validation, test: must leave rows on both sides"),
+        ([0] * 20 + [1], 0.1, "source: holding 0.1 of train out leaves test without rows of 1 of 2 classes"),
+        ([0] * 20 + [1] * 2, 0.1, "source: holding 0.1 of train out leaves train without rows of 1 of 2 classes"),
+    ],
+)
+def test_too_little_to_hold_out_is_refused(labels: list[int], fraction: float, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        assemble(held_out=fraction, train=labels)
+    assert str(caught.value).startswith(message)

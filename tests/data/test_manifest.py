@@ -1,16 +1,18 @@
-"""A manifest counts the data correctly, and equal corpora give equal bytes."""
+"""A manifest counts the data correctly, and equal corpora give equal bytes.
+
+A bag of words learns what single words tell, and nothing that only their order tells.
+"""
 
 import hashlib
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import describe, write
-from isoscope.errors import InputError
+from isoscope.data.manifest import baselines, describe, write
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -101,15 +103,69 @@ def test_equal_corpora_give_equal_bytes(tmp_path: Path) -> None:
     assert {name for name in one if one[name] != three[name]} == {"manifest.json"}
 
 
-def test_an_old_file_is_replaced_and_never_written_into(tmp_path: Path) -> None:
-    write(CORPUS, tmp_path / "task")
-    (tmp_path / "cache").hardlink_to(tmp_path / "task" / "train.parquet")
-    kept = (tmp_path / "cache").read_bytes()
-    write(CORPUS._replace(splits=CORPUS.splits | {"train": table(*TRAIN[:3])}), tmp_path / "task")
-    assert (tmp_path / "cache").read_bytes() == kept != (tmp_path / "task" / "train.parquet").read_bytes()
+NOUNS = [f"noun{number}" for number in range(30)]
 
 
-def test_a_bad_corpus_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only one class"):
-        write(CORPUS._replace(splits=CORPUS.splits | {"test": table(("a", 1))}), tmp_path / "task")
-    assert not (tmp_path / "task").exists()
+def generated(make, classes: int = 2, sizes: tuple[int, int, int] = (600, 200, 200)) -> Corpus:
+    """Build a corpus; `make(random, label)` writes the text, or the two texts, of one example."""
+    splits = {}
+    for split, size in zip(("train", "validation", "test"), sizes, strict=True):
+        draw = random.Random(split)
+        labels = [row % classes for row in range(size)]
+        columns = zip(*(make(draw, label) for label in labels), strict=True)
+        names = ("sentence",) if (columns := list(columns)) and len(columns) == 1 else ("sentence1", "sentence2")
+        splits[split] = pa.table(dict(zip(names, columns, strict=True)) | {"label": pa.array(labels, pa.int64())})
+    return Corpus(splits, tuple(map(str, range(classes))), "made up", "CC0-1.0", None, {})
+
+
+def word(draw: random.Random, label: int) -> tuple[str]:
+    return (f"{draw.choice(NOUNS)} mark{label} {draw.choice(NOUNS)}",)
+
+
+def adjacent(draw: random.Random, label: int) -> tuple[str]:
+    """Both classes have the same words; "red" comes before "noun" in one class and after it in the other."""
+    return (f"{draw.choice(NOUNS)} {'red thing' if label else 'thing red'} {draw.choice(NOUNS)}",)
+
+
+def distant(draw: random.Random, label: int) -> tuple[str]:
+    """The label is which of two distant words comes first: neither words nor neighbours predict it."""
+    first, second = ("red", "blue") if label else ("blue", "red")
+    between = " ".join(draw.choice(NOUNS) for _ in range(2))
+    return (f"{draw.choice(NOUNS)} {first} {between} {second} {draw.choice(NOUNS)}",)
+
+
+def paraphrase(draw: random.Random, label: int) -> tuple[str, str]:
+    """Two sentences have class 1 if they name the same nouns: a single sentence does not predict it."""
+    one = draw.sample(NOUNS, 4)
+    other = draw.sample(one, 4) if label else draw.sample(sorted(set(NOUNS) - set(one)), 4)
+    return " ".join(one), " ".join(other)
+
+
+def accuracy(made: Corpus, name: str) -> float:
+    return baselines(made)[name]["test"]["accuracy"]
+
+
+def test_a_telling_word_is_found() -> None:
+    assert accuracy(generated(word), "tfidf_unigrams") == 1.0
+    assert accuracy(generated(word, classes=5), "tfidf_unigrams") == 1.0
+
+
+def test_order_of_neighbours_is_found_by_bigrams_only() -> None:
+    made = generated(adjacent)
+    assert accuracy(made, "tfidf_bigrams") == 1.0
+    assert 0.35 < accuracy(made, "tfidf_unigrams") < 0.65
+
+
+def test_order_at_a_distance_is_found_by_neither() -> None:
+    made = generated(distant)
+    for name in ("tfidf_unigrams", "tfidf_bigrams"):
+        assert 0.35 < accuracy(made, name) < 0.65
+
+
+def test_pairs_are_compared() -> None:
+    assert accuracy(generated(paraphrase), "tfidf_unigrams") > 0.95
+
+
+def test_it_gives_the_same_figures_again() -> None:
+    made = generated(distant)
+    assert baselines(made) == baselines(made)

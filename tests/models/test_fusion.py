@@ -216,10 +216,13 @@ def test_a_causal_kernel_sees_no_later_token(kernel_size: list[int], at: int, ta
         (CONV2D | {"kernel_size": [-1, 3]}, "expected two odd numbers"),
         (CONV2D | {"activation": "relu"}, "model.fusion.activation: 'relu' is none of gelu, none"),
         (CONV2D | {"start": "zero"}, "model.fusion.start: 'zero' is none of random, identity, residual"),
-        (CONV2D | {"start": "identity"}, "'identity' needs activation 'none' and normalisation 'none'"),
+        (
+            CONV2D | {"start": "identity", "token_type": "add"},
+            "'identity' needs activation 'none' and normalisation 'none'",
+        ),
         (
             CONV2D | {"start": "identity", "activation": "none"},
-            "start 'identity' needs 'add', so that it equals addition",
+            "start 'identity' adds the token type: set 'add'",
         ),
         (CONV2D | {"start": "residual", "token_type": "add", "gate": 0.5}, "start 'residual' has its own gate"),
         (CONV2D | {"start": "residual"}, "start 'residual' adds the token type: set 'add'"),

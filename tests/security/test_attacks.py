@@ -15,7 +15,7 @@ from isoscope.models import build
 from isoscope.paths import checked_name, trained
 from isoscope.runs.record import Record
 from isoscope.studies.tables import read_tables, write_tables
-from isoscope.training.endings import InterruptedRunError
+from isoscope.training.progress import InterruptedRunError
 from isoscope.training.resumption import load_state
 from pipeline_project import Project, wait_for
 from report_material import make as make_material

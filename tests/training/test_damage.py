@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.training.endings import InterruptedRunError
+from isoscope.training.progress import InterruptedRunError
 from isoscope.training.resumption import load_state
 from training_runs import make_loop
 

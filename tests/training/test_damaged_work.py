@@ -11,8 +11,7 @@ import pytest
 
 from isoscope.errors import RunError
 from isoscope.sealing import seal
-from isoscope.training.endings import InterruptedRunError
-from isoscope.training.progress import points_fault
+from isoscope.training.progress import InterruptedRunError, points_fault
 from training_runs import make_loop
 
 SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}
@@ -99,7 +98,7 @@ def test_damaged_work_is_named_and_made_again(
 ) -> None:
     damage(run / "work" / name)
     loop = make_loop(run, **SETTINGS)
-    assert loop.resumed_at == resumed
+    assert loop.progress.step == (resumed or 0)
     err = capsys.readouterr().err
     assert said in err
     assert name.rpartition("/")[2] in err
@@ -117,7 +116,7 @@ def test_a_point_after_the_last_state_may_be_damaged(run: Path, whole: dict[str,
     with (run / "work/metrics.jsonl").open("ab") as file:
         file.write(b'{"name": "step/loss", "val')
     loop = make_loop(run, **SETTINGS)
-    assert loop.resumed_at == STOPPED
+    assert loop.progress.step == STOPPED
     loop.fit()
     assert files(run / "work") == whole
 
@@ -148,7 +147,7 @@ def test_nothing_is_lost_before_something_better_stands(run: Path) -> None:
     """A file found damaged once may be readable the next time: a disk that recovers."""
     remove(shutil.copytree(run / "work/snapshots", run / "away") and run / "work/snapshots")
     before = files(run / "states")
-    assert make_loop(run, **SETTINGS).resumed_at is None
+    assert make_loop(run, **SETTINGS).progress.step == 0
     assert files(run / "states") == before
 
 
@@ -172,7 +171,7 @@ def test_an_older_state_finds_the_best_epoch_that_a_later_one_replaced(tmp_path:
     assert {path.name for path in (tmp_path / "run/work/checkpoints").iterdir()} == {"epoch-1", "epoch-2"}
     flip(tmp_path / "run/work/checkpoints/epoch-2/model.safetensors")
     again = make_loop(tmp_path / "run", **settings)
-    assert again.resumed_at == 6
+    assert again.progress.step == 6
     again.fit()
     assert files(tmp_path / "run/work") == files(tmp_path / "whole/work")
 
@@ -192,7 +191,7 @@ def test_damage_found_at_the_very_end_leaves_what_the_older_state_needs(tmp_path
     with pytest.raises(RunError, match=r"epoch-3: model\.safetensors has changed since .* from an older state"):
         loop.fit()
     again = make_loop(tmp_path / "run", **settings)
-    assert again.resumed_at == 12
+    assert again.progress.step == 12
     again.fit()
     assert files(tmp_path / "run/work") == files(tmp_path / "whole/work")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.training.endings import DivergedError, InterruptedRunError
+from isoscope.training.progress import DivergedError, InterruptedRunError
 from training_runs import diverging, make_loop
 
 CONV2D = {
@@ -55,7 +55,7 @@ def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, st
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path / "parts", stop=stop_after(step), **settings).fit()
     rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.resumed_at == step
+    assert rest.progress.step == step
     rest.fit()
     assert equal(weights(whole), weights(rest))
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
@@ -86,7 +86,7 @@ def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
             continue
         break
     assert again == fitted
-    assert part.progress.as_dict() == whole.progress.as_dict()
+    assert part.progress == whole.progress
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
@@ -106,7 +106,7 @@ def test_killed_between_two_states_loses_at_most_the_interval(tmp_path: Path) ->
     with pytest.raises(Killed):
         loop.fit()
     rest = make_loop(tmp_path / "parts")
-    assert rest.resumed_at == 3  # checkpoint_every
+    assert rest.progress.step == 3  # checkpoint_every
     rest.fit()
     assert equal(weights(whole), weights(rest))
     lines = (tmp_path / "parts/work/metrics.jsonl").read_text().splitlines()
@@ -119,7 +119,7 @@ def test_a_state_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path, stop=stop_after(5)).fit()
     (tmp_path / "states/step-000000005/manifest.json").unlink()
-    assert make_loop(tmp_path).resumed_at == 3
+    assert make_loop(tmp_path).progress.step == 3
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
@@ -190,8 +190,8 @@ def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
     fitted = loop.fit()
     losses = {epoch: value for name, value, _, epoch in loop.log.points if name == "validation/loss" and epoch}
     assert len(losses) < 40
-    assert fitted.epoch == min(losses, key=losses.get) == len(losses) - 2
-    assert loop._validate(None)["validation/loss"] == pytest.approx(losses[fitted.epoch], rel=1e-6)
+    assert fitted == min(losses, key=losses.get) == len(losses) - 2
+    assert loop._validate(None)["validation/loss"] == pytest.approx(losses[fitted], rel=1e-6)
 
 
 @pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])

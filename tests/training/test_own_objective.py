@@ -40,13 +40,13 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 def test_it_learns_and_counts_tokens(tmp_path: Path) -> None:
     loop = make(tmp_path, epochs=20, learning_rate=1e-2, dropout=0.0)
     fitted = loop.fit()
-    loop.test(fitted.epoch)
+    loop.test(fitted)
     found = {(one["name"], one["epoch"]): one["value"] for one in metrics(tmp_path)}
-    assert found["test/rmse", fitted.epoch] == pytest.approx(found["test/loss", fitted.epoch] ** 0.5)
-    assert found["test/rmse", fitted.epoch] < 0.5 * found["validation/rmse", 0]
+    assert found["test/rmse", fitted] == pytest.approx(found["test/loss", fitted] ** 0.5)
+    assert found["test/rmse", fitted] < 0.5 * found["validation/rmse", 0]
     table = pq.read_table(tmp_path / "work/errors.parquet")
     tokens = loop.objective.weight("test", table["row"].to_numpy(), None)
-    assert sum(table["squared_error"].to_pylist()) / tokens == pytest.approx(found["test/loss", fitted.epoch], rel=1e-5)
+    assert sum(table["squared_error"].to_pylist()) / tokens == pytest.approx(found["test/loss", fitted], rel=1e-5)
 
 
 def test_a_batch_in_parts_is_the_whole_batch_by_tokens(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_killed_and_resumed_it_is_bitwise_the_same_with_its_observer(
         return False
 
     whole = make(tmp_path / "whole", penalty=penalty)
-    whole.test(whole.fit().epoch)
+    whole.test(whole.fit())
     parts = make(tmp_path / "parts", penalty=penalty, stop=kill)
     with pytest.raises(Killed):
         parts.fit()
     rest = make(tmp_path / "parts", penalty=penalty)
-    assert rest.resumed_at == 3
-    rest.test(rest.fit().epoch)
+    assert rest.progress.step == 3
+    rest.test(rest.fit())
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "parts")
     assert [one for one in metrics(tmp_path / "whole") if one["name"] == "step/word_gradient_mean"]
     for name, value in whole.raw_model.state_dict().items():

@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.training.endings import DivergedError, InterruptedRunError
 from isoscope.training.evaluation import evaluate
+from isoscope.training.progress import DivergedError, InterruptedRunError
 from training_runs import diverging, make_loop
 
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -157,7 +157,7 @@ def test_stopped_and_resumed_gives_the_same_weights(tmp_path: Path, kind: str) -
     with pytest.raises(InterruptedRunError):
         make_loop(tmp_path / "parts", stop=lambda: next(calls) == 8, **settings).fit()
     rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.resumed_at == 8
+    assert rest.progress.step == 8
     rest.fit()
     assert equal(weights(whole), weights(rest))
     assert (tmp_path / "whole/work/metrics.jsonl").read_bytes() == (tmp_path / "parts/work/metrics.jsonl").read_bytes()

@@ -14,7 +14,7 @@ from isoscope.stages import train
 from isoscope.stages.prepare import prepare
 from isoscope.stages.training_job import Cell, job, sections
 from isoscope.training.display import Mute
-from isoscope.training.endings import InterruptedRunError
+from isoscope.training.progress import InterruptedRunError
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

@@ -23,12 +23,21 @@ class Batch(NamedTuple):
     labels: Indices
 
 
+def shuffled(count: int, *key: int) -> Indices:
+    """Return 0..count-1 in an order drawn for `key`.
+
+    Sorts raw 64-bit draws: NumPy guarantees a stable stream for a bit generator, but not for `permutation`.
+    """
+    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(count)
+    return np.argsort(draws, kind="stable")
+
+
 def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
     """Return the ascending rows of a seeded draw of `fraction` of each class (rounded, at least 1 row); 1 draws all.
 
     A larger fraction contains the rows of a smaller fraction, so learning curves over fractions are nested.
     """
-    order = _shuffled(len(labels), seed, 0, 2)
+    order = shuffled(len(labels), seed, 0, 2)
     kept = [
         rows[: max(1, round(fraction * len(rows)))]
         for one in np.unique(labels)
@@ -39,7 +48,7 @@ def draw_fraction(labels: Indices, fraction: float, *, seed: int) -> Indices:
 
 def drawn_rows(count: int, most: int, *key: int) -> Indices:
     """Return at most `most` of `count` rows, ascending, drawn for `key`."""
-    return np.sort(_shuffled(count, *key, 0, 3)[:most])
+    return np.sort(shuffled(count, *key, 0, 3)[:most])
 
 
 def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, bucket: int) -> list[Indices]:
@@ -49,29 +58,20 @@ def epoch_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int, b
     into batches; then the batches are shuffled. `bucket` 1 is a plain shuffle. Larger buckets: less padding, less
     random batches.
     """
-    order = _shuffled(len(lengths), seed, epoch, 0)
+    order = shuffled(len(lengths), seed, epoch, 0)
     run = bucket * batch_size
     batches = [
         rows[start : start + batch_size]
         for rows in (_by_length(order[first : first + run], lengths) for first in range(0, len(order), run))
         for start in range(0, len(rows), batch_size)
     ]
-    return [batches[number] for number in _shuffled(len(batches), seed, epoch, 1)]
+    return [batches[number] for number in shuffled(len(batches), seed, epoch, 1)]
 
 
 def evaluation_batches(lengths: Indices, *, batch_size: int) -> list[Indices]:
     """Return row numbers in batches of decreasing length: minimal padding, and out-of-memory errors come first."""
     rows = _by_length(np.arange(len(lengths)), lengths)[::-1]
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-
-
-def rank_slice(rows: Indices, rank: int, world: int) -> Indices:
-    """Return the rows of a global batch for process `rank` of `world`: every world-th row, so lengths are similar.
-
-    Each process gets a part of each batch, so all take the same number of steps. Part sizes differ by at most 1 row; if
-    a batch has fewer rows than processes, some parts are empty.
-    """
-    return rows[rank::world]
 
 
 def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> Batch:
@@ -85,15 +85,6 @@ def collate(encoded: Encoded, rows: Sequence[int] | Indices, *, pad_id: int) -> 
         token_type_ids[place, :length] = encoded.type_ids[row]
         attention_mask[place, :length] = 1
     return Batch(input_ids, token_type_ids, attention_mask, encoded.labels[rows])
-
-
-def _shuffled(count: int, *key: int) -> Indices:
-    """Return 0..count-1 in an order drawn for `key`.
-
-    Sorts raw 64-bit draws: NumPy guarantees a stable stream for a bit generator, but not for `permutation`.
-    """
-    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(count)
-    return np.argsort(draws, kind="stable")
 
 
 def _by_length(rows: Indices, lengths: Indices) -> Indices:

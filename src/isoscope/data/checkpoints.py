@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from isoscope.data.files import read_mapping
 from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, resolve_checkpoint
-from isoscope.data.json_files import read_mapping
 from isoscope.errors import InputError
+from isoscope.sealing import sha256
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -49,8 +50,7 @@ def checkpoint_digest(folder: Path) -> str:
     _check_index(folder)
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
-            digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+        digest.update(f"{path.name} {sha256(path)}\n".encode())
     return digest.hexdigest()
 
 

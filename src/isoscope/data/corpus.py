@@ -1,5 +1,13 @@
-"""Corpus: the common form of every data set, with three splits, text columns and a class index."""
+"""Corpus: the common form of every data set, with three splits, text columns and a class index.
 
+`build` makes a corpus of raw tables: it renames columns, numbers labels and holds out missing splits from train.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,6 +20,8 @@ SINGLE = ("sentence",)
 PAIR = ("sentence1", "sentence2")
 TREEBANK = "treebank.parquet"
 """File of a task's own treebank, beside its splits."""
+INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
 
 
 class Corpus(NamedTuple):
@@ -32,19 +42,18 @@ class Corpus(NamedTuple):
     trees: pa.Table | None = None
 
 
-def text_columns(table: pa.Table) -> tuple[str, ...]:
-    """Return the names of the text columns of `table`: `("sentence",)` or `("sentence1", "sentence2")`.
+class Raw(NamedTuple):
+    """A split of a source: place, table, names of integer classes, sha256 of its file."""
 
-    Raises `InputError` if neither set is complete or both are present.
-    """
-    names = set(table.column_names)
-    if set(SINGLE) <= names and not set(PAIR) & names:
-        return SINGLE
-    if set(PAIR) <= names and not set(SINGLE) & names:
-        return PAIR
-    raise InputError(
-        f"text columns: expected 'sentence', or 'sentence1' and 'sentence2', found {sorted(names - {'label'})}"
-    )
+    place: str
+    table: pa.Table
+    names: tuple[str, ...] | None = None
+    sha256: str | None = None
+
+
+def text_columns(table: pa.Table) -> tuple[str, ...]:
+    """Return the names of the text columns of `table`: `("sentence",)` or `("sentence1", "sentence2")`."""
+    return PAIR if PAIR[0] in table.column_names else SINGLE
 
 
 def texts(table: pa.Table) -> list[tuple[str, ...]]:
@@ -52,67 +61,160 @@ def texts(table: pa.Table) -> list[tuple[str, ...]]:
     return list(zip(*(table[column].to_pylist() for column in text_columns(table)), strict=True))
 
 
-def check(corpus: Corpus) -> None:
-    """Check that a classifier can be trained and evaluated on a corpus.
+def in_order(names: Collection[str]) -> list[str]:
+    """Return class names in numeric order if all read as integers, else in alphabetical order."""
+    return sorted(names, key=int) if all(INTEGER.fullmatch(name) for name in names) else sorted(names)
 
-    Raises `InputError` (one line) for a missing split or column, an empty split, a null text or label, a split with a
-    single class, a label in validation or test that train lacks, and labels that are not 0..C-1 with a name each.
+
+def build(
+    raw: Mapping[str, Raw],
+    *,
+    columns: Mapping[str, str],
+    held_out: float,
+    seed: int,
+    source: str,
+    licence: str,
+    revision: str | None = None,
+) -> Corpus:
+    """Make a corpus of the splits in `raw`; a missing split is held out from train.
+
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the source's names. Labels that all read as
+    integers keep their numeric order, others are sorted. `held_out` is the fraction of train each missing split takes.
+    The corpus' facts name what was held out, and the sha256 of the files read.
+    Raises `InputError` for invalid input; it names file, row and column.
     """
-    where = corpus.source
-    if set(corpus.splits) != set(SPLITS):
+    if set(columns) not in ({*SINGLE, "label"}, {*PAIR, "label"}):
         raise InputError(
-            f"{where}: splits must be {', '.join(SPLITS)}; found {', '.join(sorted(corpus.splits)) or 'none'}"
+            f"columns: expected sentence and label, or sentence1, sentence2 and label; got {sorted(columns)}"
         )
-    expected: tuple[str, ...] | None = None
+    if len(set(columns.values())) < len(columns):
+        raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
+    splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
+    labels = _number(splits, raw, columns["label"])
+    names = raw["train"].names
+    if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
+        labels = tuple(names[int(label)] for label in labels)
+    missing = [split for split in SPLITS if split not in splits]
+    if missing:
+        splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source)
     for split in SPLITS:
-        table, place = corpus.splits[split], f"{where}: {split}"
-        try:
-            found = text_columns(table)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
-        if expected is not None and found != expected:
-            raise InputError(f"{place}: text columns {', '.join(found)}, while train has {', '.join(expected)}")
-        expected = found
-        if "label" not in table.column_names:
-            raise InputError(f"{place}: column 'label' is missing; found {', '.join(table.column_names)}")
-        if table.num_rows == 0:
-            raise InputError(f"{place}: the split is empty; give it rows, or hold it out from train")
-        for column in (*found, "label"):
-            _check_column(table, column, place)
-    _check_labels(corpus)
+        if len(found := splits[split]["label"].unique()) == 1:
+            only = labels[found[0].as_py()]
+            raise InputError(f"{source}: {split} has only one class ({only!r}); a classifier needs two or more")
+    if len(set(labels)) != len(labels):
+        raise InputError(f"{source}: class names repeat: {', '.join(labels)}")
+    facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
+    if inputs := {Path(one.place).name: one.sha256 for one in raw.values() if one.sha256 is not None}:
+        facts["inputs"] = inputs
+    return Corpus({split: splits[split].combine_chunks() for split in SPLITS}, labels, source, licence, revision, facts)
 
 
-def _check_column(table: pa.Table, column: str, place: str) -> None:
-    values = table[column]
-    wanted = pa.int64() if column == "label" else pa.string()
-    if values.type != wanted:
-        raise InputError(f"{place}: column {column!r} is {values.type}; expected {wanted}")
-    if values.null_count:
-        row = pc.index(pc.is_null(values), True).as_py() + 1
-        raise InputError(f"{place}, row {row}: {column!r} is null ({values.null_count} in all); fill or drop the row")
+def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
+    """Return `raw.table` with our columns only: text and label (numbered later) as strings, without nulls."""
+    arrays: dict[str, pa.ChunkedArray] = {}
+    for ours in (*(PAIR if "sentence1" in columns else SINGLE), "label"):
+        theirs = columns[ours]
+        if raw.table.column_names.count(theirs) != 1:
+            problem = "repeats" if theirs in raw.table.column_names else "is missing"
+            raise InputError(
+                f"{raw.place}: column {theirs!r} (for {ours}) {problem}; found {', '.join(raw.table.column_names)}"
+            )
+        values = raw.table[theirs]
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        kind = values.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        is_class = is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        if values.null_count:
+            row = pc.index(pc.is_null(values), True).as_py() + 1
+            raise InputError(
+                f"{raw.place}, row {row}: column {theirs!r} is null ({values.null_count} in all); fill or drop the row"
+            )
+        if not (is_class if ours == "label" else is_text) and len(values):
+            wanted = "integers or text" if ours == "label" else "text"
+            raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) holds {kind}; expected {wanted}")
+        arrays[ours] = _decoded(values, theirs, raw.place) if is_text else values.cast(pa.string())
+    if not raw.table.num_rows:
+        raise InputError(f"{raw.place}: no rows; add rows, or set the split to null to hold it out from train")
+    return pa.table(arrays)
 
 
-def _check_labels(corpus: Corpus) -> None:
-    where, names = corpus.source, corpus.labels
-    train = set(corpus.splits["train"]["label"].unique().to_pylist())
-    for split in SPLITS:
-        column = corpus.splits[split]["label"]
-        found = column.unique().to_pylist()
-        unseen = sorted(set(found) - train)
-        if unseen:
-            row = pc.index(column, unseen[0]).as_py() + 1
-            raise InputError(f"{where}: {split}, row {row}: label {_name(names, unseen[0])} does not occur in train")
-        if len(found) == 1:
-            only = _name(names, found[0])
-            raise InputError(f"{where}: {split} has only one class ({only}); a classifier needs two or more")
-    if train != set(range(len(names))):
+def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:
+    """Return `values` as strings. Checks UTF-8, because Arrow reads any bytes from parquet unchecked."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(values.cast(pa.large_binary()).to_pylist(), start=1):
+            try:
+                value.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{place}, row {row}: column {column!r} is not UTF-8 ({error.reason})") from None
+        raise
+    return values.cast(pa.string())
+
+
+def _number(splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str) -> tuple[str, ...]:
+    """Replace the label texts in `splits` by class numbers, in place; return the classes, which come from train."""
+    found = {split: table["label"].unique().to_pylist() for split, table in splits.items()}
+    everywhere = {label for labels in found.values() for label in labels}
+    decimals = sorted(label for label in everywhere if DECIMAL.fullmatch(label))
+    if decimals and all(INTEGER.fullmatch(label) for label in everywhere - set(decimals)):
         raise InputError(
-            f"{where}: train labels must be 0..{len(names) - 1}, one per class name; found {sorted(train)} for "
-            f"{len(names)} names"
+            f"{raw['train'].place}: column {column!r} holds numbers such as {decimals[0]}; classes are integers or text"
         )
-    if len(set(names)) != len(names):
-        raise InputError(f"{where}: class names repeat: {', '.join(names)}")
+    classes = in_order(found["train"])
+    for split, table in splits.items():
+        for label in sorted(set(found[split]) - set(classes)):
+            row = pc.index(table["label"], label).as_py() + 1
+            raise InputError(
+                f"{raw[split].place}, row {row}: label {label!r} does not occur in train ({', '.join(classes[:10])})"
+            )
+        numbers = pc.index_in(table["label"], value_set=pa.array(classes, pa.string())).cast(pa.int64())
+        splits[split] = table.set_column(table.column_names.index("label"), "label", numbers)
+    return tuple(classes)
 
 
-def _name(names: tuple[str, ...], label: int) -> str:
-    return repr(names[label]) if 0 <= label < len(names) else str(label)
+def hold_out(
+    splits: Mapping[str, pa.Table], missing: Sequence[str], *, fraction: float, seed: int, source: str
+) -> dict[str, pa.Table]:
+    """Return tables for `missing` and a smaller `train`: each missing split takes `fraction` of each class of train.
+
+    Rows are drawn by sha256 of (seed, split, text), so the draw depends only on these and the quota. Rows with equal
+    text stay together, and a text that also occurs in a given split stays in train, so the draw adds no duplicates
+    across splits. Raises `InputError` if the fraction leaves a class without rows on one side.
+    """
+    train = splits["train"]
+    if not 0 < fraction * len(missing) < 1:
+        raise InputError(
+            f"held_out: {fraction} of train for each of {', '.join(missing)}: must leave rows on both sides"
+        )
+    labels = train["label"].to_pylist()
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, text in enumerate(texts(train)):
+        groups.setdefault(text, []).append(row)
+    given = {text for split, table in splits.items() if split != "train" for text in texts(table)}
+    free = {text: rows for text, rows in groups.items() if text not in given}
+    sizes = Counter(labels)
+    drawn: dict[str, list[int]] = {}
+    for split in missing:
+        quota = Counter({label: max(1, round(fraction * size)) for label, size in sizes.items()})
+        drawn[split] = []
+        for text in sorted(free, key=lambda text: _digest(str(seed), split, *text)):
+            needed = Counter(labels[row] for row in free[text])
+            if needed <= quota:
+                quota -= needed
+                drawn[split] += free.pop(text)
+    gone = {row for rows in drawn.values() for row in rows}
+    drawn["train"] = [row for row in range(len(labels)) if row not in gone]
+    for split, rows in drawn.items():
+        short = set(sizes) - {labels[row] for row in rows}
+        if short:
+            raise InputError(
+                f"{source}: holding {fraction} of train out leaves {split} without rows of {len(short)} of "
+                f"{len(sizes)} classes; give the split a file or raise held_out"
+            )
+    return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
+
+
+def _digest(*parts: str) -> bytes:
+    return hashlib.sha256("\x1f".join(parts).encode()).digest()

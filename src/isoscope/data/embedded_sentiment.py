@@ -13,15 +13,32 @@ The meaning is +1 or -1. "although a, b", "while a, b" and "a, but b" mean b; "a
 disagree). "Critics doubted that a" means the opposite of a; "critics felt that a" means a. Negation reverses only its
 own adjective; "x rather than y" means x, "not x but y" means y. The film is what is judged: "the film was better than
 the book" is praise, "the book was better than the film" is not.
+
+`tree` parses a sentence. Trees follow Universal Dependencies (English, version 2):
+- The head of a clause is its verb (also "seemed") or, after the copula "was", its adjective. Its dependents are
+  subject, object, adverbs and negation.
+- The first part is the head of "x but y", "x rather than y" and "a, but b".
+- Subordinate clauses ("a, although b", "although a, b", "while a, b", "felt that a") depend on their main clause.
+  Conjunctions and commas depend on the clause that they introduce.
+- "than the book" depends on the word that it modifies. The full stop depends on the root.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple, TypeVar
 
-from isoscope.data.embedded_draws import Draws
+T = TypeVar("T")
 
 LABELS = ("negative", "positive")
-COLUMNS = ("sentence",)
+DESIGN = {"size": 7200, "difficulty": 2, "seed": 0}
+"""Settings at which the task was calibrated."""
+BANDS: dict[str, object] = {
+    "tfidf_unigram_below": 0.65,
+    "tfidf_bigram_below": 0.75,
+    "additive_between": [0.85, 0.95],
+}
+"""The calibrated test accuracies."""
+PATIENCE = 1000  # consecutive known draws before a stock counts as spent
 
 PARTS = ("acting", "atmosphere", "cast", "climax", "comedy", "dialogue", "direction", "editing", "ending", "film",
          "humor", "music", "opening", "pacing", "plot", "romance", "scenery", "script", "story", "style")  # fmt: skip
@@ -49,6 +66,32 @@ TURNED = 0.25  # share of reports that deny
 PRAISED = 0.85  # share of comparatives that praise the first noun
 
 
+class SpentError(Exception):
+    """No distinct texts of a kind are left; the message names the kind."""
+
+
+class Draws:
+    """A private stream of random choices that depends only on `seed`, on every platform and Python version.
+
+    All choices use `Random.random()`: Python guarantees its sequence; `choice` and `shuffle` may change.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed).random
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """Return one of `choices`, each with equal probability; a repeated choice has twice the probability."""
+        return choices[int(self._random() * len(choices))]
+
+    def coin(self, probability: float = 0.5) -> bool:
+        """Return True with `probability`."""
+        return self._random() < probability
+
+    def shuffled(self, rows: Sequence[T]) -> list[T]:
+        """Return `rows` in random order."""
+        return sorted(rows, key=lambda _: self._random())
+
+
 class Phrase(NamedTuple):
     """A text, its meaning (+1 praise, -1 blame) and, if any, the same words with the opposite meaning."""
 
@@ -57,7 +100,7 @@ class Phrase(NamedTuple):
     twin: str | None = None
 
 
-def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def group(draws: Draws, difficulty: int, seen: set[str]) -> tuple[str, str]:
     """Return a negative and a positive sentence of equal depth that are not in `seen`; a few pairs share all words.
 
     The depth is the number of contrasts and reports around the innermost clause. It is binomial: each of `difficulty`
@@ -66,10 +109,13 @@ def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tup
     depth = sum(draws.coin(NEST) for _ in range(difficulty))
 
     def unseen(text: str | None) -> bool:
-        return text is not None and (f"{text} .",) not in seen
+        return text is not None and f"{text} ." not in seen
 
     def one(fits: Callable[[Phrase], bool]) -> Phrase:
-        return draws.until(lambda: _sentence(draws, depth), fits, f"sentences of depth {depth}")
+        for _ in range(PATIENCE):
+            if fits(drawn := _sentence(draws, depth)):
+                return drawn
+        raise SpentError(f"sentences of depth {depth}")
 
     if draws.coin(PAIRED):
         phrase = one(lambda drawn: unseen(drawn.text) and unseen(drawn.twin))
@@ -77,7 +123,7 @@ def group(draws: Draws, difficulty: int, seen: set[tuple[str, ...]]) -> list[tup
     else:
         negative = one(lambda drawn: drawn.meaning < 0 and unseen(drawn.text)).text
         positive = one(lambda drawn: drawn.meaning > 0 and unseen(drawn.text)).text
-    return [(f"{negative} .",), (f"{positive} .",)]
+    return f"{negative} .", f"{positive} ."
 
 
 def _sentence(draws: Draws, depth: int) -> Phrase:
@@ -89,7 +135,7 @@ def _sentence(draws: Draws, depth: int) -> Phrase:
 
 def _inner(draws: Draws, depth: int, *, contrast: bool = True) -> Phrase:
     if depth == 0:
-        return _clause(draws, draws.sign())
+        return _clause(draws, 1 if draws.coin() else -1)
     if contrast and draws.coin(CONTRAST):
         form = draws.pick(("although {} , {}", "while {} , {}"))
         return _contrast(draws, _inner(draws, depth - 1, contrast=False), form, depth, False)
@@ -127,9 +173,97 @@ def _clause(draws: Draws, meaning: int) -> Phrase:
             return Phrase(f"{start}{draws.pick(ADVERBS)}{apt}", meaning)
         if kind == "negated":
             return Phrase(f"{start}{draws.pick(NEGATIONS)} {inapt}", meaning)
-        form, pair = (
-            (start + "not {} but {}", (inapt, apt))
-            if kind == "corrected"
-            else (start + "{} rather than {}", (apt, inapt))
-        )
+        corrected = kind == "corrected"
+        form = start + ("not {} but {}" if corrected else "{} rather than {}")
+        pair = (inapt, apt) if corrected else (apt, inapt)
     return Phrase(form.format(*pair), meaning, form.format(*pair[::-1]))
+
+
+class Tree(NamedTuple):
+    """A sentence's words, their tags, and the number (from 1) of each word's head; 0 for the root."""
+
+    tokens: list[str]
+    upos: list[str]
+    head: list[int]
+
+
+def tree(sentence: str) -> Tree:
+    """Return the tree of a sentence that `group` drew, parsed with one word of look-ahead."""
+    reader = _Reader(sentence)
+    root = reader.verdict()
+    if reader.next == ",":
+        comma, joins = reader.take("PUNCT"), reader.take("CCONJ" if reader.next == "but" else "SCONJ")
+        other = reader.verdict()
+        reader.below(other, comma, joins)
+        reader.below(root, other)
+    reader.below(root, reader.take("PUNCT"))
+    return Tree(reader.tokens, reader.tags, reader.heads)
+
+
+class _Reader:
+    """Recursive-descent parser; each rule returns the number (from 0) of its head."""
+
+    def __init__(self, sentence: str) -> None:
+        self.tokens = sentence.split()
+        self.tags: list[str] = []
+        self.heads = [0] * len(self.tokens)
+
+    @property
+    def next(self) -> str:
+        return self.tokens[len(self.tags)]
+
+    def take(self, tag: str) -> int:
+        self.tags.append(tag)
+        return len(self.tags) - 1
+
+    def below(self, head: int, *words: int) -> None:
+        for word in words:
+            self.heads[word] = head + 1
+
+    def noun(self) -> int:
+        the, noun = self.take("DET"), self.take("NOUN")
+        self.below(noun, the)
+        return noun
+
+    def verdict(self) -> int:
+        if self.next in ("although", "while"):
+            mark, first, comma = self.take("SCONJ"), self.verdict(), self.take("PUNCT")
+            second = self.verdict()
+            self.below(first, mark, comma)
+            self.below(second, first)
+            return second
+        if self.next != "the":
+            subject, verb, that = self.take("NOUN"), self.take("VERB"), self.take("SCONJ")
+            said = self.verdict()
+            self.below(said, that)
+            self.below(verb, subject, said)
+            return verb
+        return self.clause()
+
+    def clause(self) -> int:
+        subject, copula = self.noun(), self.next == "was"
+        verb = self.take("AUX" if copula else "VERB")
+        tag = {"not": "PART", "never": "ADV", "truly": "ADV", "very": "ADV"}.get(self.next)
+        adverbs = [self.take(tag)] if tag else []
+        adjective = self.take("ADJ")
+        self.below(adjective, *adverbs)
+        if self.next == "but":
+            self.joined(adjective, self.take("CCONJ"))
+        elif self.next == "rather":
+            rather = self.take("ADV")
+            self.below(rather, self.take("ADP"))
+            self.joined(adjective, rather)
+        elif self.next == "than":
+            than, other = self.take("ADP"), self.noun()
+            self.below(other, than)
+            self.below(adjective, other)
+        if copula:
+            self.below(adjective, subject, verb)
+            return adjective
+        self.below(verb, subject, adjective)
+        return verb
+
+    def joined(self, first: int, by: int) -> None:
+        second = self.take("ADJ")
+        self.below(second, by)
+        self.below(first, second)

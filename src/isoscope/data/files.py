@@ -1,18 +1,17 @@
-"""Read tables of labelled text from parquet, csv, tsv and jsonl files, strictly UTF-8."""
+"""Read tables of labelled text from parquet, csv, tsv and jsonl files, and JSON, strictly UTF-8."""
 
 import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from isoscope.data.assembly import Raw, build
-from isoscope.data.corpus import SPLITS, Corpus
-from isoscope.data.json_files import parse_json
+from isoscope.data.corpus import Corpus, Raw, build
 from isoscope.errors import InputError
 
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
@@ -152,10 +151,6 @@ def read(
 
 def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, str | None]) -> dict[str, Raw]:
     """Return raw tables of the splits with files at `path`; arguments as in `read`."""
-    if unknown := set(splits) - set(SPLITS):
-        raise InputError(f"splits: unknown {', '.join(sorted(unknown))}; expected {', '.join(SPLITS)}")
-    if splits.get("train") is None:
-        raise InputError("splits.train: null; train must name a file, only validation and test can be held out")
     label = columns["label"]
     texts = [theirs for ours, theirs in columns.items() if ours != "label"]
     if path.is_file():
@@ -184,3 +179,30 @@ def _find(folder: Path, stem: str, split: str) -> Path:
         raise InputError(f"{folder}: splits.{split}: {' and '.join(file.name for file in found)} both match; keep one")
     there = ", ".join(sorted(file.name for file in folder.iterdir())[:10]) or "nothing"
     raise InputError(f"{folder}: splits.{split}: no {stem}.{{{','.join(EXTENSIONS)}}}; the folder holds {there}")
+
+
+def parse_json(text: str, place: str) -> Any:
+    """Return the data in JSON text. Raises `InputError` that starts with `place`."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise InputError(f"{place}: not JSON: {error.msg} at {line}column {error.colno}") from None
+    except RecursionError:
+        raise InputError(f"{place}: JSON nested too deeply; flatten it") from None
+    except ValueError as error:  # an integer with thousands of digits
+        raise InputError(f"{place}: not JSON: {error}") from None
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file. Raises `InputError` if there is no file or no object in it."""
+    if not path.is_file():  # a fifo would block
+        raise InputError(f"{path}: no such file")
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not JSON: byte {error.start} is not UTF-8") from None
+    found = parse_json(text, str(path))
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: expected a JSON object, got {type(found).__name__}")
+    return found

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from isoscope.data.assembly import Raw, build
-from isoscope.data.corpus import Corpus
+from isoscope.data.corpus import Corpus, Raw, build
 from isoscope.data.files import read_splits
 from isoscope.errors import InputError
 
@@ -40,9 +39,9 @@ def load(
 ) -> Corpus:
     """Load the data set `name` (`<name>` or `<org>/<name>`) from a local folder or from the hub at `revision`.
 
-    A folder `<name>/` or `<name>/<config>/` below a folder of ISOSCOPE_HUB comes first; it is read as by `local.read`
+    A folder `<name>/` or `<name>/<config>/` below a folder of ISOSCOPE_HUB comes first; it is read as by `files.read`
     and has no revision. From the hub, the corpus' revision is the commit that was read; no remote code runs. `columns`,
-    `splits`, `held_out` and `seed`: as in `local.read`. Raises `InputError` if neither place has it.
+    `splits`, `held_out` and `seed`: as in `files.read`. Raises `InputError` if neither place has it.
     """
     _check_name(name)
     if config is not None and not PART.fullmatch(config):

@@ -1,6 +1,5 @@
 """Write a prepared task: a parquet file per split, and manifest.json, which describes it and its baselines."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,16 +7,15 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.sparse import csr_matrix, hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, check, text_columns, texts
-from isoscope.sealing import write_text
+from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
+from isoscope.metrics.matrix_scores import scores
+from isoscope.sealing import sha256, write_text
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
 
@@ -29,22 +27,21 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     rows; f1: of class 1 for two classes, macro for more. The features of a pair are those of both sentences and their
     absolute difference.
     """
-    return {name: _figures(corpus, grams) for name, grams in GRAMS.items()}
-
-
-def _figures(corpus: Corpus, grams: tuple[int, int]) -> dict[str, dict[str, float | int]]:
     train = corpus.splits["train"]
-    # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
-    vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=r"(?u)\b\w+\b")
-    vectorizer.fit([text for column in text_columns(train) for text in train[column].to_pylist()])
-    model = LogisticRegression(C=1.0, max_iter=1000)
-    model.fit(_features(vectorizer, train), train["label"].to_numpy())
-    figures: dict[str, dict[str, float | int]] = {}
-    for split in ("validation", "test"):
-        table = corpus.splits[split]
-        predicted = model.predict(_features(vectorizer, table))
-        figures[split] = {"n": table.num_rows, **_scores(table["label"].to_numpy(), predicted, len(corpus.labels))}
-    return figures
+    found: dict[str, dict[str, dict[str, float | int]]] = {}
+    for name, grams in GRAMS.items():
+        # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
+        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=r"(?u)\b\w+\b")
+        vectorizer.fit([text for column in text_columns(train) for text in train[column].to_pylist()])
+        model = LogisticRegression(C=1.0, max_iter=1000)
+        model.fit(_features(vectorizer, train), train["label"].to_numpy())
+        found[name] = {}
+        for split in ("validation", "test"):
+            table = corpus.splits[split]
+            predicted = model.predict(_features(vectorizer, table))
+            metrics = scores(table["label"].to_numpy(), predicted, len(corpus.labels))
+            found[name][split] = {"n": table.num_rows, **metrics}
+    return found
 
 
 def _features(vectorizer: TfidfVectorizer, table: pa.Table) -> csr_matrix:
@@ -52,35 +49,25 @@ def _features(vectorizer: TfidfVectorizer, table: pa.Table) -> csr_matrix:
     return parts[0] if len(parts) == 1 else hstack([*parts, abs(parts[0] - parts[1])], format="csr")
 
 
-def _scores(labels: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64], classes: int) -> dict[str, float]:
-    average = "binary" if classes == 2 else "macro"
-    return {
-        "accuracy": float(accuracy_score(labels, predicted)),
-        "f1": float(f1_score(labels, predicted, average=average, zero_division=0.0)),
-        "matthews": float(matthews_corrcoef(labels, predicted)),
-    }
-
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] | None = None) -> dict[str, object]:
-    """Write `<split>.parquet` (text and label columns only) and manifest.json to `folder`; return the manifest.
+    """Write `<split>.parquet` (text and label columns only) and manifest.json to the new `folder`; return the manifest.
 
     A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. Equal corpora
-    give equal bytes: no dates, no paths. Raises `InputError` for a corpus that `corpus.check` refuses.
+    give equal bytes: no dates, no paths.
     """
-    check(corpus)
     folder.mkdir(parents=True, exist_ok=True)
-    tables = {f"{split}.parquet": _bare(corpus.splits[split]) for split in SPLITS}
+    tables = {
+        f"{split}.parquet": table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
+        for split, table in corpus.splits.items()
+    }
     if corpus.trees is not None:
         tables[TREEBANK] = corpus.trees
-    files = {name: folder / name for name in tables}
-    for name, path in files.items():
-        fresh = path.with_suffix(".writing")  # the old file may be a link to a cache: never open it for writing
-        pq.write_table(tables[name], fresh, compression="zstd")
-        fresh.replace(path)
-    manifest = describe(corpus, lengths=lengths, files=files)
+    for name, table in tables.items():
+        pq.write_table(table, folder / name, compression="zstd")
+    manifest = describe(corpus, lengths=lengths, files={name: folder / name for name in tables})
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "manifest.json", text, "data")
     return manifest
@@ -95,10 +82,6 @@ def describe(
     per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
     common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text.
     """
-    from isoscope.data.manifest import (
-        baselines,
-    )  # scikit-learn takes 2 s to import; readers of manifests do not need it
-
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
@@ -126,16 +109,6 @@ def describe(
         "files": {name: {"sha256": sha256(path), "bytes": path.stat().st_size} for name, path in files.items()},
         "baselines": baselines(corpus),
     }
-
-
-def _bare(table: pa.Table) -> pa.Table:
-    return table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 (hex) of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _distribution(lengths: Sequence[int]) -> dict[str, float | int]:

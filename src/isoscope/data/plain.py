@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from isoscope.data.assembly import INTEGER, Raw
+from isoscope.data.corpus import Raw, in_order
 from isoscope.data.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
 
@@ -75,7 +75,11 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
                 raise InputError(
                     f"--{option} {name}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
                 )
-        return _lines(path)
+        data = path.read_bytes()
+        check_utf8(data, path)
+        lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
+        table_of_lines = pa.table({"sentence": [line for line in lines if line]})
+        return Texts(table_of_lines, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))
     found = None
     for name in [column] if column else USUAL:
         raw = read_file(path, texts=[name], label=labels or name)
@@ -102,7 +106,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         names = {str(values[row]) for row in kept}  # none of them is None
         if lists := sorted(filter(_is_list, names)):
             raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
-        classes = tuple(sorted(names, key=int) if all(INTEGER.fullmatch(one) for one in names) else sorted(names))
+        classes = tuple(in_order(names))
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has only one value; two or more classes are needed")
         if len(classes) > MANY and len(kept) < LEAST * len(classes):
@@ -142,11 +146,3 @@ def _strings(raw: Raw, column: str) -> list[str | None]:
         reason = str(error).splitlines()[0]
         raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
     return found
-
-
-def _lines(path: Path) -> Texts:
-    data = path.read_bytes()
-    check_utf8(data, path)
-    lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
-    table = pa.table({"sentence": [line for line in lines if line]})
-    return Texts(table, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))

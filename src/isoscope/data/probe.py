@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from isoscope.data.batches import Indices
-from isoscope.data.corpus import text_columns, texts
+from isoscope.data import tokens
+from isoscope.data.batches import Indices, shuffled
+from isoscope.data.corpus import texts
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
 
@@ -79,7 +80,7 @@ def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: in
     count = round(share * len(fresh)) if most is None else min(most, round(share * len(fresh)))
     if count < 4:
         raise InputError(f"probe set: {count} sentences that are in no other split; give it a larger share or split")
-    return np.sort(_drawn(np.asarray(fresh, np.int64), count, seed, 0))
+    return np.sort(np.array(fresh, np.int64)[shuffled(len(fresh), seed, 0)[:count]])
 
 
 def probe_set(
@@ -100,21 +101,10 @@ def probe_set(
     also end at spaces. Words cut off by `max_length` are left out. Labels are the table's, or −1.
     """
     taken = table.take(rows)
-    columns = text_columns(taken)
-    backend = tokenizer.backend
-    if max_length <= backend.num_special_tokens_to_add(len(columns) == 2) + len(columns) - 1:
-        raise InputError(f"max_length: {max_length} leaves no room for text beside the special tokens")
-    backend.enable_truncation(max_length)
     found = texts(taken)
-    encodings = backend.encode_batch([text if len(text) == 2 else text[0] for text in found])
-    backend.no_truncation()
+    encodings = list(tokens.encodings(tokenizer, taken, max_length=max_length, offsets=True))
     labels = taken["label"].to_numpy() if "label" in taken.column_names else np.full(len(found), -1, np.int64)
-    encoded = Encoded(
-        [np.array(one.ids, np.int32) for one in encodings],
-        [np.array(one.type_ids, np.int32) for one in encodings],
-        labels,
-        sum(bool(one.overflowing) for one in encodings),
-    )
+    encoded = tokens.encoded(encodings, labels)
     spans = [
         (number, *span, found[number][part][slice(*place)].lower())
         for number, one in enumerate(encodings)
@@ -122,8 +112,7 @@ def probe_set(
     ]
     kept = _whole_sentences(spans, len(rows), words, seed)
     sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))
-    everyone = np.arange(len(rows))
-    shifted = _shifted(encoded, [[span for span in spans if span[0] == number] for number in everyone], seed)
+    shifted = _shifted(encoded, [[span for span in spans if span[0] == number] for number in range(len(rows))], seed)
     return ProbeSet(
         rows,
         found,
@@ -131,8 +120,8 @@ def probe_set(
         [np.array(one.special_tokens_mask, bool) for one in encodings],
         Words(sentence, begin, end, [span[3] for span in kept]),
         shifted,
-        np.sort(_drawn(everyone, min(block, len(rows)), seed, 2)),
-        np.sort(_drawn(everyone, min(attended, len(rows)), seed, 3)),
+        np.sort(shuffled(len(rows), seed, 2)[:block]),
+        np.sort(shuffled(len(rows), seed, 3)[:attended]),
     )
 
 
@@ -168,7 +157,7 @@ def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int
 def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) -> list[Any]:
     """Return the words of sentences in a drawn order until there are `words` or more; sorted by sentence and place."""
     counts = np.bincount([span[0] for span in spans], minlength=sentences)
-    order = _drawn(np.arange(sentences), sentences, seed, 1)
+    order = shuffled(sentences, seed, 1)
     before = np.cumsum(counts[order]) - counts[order]
     chosen = set(order[before < words].tolist())
     return [span for span in spans if span[0] in chosen]
@@ -177,26 +166,18 @@ def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) ->
 def _shifted(encoded: Encoded, words: list[list[Any]], seed: int) -> SwappedWords:
     """Return a seeded half of the sentences with four or more words, each with two neighbouring words swapped."""
     fit = [number for number, spans in enumerate(words) if len(spans) >= 4]
-    chosen = np.sort(_drawn(np.array(fit, np.int64), len(fit) // 2, seed, 5))
+    chosen = np.sort(np.array(fit, np.int64)[shuffled(len(fit), seed, 5)[: len(fit) // 2]])
     kept, ids = [], []
     for number in chosen:
-        spans, tokens = words[number], encoded.ids[number]
+        spans, own = words[number], encoded.ids[number]
         pairs = [
             (one, other)
             for one, other in pairwise(spans)
-            if one[2] == other[1] and not np.array_equal(tokens[one[1] : one[2]], tokens[other[1] : other[2]])
+            if one[2] == other[1] and not np.array_equal(own[one[1] : one[2]], own[other[1] : other[2]])
         ]
         if pairs:
-            (_, first, middle, _), (_, _, last, _) = pairs[
-                int(_drawn(np.arange(len(pairs)), 1, seed, 6, int(number))[0])
-            ]
+            (_, first, middle, _), (_, _, last, _) = pairs[shuffled(len(pairs), seed, 6, int(number))[0]]
             kept.append(int(number))
-            ids.append(np.concatenate([tokens[:first], tokens[middle:last], tokens[first:middle], tokens[last:]]))
+            ids.append(np.concatenate([own[:first], own[middle:last], own[first:middle], own[last:]]))
     rows = np.array(kept, np.int64)
     return SwappedWords(rows, Encoded(ids, [encoded.type_ids[row] for row in rows], encoded.labels[rows], 0))
-
-
-def _drawn(items: Indices, count: int, *key: int) -> Indices:
-    """Return `count` of `items` in an order drawn for `key`, from raw draws, whose stream NumPy guarantees."""
-    draws = np.random.PCG64(np.random.SeedSequence(key)).random_raw(len(items))
-    return items[np.argsort(draws, kind="stable")[:count]]

@@ -18,17 +18,13 @@ def short_names(paths: Sequence[str]) -> list[str]:
     """
     if len(set(paths)) < len(paths):
         raise ValueError("paths: a path repeats")
-    parts = [_parts(path) for path in paths]
+    parts = [PurePosixPath(path).parts for path in paths]
     places = sorted(_telling(parts, 1)) or [1]
     for chosen in (places, sorted({1, *places}), range(1, max(map(len, parts), default=1) + 1)):
         names = [_joined(own, chosen) for own in parts]
         if all(names) and len(set(names)) == len(names):
             return _fitted(names)
     return _fitted(list(paths))
-
-
-def _parts(path: str) -> tuple[str, ...]:
-    return PurePosixPath(path).parts
 
 
 def _telling(parts: Sequence[tuple[str, ...]], first: int) -> set[int]:

@@ -6,7 +6,7 @@ Uses the library `tokenizers`, not transformers, which is slow to import.
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from isoscope.data.corpus import text_columns
+from isoscope.data.corpus import text_columns, texts
+from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
-from isoscope.data.json_files import read_mapping
 from isoscope.errors import InputError
 
 SPECIAL = {
@@ -58,17 +58,17 @@ class Encoded(NamedTuple):
         return Encoded(ids, type_ids, self.labels[rows], self.truncated)
 
 
-def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
+def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    1,000, and at most half of the vocabulary. The same texts give the same bytes.
+    1,000, and at most half of the vocabulary. The same sentences give the same bytes.
     Raises `InputError` if there is no text.
     """
-    texts = list(texts)
+    sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words: Counter[str] = Counter()
-    for text in texts:
+    for text in sentences:
         words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
     if not words:
         raise InputError("tokenizer: the train split has no words to train a vocabulary on")
@@ -85,7 +85,7 @@ def train_wordpiece(texts: Iterable[str], folder: Path, *, vocab_size: int, lowe
     )
     trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
-    trained.train_from_iterator(texts, trainer)
+    trained.train_from_iterator(sentences, trainer)
     tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
     options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, **SPECIAL}
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,9 +112,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
-    padding = next((vocabulary[token] for token in ("[PAD]", "<pad>") if token in vocabulary), None)
-    if padding is None and not padded:
-        padding = 0
+    padding = next((vocabulary[token] for token in ("[PAD]", "<pad>") if token in vocabulary), None if padded else 0)
     if padding is None:
         raise InputError(f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary; batches need padding")
     return WordPieces(tokenizer, padding, max(vocabulary.values()) + 1)
@@ -128,26 +126,42 @@ def copy(source: Path, target: Path, *, max_length: int) -> None:
     _write_json(target / CONFIG, _options(source) | {"model_max_length": max_length})
 
 
+def encodings(
+    tokenizer: WordPieces, table: pa.Table, *, max_length: int, offsets: bool = False, key: str = "max_length"
+) -> Iterator[Any]:
+    """Yield the library's encodings of the sentences or pairs in `table`, truncated to `max_length` tokens.
+
+    In a pair, the longer sentence is truncated first. `offsets`: with the place of each token in the text, which takes
+    longer. Raises `InputError`, naming `key`, if `max_length` leaves no room for text.
+    """
+    rows, backend = iter(texts(table)), tokenizer.backend
+    count = len(text_columns(table))
+    if max_length < backend.num_special_tokens_to_add(count == 2) + count:
+        raise InputError(f"{key}: {max_length} leaves no room for text beside the special tokens")
+    encode_batch = backend.encode_batch if offsets else backend.encode_batch_fast
+    backend.enable_truncation(max_length)
+    while chunk := list(islice(rows, 4096)):  # in chunks, because an encoding holds much more than its ids
+        yield from encode_batch([text if count == 2 else text[0] for text in chunk])
+    backend.no_truncation()
+
+
+def encoded(encodings: Iterable[Any], labels: npt.NDArray[np.int64]) -> Encoded:
+    """Return the token ids of the library's encodings, with the class of each."""
+    ids, type_ids, truncated = [], [], 0
+    for encoding in encodings:
+        ids.append(np.array(encoding.ids, np.int32))
+        type_ids.append(np.array(encoding.type_ids, np.int32))
+        truncated += bool(encoding.overflowing)
+    return Encoded(ids, type_ids, labels, truncated)
+
+
 def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encoded:
     """Return token ids of the sentences or pairs in `table`, with special tokens, truncated to `max_length` tokens.
 
     In a pair, the longer sentence is truncated first. Raises `InputError` if `max_length` leaves no room for text.
     """
-    columns = text_columns(table)
-    backend = tokenizer.backend
-    room = max_length - backend.num_special_tokens_to_add(len(columns) == 2)
-    if room < len(columns):
-        raise InputError(f"model.max_length: {max_length} leaves no room for text beside the special tokens")
-    backend.enable_truncation(max_length)
-    texts = iter(zip(*(table[column].to_pylist() for column in columns), strict=True))
-    ids, type_ids, truncated = [], [], 0
-    while chunk := list(islice(texts, 4096)):  # in chunks, because an encoding holds much more than its ids
-        for encoding in backend.encode_batch_fast([text if len(text) == 2 else text[0] for text in chunk]):
-            ids.append(np.array(encoding.ids, np.int32))
-            type_ids.append(np.array(encoding.type_ids, np.int32))
-            truncated += bool(encoding.overflowing)
-    backend.no_truncation()
-    return Encoded(ids, type_ids, table["label"].to_numpy(), truncated)
+    found = encodings(tokenizer, table, max_length=max_length, key="model.max_length")
+    return encoded(found, table["label"].to_numpy())
 
 
 def _alphabet(words: Counter[str], *, limit: int) -> tuple[list[str], list[str]]:

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.data.batches import Indices
+from isoscope.data import tokens
+from isoscope.data.batches import Indices, shuffled
 from isoscope.data.hub import folders
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
@@ -53,9 +54,8 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     if missing := set(COLUMNS) - set(table.column_names):
         raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(COLUMNS)}")
     rows = list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
-    draws = np.random.PCG64(np.random.SeedSequence((seed, 4))).random_raw(len(rows))
-    encoded, known = [], []
-    for row in np.argsort(draws, kind="stable"):
+    encodings, known = [], []
+    for row in shuffled(len(rows), seed, 4):
         words, tags, heads = rows[row]
         if not len(words) == len(tags) == len(heads):
             raise InputError(f"{path}, row {row + 1}: {len(words)} tokens, {len(tags)} tags, {len(heads)} heads")
@@ -66,32 +66,21 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
         depths = _depths(heads, f"{path}, row {row + 1}")
         encoding = tokenizer.backend.encode(words, is_pretokenized=True)
         if len(encoding.ids) <= max_length:
-            encoded.append(encoding)
+            encodings.append(encoding)
             known.append((words, tags, depths))
-        if len(encoded) == sentences:
+        if len(encodings) == sentences:
             break
-    if not encoded:
+    if not encodings:
         raise InputError(f"{path}: no sentence with two or more words fits into {max_length} tokens")
     places = [
         (number, *span, words[word].lower(), tags[word], depths[word])
-        for number, (one, (words, tags, depths)) in enumerate(zip(encoded, known, strict=True))
+        for number, (one, (words, tags, depths)) in enumerate(zip(encodings, known, strict=True))
         for word, span in _spans(one.word_ids).items()
     ]
-    numbers = np.array([place[:3] for place in places], np.int64).T
-    return Treebank(
-        Encoded(
-            [np.array(one.ids, np.int32) for one in encoded],
-            [np.array(one.type_ids, np.int32) for one in encoded],
-            np.full(len(encoded), -1, np.int64),
-            0,
-        ),
-        sentence=numbers[0],
-        begin=numbers[1],
-        end=numbers[2],
-        text=[place[3] for place in places],
-        tag=[place[4] for place in places],
-        depth=np.array([place[5] for place in places], np.int64),
-    )
+    sentence, begin, end, text, tag, depth = map(list, zip(*places, strict=True))
+    numbers = np.array([sentence, begin, end], np.int64)
+    encoded = tokens.encoded(encodings, np.full(len(encodings), -1, np.int64))
+    return Treebank(encoded, numbers[0], numbers[1], numbers[2], text, tag, np.array(depth, np.int64))
 
 
 def _spans(words: list[int | None]) -> dict[int, tuple[int, int]]:

@@ -32,23 +32,38 @@ from isoscope.models.roberta import (
     FusionRobertaModel,
 )
 
-AutoConfig.register(FusionBertConfig.model_type, FusionBertConfig)
-AutoModel.register(FusionBertConfig, FusionBertModel)
-AutoModelForSequenceClassification.register(FusionBertConfig, FusionBertForSequenceClassification)
-AutoModelForTokenClassification.register(FusionBertConfig, FusionBertForTokenClassification)
-AutoModelForQuestionAnswering.register(FusionBertConfig, FusionBertForQuestionAnswering)
-AutoModelForMaskedLM.register(FusionBertConfig, FusionBertForMaskedLM)
-AutoModelForCausalLM.register(FusionBertConfig, FusionBertForCausalLM)
-AutoTokenizer.register(FusionBertConfig, tokenizer_class=BertTokenizer)
-
-AutoConfig.register(FusionRobertaConfig.model_type, FusionRobertaConfig)
-AutoModel.register(FusionRobertaConfig, FusionRobertaModel)
-AutoModelForSequenceClassification.register(FusionRobertaConfig, FusionRobertaForSequenceClassification)
-AutoModelForTokenClassification.register(FusionRobertaConfig, FusionRobertaForTokenClassification)
-AutoModelForQuestionAnswering.register(FusionRobertaConfig, FusionRobertaForQuestionAnswering)
-AutoModelForMaskedLM.register(FusionRobertaConfig, FusionRobertaForMaskedLM)
-AutoModelForCausalLM.register(FusionRobertaConfig, FusionRobertaForCausalLM)
-AutoTokenizer.register(FusionRobertaConfig, tokenizer_class=RobertaTokenizer)
+_AUTO = (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoModelForQuestionAnswering,
+    AutoModelForMaskedLM,
+    AutoModelForCausalLM,
+)
+_BERT = (
+    FusionBertModel,
+    FusionBertForSequenceClassification,
+    FusionBertForTokenClassification,
+    FusionBertForQuestionAnswering,
+    FusionBertForMaskedLM,
+    FusionBertForCausalLM,
+)
+_ROBERTA = (
+    FusionRobertaModel,
+    FusionRobertaForSequenceClassification,
+    FusionRobertaForTokenClassification,
+    FusionRobertaForQuestionAnswering,
+    FusionRobertaForMaskedLM,
+    FusionRobertaForCausalLM,
+)
+for _config, _tokenizer, _models in (
+    (FusionBertConfig, BertTokenizer, _BERT),
+    (FusionRobertaConfig, RobertaTokenizer, _ROBERTA),
+):
+    AutoConfig.register(_config.model_type, _config)
+    AutoTokenizer.register(_config, tokenizer_class=_tokenizer)
+    for _auto, _model in zip(_AUTO, _models, strict=True):
+        _auto.register(_config, _model)
 
 __all__ = [
     "FusionBertConfig",

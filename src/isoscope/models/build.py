@@ -1,5 +1,6 @@
-"""Build a classifier from scratch or from a published checkpoint, and find its fusion's parameters."""
+"""Build a classifier from scratch or load a published checkpoint, and find its fusion's parameters."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.utils import logging
 
 from isoscope.data.checkpoints import loadable_config
-from isoscope.errors import InputError, RunError, plugins_named
+from isoscope.errors import InputError, RunError, plugins_named, said
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification
 
@@ -104,23 +105,8 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     settings = {key: value for key, value in plain.to_dict().items() if key in family.plain.__dataclass_fields__}
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
     config = family.config(**settings | _head(labels))
-    with seeded(seed), quiet():
-        try:
-            with plugins_named():  # plugins of a fusion
-                loaded: Any = family.classifier.from_pretrained(
-                    folder,
-                    config=config,
-                    dtype=torch.float32,
-                    use_safetensors=True,
-                    local_files_only=True,
-                    output_loading_info=True,
-                    ignore_mismatched_sizes=True,
-                )
-        except (InputError, RunError):
-            raise
-        except Exception as error:  # a file or a value that does not fit raises many kinds of errors
-            raise InputError(f"checkpoint {folder}: {' '.join(str(error).split())[:200]}") from error
-        model, info = loaded
+    with seeded(seed):
+        model, info = pretrained(family.classifier, folder, config, ignore_mismatched_sizes=True)
         _check_loaded(folder, info, family, prefix=f"{model.base_model_prefix}.")
         with torch.no_grad():  # the checkpoint's own classifier was trained for other labels
             for part in model.classifier.modules():
@@ -155,19 +141,13 @@ def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
     The fusion's parameters stay trainable: they are under study, and mostly new. Raises `InputError` if `layers`
     exceeds the encoder's number of layers.
     """
-    depth = model.config.num_hidden_layers
+    depth, encoder = model.config.num_hidden_layers, model.base_model_prefix
     if layers > depth:
         raise InputError(f"training.freeze.layers: {layers}, but the encoder has {depth} layers")
-    encoder = model.base_model_prefix
-    prefixes = tuple(f"{encoder}.encoder.layer.{index}." for index in range(layers))
-    names = {name for name, _ in model.named_parameters() if name.startswith(prefixes)}
-    if embeddings:
-        names |= {
-            name
-            for name, _ in model.named_parameters()
-            if name.startswith(f"{encoder}.embeddings.") and _FUSION not in name
-        }
-    return names
+    prefixes = [f"{encoder}.encoder.layer.{index}." for index in range(layers)]
+    prefixes += [f"{encoder}.embeddings."] if embeddings else []
+    names = {name for name, _ in model.named_parameters() if name.startswith(tuple(prefixes))}
+    return names - fusion_parameters(model).keys()
 
 
 def _head(labels: Sequence[str]) -> dict[str, Any]:
@@ -180,6 +160,27 @@ def _head(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Load a model of the class `kind` in fp32 from safetensors; return it and the library's report on its weights.
+
+    Raises `InputError` if the weights cannot be loaded.
+    """
+    options |= {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
+    try:
+        with quiet(), plugins_named():  # plugins of a fusion
+            model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+    except (InputError, RunError):
+        raise
+    except Exception as error:  # a file or a value that does not fit: each architecture raises its own error
+        raise InputError(f"checkpoint {folder}: {said(error)}") from error
+    return model, info
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return at most five names as text, with the number of the others."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
 def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
     settings = loadable_config(folder)
     if (kind := settings.get("model_type")) not in list(FAMILIES):
@@ -187,22 +188,20 @@ def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
     try:
         return FAMILIES[kind], FAMILIES[kind].plain(**settings)
     except Exception as error:  # invalid values raise many kinds of errors
-        raise InputError(f"checkpoint {folder}: config.json: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"checkpoint {folder}: config.json: {said(error)}") from None
 
 
 def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:
     lacking = sorted(key for key in info["missing_keys"] if not key.removeprefix(prefix).startswith(_NEW))
     extra = sorted(key for key in info["unexpected_keys"] if not key.startswith((*family.dropped, "classifier.")))
     other = sorted(key for key, *_ in info["mismatched_keys"] if not key.startswith("classifier."))
-    called = family.plain.model_type
     for what, keys in (
         ("lacks", lacking),
-        (f"has weights that {called} lacks:", extra),
+        (f"has weights that {family.plain.model_type} lacks:", extra),
         ("has another shape of", other),
     ):
         if keys:
-            named = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            raise InputError(f"checkpoint {folder}: {what} {named}")
+            raise InputError(f"checkpoint {folder}: {what} {first_few(keys)}")
 
 
 @contextmanager
@@ -225,3 +224,13 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bar:
             logging.enable_progress_bar()
+
+
+def warn_of_emulation(precision: str, *, device: str, key: str) -> None:
+    """Warn on stderr, naming `key`, if bf16 is requested on a CPU without bf16 instructions.
+
+    The results are the same, but about fifty times slower than in fp32, and nothing else reports it.
+    """
+    # torch's own check for bf16 kernels in its CPU library; it has no public name.
+    if precision == "bf16" and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        print(f"warning: {key}: bf16 is emulated on this CPU, many times slower than fp32", file=sys.stderr)

@@ -22,7 +22,7 @@ def correlate(sources: Sequence[Tensor], kernels: Tensor, *, mask: Tensor | None
     """
     if torch.is_grad_enabled() and any(given.requires_grad for given in (kernels, *sources)):
         return _Correlation.apply(kernels, mask, past, *sources)
-    return _summed(kernels, mask, past, sources).y  # torch.compile traces an autograd function only in training
+    return _summed(kernels, mask, past, sources)[0]  # torch.compile traces an autograd function only in training
 
 
 class _Frame(NamedTuple):
@@ -87,18 +87,13 @@ class _Frame(NamedTuple):
         return self.centre(bordered).unsqueeze(0)
 
 
-class _Summed(NamedTuple):
-    """The sum and the tensors that the backward pass needs."""
+def _summed(
+    kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[Tensor]
+) -> tuple[Tensor, _Frame, list[bool], Tensor, list[Tensor]]:
+    """Compute the sum; return it with the frame, which sources are shared, and the tensors for the backward pass.
 
-    y: Tensor
-    frame: _Frame
-    shared: list[bool]
-    windows: Tensor
-    seen: list[Tensor]
-
-
-def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[Tensor]) -> _Summed:
-    """Compute the sum. A source per sentence costs h · w multiply-adds over all sentences; a shared source only h."""
+    A source per sentence costs h · w multiply-adds over all sentences; a shared source only h.
+    """
     batch = max(source.shape[0] for source in sources)
     frame = _Frame(batch, sources[0].shape[1], sources[0].shape[2], kernels.shape[1], kernels.shape[2], past)
     shared = [source.shape[0] < batch for source in sources]
@@ -121,7 +116,7 @@ def _summed(kernels: Tensor, mask: Tensor | None, past: int, sources: Sequence[T
             rows = torch.bmm(kernel.unsqueeze(1), unfolded).view(frame.h, frame.L, frame.D)
             y = y + torch.bmm(windows, rows.transpose(0, 1)).transpose(0, 1)
     # A view inside borders would slow down every later step.
-    return _Summed(y.contiguous(), frame, shared, windows, seen)
+    return y.contiguous(), frame, shared, windows, seen
 
 
 class _Correlation(torch.autograd.Function):

@@ -1,7 +1,6 @@
 """The embedding blocks of BERT and RoBERTa with the fusion as a separate module."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -39,9 +38,14 @@ class FusedTables(nn.Module):
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
 
     def fresh_fusion(self) -> nn.Module:
-        """Return a new, initialised fusion from its own random stream; on the meta device, build it on the CPU."""
+        """Return a new, initialised fusion from its own random stream; on the meta device, build it on the CPU.
+
+        The stream is seeded from the global generator, whose state stays unchanged. So weights drawn afterwards are the
+        same for every fusion: arms that differ only in their fusion start from the same encoder.
+        """
         on_meta = torch.get_default_device().type == "meta"
-        with own_stream(), torch.device("cpu") if on_meta else nullcontext():
+        with torch.random.fork_rng(devices=[]), torch.device("cpu") if on_meta else nullcontext():
+            torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
             return build_fusion(self.fusion_options, hidden_size=self.hidden_size, causal=self.causal)
 
     def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
@@ -143,16 +147,3 @@ def _check_one_text(position_ids: Tensor, mask: Tensor | None, *, padding: int |
     elif anew.any():
         row, token = anew.nonzero()[0].tolist()
         raise InputError(f"position_ids: row {row} restarts at token {token}: {hint}")
-
-
-@contextmanager
-def own_stream() -> Iterator[None]:
-    """Draw from a separate random stream, seeded from the global generator, whose state stays unchanged.
-
-    Weights drawn afterwards are then the same whatever was drawn here: arms that differ only in their fusion start from
-    the same encoder. CPU only, where parameters are created.
-    """
-    with torch.random.fork_rng(devices=[]):
-        seed = int(torch.randint(2**62, (), device="cpu"))
-        torch.default_generator.manual_seed(seed)
-        yield

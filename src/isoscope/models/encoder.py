@@ -12,8 +12,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 
 import isoscope.models  # noqa: F401 - registers the fusion architectures
 from isoscope.data.checkpoints import loadable_config
-from isoscope.errors import InputError, RunError, plugins_named
-from isoscope.models.build import quiet, seeded
+from isoscope.errors import InputError, said
+from isoscope.models.build import first_few, pretrained, quiet, seeded
 
 TWIN_SEED = 10_000
 """Added to a twin's seed, so that the random twin never repeats the model's own initialisation."""
@@ -38,27 +38,11 @@ def load_classifier(folder: Path) -> Any:
 
 
 def _load(kind: Any, folder: Path) -> Any:
-    config = _config(folder)
-    with quiet():
-        try:
-            with plugins_named():  # plugins of a fusion
-                model, info = kind.from_pretrained(
-                    folder,
-                    config=config,
-                    dtype=torch.float32,
-                    use_safetensors=True,
-                    local_files_only=True,
-                    output_loading_info=True,
-                )
-        except (InputError, RunError):
-            raise
-        except Exception as error:  # a file or a value that does not fit: each architecture raises its own error
-            raise InputError(f"checkpoint {folder}: {_line(error)}") from error
+    model, info = pretrained(kind, folder, _config(folder))
     unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
     lacking = sorted(key for key in info["missing_keys"] if not key.startswith(unused))
     if lacking:
-        named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
-        raise InputError(f"checkpoint {folder}: weights are missing: {named}")
+        raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
     for name, value in model.named_parameters():
         if not torch.isfinite(value).all():
             raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
@@ -109,14 +93,10 @@ def _config(folder: Path) -> Any:
         with quiet():
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # invalid values raise many kinds of errors, each architecture its own
-        raise InputError(f"checkpoint {folder}: config.json: {_line(error)}") from None
+        raise InputError(f"checkpoint {folder}: config.json: {said(error)}") from None
     if not getattr(config, "num_hidden_layers", 0) or not getattr(config, "vocab_size", 0):
         raise InputError(f"checkpoint {folder}: {config.model_type!r} is not a text transformer")
     return config
-
-
-def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def positions(model: Any) -> int:

@@ -1,5 +1,6 @@
 """Shared parts of the fusion encoders of all families: settings, weight initialisation, forward pass, generation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Unpack
@@ -10,6 +11,7 @@ from transformers import initialization as init
 from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
 from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
+from transformers.modeling_utils import PreTrainedModel
 from transformers.models.bert.modeling_bert import BertLMPredictionHead
 from transformers.models.roberta.modeling_roberta import RobertaLMHead
 from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
@@ -112,15 +114,76 @@ def start_weights(module: nn.Module, config: Any) -> None:
             init.copy_(held[name], value)
 
 
+class FusedPreTrained:
+    """Builds the models of both families: an encoder with the parts of a head, initialised by `start_weights`."""
+
+    config: Any
+    base_model_prefix: str
+
+    def _init_weights(self, module: nn.Module) -> None:
+        start_weights(module, self.config)
+
+    def assemble(
+        self,
+        config: Any,
+        encoder: Callable[..., nn.Module],
+        *,
+        pooled: bool = False,
+        causal: bool | None = None,
+        **head: Callable[[Any], nn.Module],
+    ) -> None:
+        """Build the encoder, with a pooler if `pooled`, and the head's parts by name.
+
+        `causal`: whether the head needs a causal encoder; None if it takes both. Raises `InputError` for the other.
+        """
+        if causal and not config.is_decoder:
+            raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
+        if causal is False and config.is_decoder:
+            raise InputError("is_decoder: a masked language model is bidirectional; set it to False")
+        model: Any = self
+        PreTrainedModel.__init__(model, config)
+        model.num_labels = config.num_labels or 2
+        setattr(model, self.base_model_prefix, encoder(config, add_pooling_layer=pooled))
+        for name, part in head.items():
+            setattr(model, name, part(config))
+        model.post_init()
+
+
+def head_dropout(config: Any) -> nn.Module:
+    """Return the dropout before a classifier."""
+    return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
+
+
+def head_classifier(config: Any) -> nn.Module:
+    """Return the linear classifier."""
+    return nn.Linear(config.hidden_size, config.num_labels or 2)
+
+
+def head_spans(config: Any) -> nn.Module:
+    """Return the two scores of a token: that an answer begins there, and that it ends there."""
+    return nn.Linear(config.hidden_size, 2)
+
+
 class FusedEncoder:
-    """The forward pass of BertModel and RobertaModel, with the attention mask passed to the embeddings too.
+    """BertModel and RobertaModel with the attention mask passed to the embeddings too.
 
     The mask keeps padding out of the fusion's kernels.
     """
 
+    parts: tuple[type[nn.Module], type[nn.Module], type[nn.Module]]
+    """The family's embeddings, encoder and pooler."""
     embeddings: Any
     encoder: Any
     pooler: Any
+
+    def __init__(self, config: Any, add_pooling_layer: bool = True) -> None:
+        model: Any = self
+        PreTrainedModel.__init__(model, config)
+        self.gradient_checkpointing = False
+        embeddings, encoder, pooler = self.parts
+        self.embeddings, self.encoder = embeddings(config), encoder(config)
+        self.pooler = pooler(config) if add_pooling_layer else None
+        model.post_init()
 
     @merge_with_config_defaults
     @capture_outputs

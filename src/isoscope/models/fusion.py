@@ -43,7 +43,38 @@ class Additive(nn.Module):
         return added(word, position, token_type)
 
 
-class Conv2d(nn.Module):
+class _Sources(nn.Module):
+    """A fusion of some of the tables, in the order of `TABLES`."""
+
+    def __init__(
+        self, sources: Sequence[str], token_type: str, normalisation: str, start: str, starts: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        if len(set(sources)) < len(sources) or not {"word", "position"} <= set(sources) <= set(TABLES):
+            raise InputError(
+                f"model.fusion.sources: {list(sources)}; expected word and position, and token_type if it is fused too"
+            )
+        _check("start", start, starts)
+        _check("token_type", token_type, ("add", "ignore"))
+        _check("normalisation", normalisation, ("none", "l2"))
+        if "token_type" in sources and token_type == "add":
+            raise InputError(
+                "model.fusion.token_type: 'add' would count the token type twice: it is one of the sources"
+            )
+        if "token_type" not in sources and token_type == "ignore" and start != "random":
+            raise InputError(f"model.fusion.token_type: start {start!r} adds the token type: set 'add'")
+        self.start, self.normalisation = start, normalisation
+        self.sources = tuple(table for table in TABLES if table in sources)
+        self.adds_token_type = token_type == "add"
+        self.uses_token_type = self.adds_token_type or "token_type" in sources or start == "residual"
+
+    def chosen(self, word: Tensor, position: Tensor, token_type: Tensor) -> list[Tensor]:
+        """Return the vectors of the sources."""
+        tables = {"word": word, "token_type": token_type, "position": position}
+        return [tables[name] for name in self.sources]
+
+
+class Conv2d(_Sources):
     """A convolution over (sequence, hidden) whose channels are the sources: `act(Σ_c K_c ∗ source_c + b)`.
 
     - `start` random: `K` and `b` uniform in ±1/√(sources · kh · kw).
@@ -72,9 +103,7 @@ class Conv2d(nn.Module):
         normalisation: Literal["none", "l2"],
         causal: bool = False,
     ) -> None:
-        super().__init__()
-        _check_sources(sources, token_type, normalisation, start)
-        _check("start", start, ("random", "identity", "residual"))
+        super().__init__(sources, token_type, normalisation, start, ("random", "identity", "residual"))
         _check("activation", activation, ("gelu", "none"))
         if len(kernel_size) != 2 or any(size < 1 or size % 2 == 0 for size in kernel_size):
             raise InputError(
@@ -83,14 +112,8 @@ class Conv2d(nn.Module):
             )
         if start == "identity" and (activation, normalisation) != ("none", "none"):
             raise InputError("model.fusion.start: 'identity' needs activation 'none' and normalisation 'none'")
-        if start == "identity" and token_type == "ignore" and "token_type" not in sources:
-            raise InputError("model.fusion.token_type: start 'identity' needs 'add', so that it equals addition")
         if start == "residual" and gate is not None:
             raise InputError("model.fusion.gate: start 'residual' has its own gate: set gate to null")
-        self.start, self.normalisation = start, normalisation
-        self.sources = tuple(table for table in TABLES if table in sources)
-        self.adds_token_type = token_type == "add"
-        self.uses_token_type = self.adds_token_type or "token_type" in sources or start == "residual"
         self.activation: Callable[[Tensor], Tensor] | None = F.gelu if activation == "gelu" else None
         self.past = kernel_size[0] - 1 if causal else kernel_size[0] // 2
         self.weight = nn.Parameter(torch.empty(len(self.sources), *kernel_size))
@@ -114,8 +137,7 @@ class Conv2d(nn.Module):
             self.gate.fill_(self.gate_start)
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        tables = {"word": word, "token_type": token_type, "position": position}
-        sources = [tables[name] for name in self.sources]
+        sources = self.chosen(word, position, token_type)
         seen = [unit(source) for source in sources] if self.normalisation == "l2" else sources
         fused = correlate(seen, self.weight, mask=mask, past=self.past)
         if self.bias is not None:
@@ -129,7 +151,7 @@ class Conv2d(nn.Module):
         return fused + token_type if self.adds_token_type else fused
 
 
-class FFT(nn.Module):
+class FFT(_Sources):
     """Circular convolution of the sources along the hidden axis, `F⁻¹(Π_c F(source_c))` (Plate's holographic binding).
 
     `(a ⊛ b)_j = Σ_k a_k b_{(j − k) mod D}`; `token_type="add"` then adds t, unless t is a source. `start` random: the
@@ -148,13 +170,7 @@ class FFT(nn.Module):
         token_type: Literal["add", "ignore"],
         normalisation: Literal["none", "l2"],
     ) -> None:
-        super().__init__()
-        _check_sources(sources, token_type, normalisation, start)
-        _check("start", start, ("random", "residual"))
-        self.sources = tuple(table for table in TABLES if table in sources)
-        self.adds_token_type = token_type == "add"
-        self.uses_token_type = self.adds_token_type or "token_type" in sources or start == "residual"
-        self.normalisation = normalisation
+        super().__init__(sources, token_type, normalisation, start, ("random", "residual"))
         self.gate = nn.Parameter(torch.empty(())) if start == "residual" else None
         self.reset_parameters()
 
@@ -165,8 +181,7 @@ class FFT(nn.Module):
             self.gate.zero_()
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        tables = {"word": word, "token_type": token_type, "position": position}
-        spectra = [self._spectrum(tables[name]) for name in self.sources]
+        spectra = [self._spectrum(source) for source in self.chosen(word, position, token_type)]
         bound = torch.fft.irfft(math.prod(spectra[1:], start=spectra[0]), n=word.shape[-1]).to(word.dtype)
         if self.gate is not None:
             return torch.addcmul(added(word, position, token_type), self.gate, bound)
@@ -230,16 +245,3 @@ def _call(make: Callable[..., nn.Module], kind: str, options: dict[str, Any], gi
 def _check(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise InputError(f"model.fusion.{name}: {value!r} is none of {', '.join(allowed)}")
-
-
-def _check_sources(sources: Sequence[str], token_type: str, normalisation: str, start: str) -> None:
-    if len(set(sources)) < len(sources) or not {"word", "position"} <= set(sources) <= set(TABLES):
-        raise InputError(
-            f"model.fusion.sources: {list(sources)}; expected word and position, and token_type if it is fused too"
-        )
-    _check("token_type", token_type, ("add", "ignore"))
-    _check("normalisation", normalisation, ("none", "l2"))
-    if "token_type" in sources and token_type == "add":
-        raise InputError("model.fusion.token_type: 'add' would count the token type twice: it is one of the sources")
-    if "token_type" not in sources and token_type == "ignore" and start == "residual":
-        raise InputError("model.fusion.token_type: start 'residual' adds the token type: set 'add'")

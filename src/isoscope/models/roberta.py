@@ -7,7 +7,7 @@ none; mostly there is one token type. The classifier is a dense layer over <s> i
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.models.roberta.configuration_roberta import RobertaConfig
 from transformers.models.roberta.modeling_roberta import (
     RobertaClassificationHead,
@@ -23,9 +23,16 @@ from transformers.models.roberta.modeling_roberta import (
     RobertaPreTrainedModel,
 )
 
-from isoscope.errors import InputError
 from isoscope.models.embeddings import FusionRobertaEmbeddings
-from isoscope.models.fused import FusedEncoder, FusionSettings, UncachedGenerationMixin, start_weights
+from isoscope.models.fused import (
+    FusedEncoder,
+    FusedPreTrained,
+    FusionSettings,
+    UncachedGenerationMixin,
+    head_classifier,
+    head_dropout,
+    head_spans,
+)
 
 
 @strict
@@ -35,85 +42,52 @@ class FusionRobertaConfig(FusionSettings, RobertaConfig):
     model_type = "fusion-roberta"
 
 
-class FusionRobertaPreTrainedModel(RobertaPreTrainedModel):
+class FusionRobertaPreTrainedModel(FusedPreTrained, RobertaPreTrainedModel):
     """Base class; `start_weights` initialises the weights."""
 
     config: FusionRobertaConfig
-
-    def _init_weights(self, module: nn.Module) -> None:
-        start_weights(module, self.config)
 
 
 class FusionRobertaModel(FusedEncoder, FusionRobertaPreTrainedModel, RobertaModel):
     """The encoder. It passes the attention mask to the embeddings too, where a kernel must not see padding."""
 
     _no_split_modules = ["FusionRobertaEmbeddings", "RobertaLayer"]  # noqa: RUF012 (the library's own declaration)
-
-    def __init__(self, config: FusionRobertaConfig, add_pooling_layer: bool = True) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        self.gradient_checkpointing = False
-        self.embeddings = FusionRobertaEmbeddings(config)
-        self.encoder = RobertaEncoder(config)
-        self.pooler = RobertaPooler(config) if add_pooling_layer else None
-        self.post_init()
+    parts = FusionRobertaEmbeddings, RobertaEncoder, RobertaPooler
 
 
 class FusionRobertaForSequenceClassification(FusionRobertaPreTrainedModel, RobertaForSequenceClassification):
     """The encoder and RoBERTa's classifier over <s>: dropout, dense, tanh, dropout, linear."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        self.num_labels: int = config.num_labels or 2
-        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
-        self.classifier = RobertaClassificationHead(config)
-        self.post_init()
+        self.assemble(config, FusionRobertaModel, classifier=RobertaClassificationHead)
 
 
 class FusionRobertaForTokenClassification(FusionRobertaPreTrainedModel, RobertaForTokenClassification):
     """The encoder, dropout and a linear classifier over each token."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        self.num_labels: int = config.num_labels or 2
-        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
-        own = config.classifier_dropout
-        self.dropout = nn.Dropout(own if own is not None else config.hidden_dropout_prob)
-        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
-        self.post_init()
+        self.assemble(config, FusionRobertaModel, dropout=head_dropout, classifier=head_classifier)
 
 
 class FusionRobertaForQuestionAnswering(FusionRobertaPreTrainedModel, RobertaForQuestionAnswering):
     """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        self.post_init()
+        self.assemble(config, FusionRobertaModel, qa_outputs=head_spans)
 
 
 class FusionRobertaForMaskedLM(FusionRobertaPreTrainedModel, RobertaForMaskedLM):
     """The encoder and RoBERTa's masked-LM head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        if config.is_decoder:
-            raise InputError("is_decoder: a masked language model is bidirectional; set it to False")
-        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
-        self.lm_head = RobertaLMHead(config)
-        self.post_init()
+        self.assemble(config, FusionRobertaModel, causal=False, lm_head=RobertaLMHead)
 
 
 class FusionRobertaForCausalLM(UncachedGenerationMixin, FusionRobertaPreTrainedModel, RobertaForCausalLM):
     """The causal encoder, with causal kernels, and RoBERTa's head, its matrix tied to the word table."""
 
     def __init__(self, config: FusionRobertaConfig) -> None:
-        RobertaPreTrainedModel.__init__(self, config)
-        if not config.is_decoder:
-            raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
-        self.roberta = FusionRobertaModel(config, add_pooling_layer=False)
-        self.lm_head = RobertaLMHead(config)
-        self.post_init()
+        self.assemble(config, FusionRobertaModel, causal=True, lm_head=RobertaLMHead)
 
     def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> Tensor:
         """Return the positions used in training; `generate` counts from 0, which no RoBERTa has learned."""

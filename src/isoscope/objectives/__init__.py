@@ -1,5 +1,152 @@
-"""Training objectives: one file per kind of task; the training loop uses only their protocol."""
+"""Training objectives: one file per kind of task; the training loop uses only the interface defined here.
 
-from isoscope.objectives.protocol import Batch, Direction, Forward, Indices, Objective, Place, Scored, Tally, Task
+The interface covers a task's data, loss, tally, metrics, and points in hidden states.
+"""
 
-__all__ = ["Batch", "Direction", "Forward", "Indices", "Objective", "Place", "Scored", "Tally", "Task"]
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, einsum
+
+from isoscope.errors import InputError
+
+Indices = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+Batch = Mapping[str, npt.NDArray[Any]]
+Direction = Literal["maximise", "minimise"]
+
+
+class Place(NamedTuple):
+    """Where points are taken from: the layer (0: after the embedding block, -1: the last) and the kind of vector.
+
+    `vectors`: `first` or `mean`, with one point per example, or `tokens`, with one point per token.
+    """
+
+    layer: int
+    vectors: str
+
+
+class Tally(Protocol):
+    """Sums over examples: the summed loss, and whatever the metrics need. `+` joins two parts of a split."""
+
+    @property
+    def loss(self) -> float:
+        """The summed loss in nats. Divided by the weight of the examples, it is their mean loss."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+    def vector(self) -> Numbers:
+        """Return the tally as float64 numbers of fixed length and order, for other processes and checkpoints."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics that the objective declares, by name."""
+
+
+class Forward(NamedTuple):
+    """Result of a forward pass: summed loss and points by place (both with graph), tally, columns per example."""
+
+    loss: Tensor
+    tally: Tally
+    points: Mapping[Place, Tensor]
+    columns: Mapping[str, Tensor]
+
+
+class Scored(NamedTuple):
+    """Result of an evaluation of a split or some of its rows: points and columns are in the order of the rows."""
+
+    split: str
+    tally: Tally
+    points: Mapping[Place, npt.NDArray[np.float32]]
+    columns: Mapping[str, npt.NDArray[Any]]
+
+
+class Task(NamedTuple):
+    """Inputs of an objective: a prepared task, its tokenizer, and the run's numbers that concern it."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    """The task's manifest, written by `prepare`: labels, counts, source."""
+    tokenizer: Path
+    max_length: int
+    fraction: float
+    """Share of the train split to use, drawn by `seed`."""
+    batch_size: int
+    """Examples per update."""
+    bucket: int
+    """Number of batches that are sorted by length together."""
+    seed: int
+
+
+class Objective(Protocol):
+    """A task's data, loss and metrics. Splits are `train`, `validation` and `test`; rows are their examples."""
+
+    metrics: Mapping[str, Direction]
+    """Every metric of `Tally.metrics` with its better direction, most important first; `loss` is among them."""
+    classes: int
+    """Number of classes that `owners` can return; 1 if it returns none."""
+    notes: list[str]
+    """Lines that a user should read before training, e.g. how many texts were cut."""
+
+    def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
+        """Return the model before training: from `checkpoint`, or with random weights.
+
+        A function of its arguments and the seed. `model` is the section `model` of the parameters. Raises `InputError`
+        if the model does not fit the data.
+        """
+
+    def size(self, split: str) -> int:
+        """Return the number of rows of a split."""
+
+    def tally(self, vector: Numbers | None = None) -> Tally:
+        """Return the tally that `Tally.vector` encoded, or an empty tally."""
+
+    def plan(self, split: str, epoch: int | None, rows: Indices | None = None) -> list[Indices]:
+        """Return batches of row numbers: for training in `epoch`, or (None) to evaluate all rows or `rows`."""
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        """Return these rows' padded model input. `epoch` seeds random parts; None gives the same input every time."""
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        """Return the divisor of the summed loss of these rows; it is known before the forward pass."""
+
+    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, Indices | None]:
+        """Return, for each point of these rows at `place`, the position of its row in `rows`, and its class, if any."""
+
+    def forward(
+        self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
+    ) -> Forward:
+        """Run the model on a batch. `columns` asks for the columns that `finish` writes."""
+
+    def finish(self, scored: Scored, folder: Path) -> None:
+        """Write the files of the evaluated test split into the run's output folder."""
+
+
+def points_of(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
+    """Return the points `[n, d]` of a batch, from its layers `[B, T, d]` and its mask `[B, T]`, in row order.
+
+    `mean` averages over a row's tokens, special tokens included. Raises `InputError` if the layer does not exist.
+    """
+    if place.layer >= len(hidden_states):
+        raise InputError(f"layer {place.layer}: the encoder has layers 0 to {len(hidden_states) - 1} (-1 for the last)")
+    states = hidden_states[place.layer]
+    states = states.float() if states.dtype.itemsize < 4 else states
+    if place.vectors == "first":
+        return states[:, 0]
+    if place.vectors == "mean":
+        weight = (mask / mask.sum(1, keepdim=True)).to(states.dtype)
+        return einsum("btd,bt->bd", states, weight)
+    return states[mask.bool()]
+
+
+def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:
+    """Return the points of a batch at several places."""
+    return {place: points_of(hidden_states, mask, place) for place in places}
+
+
+def owners_of(lengths: Indices, place: Place) -> Indices:
+    """Return the position of each point's row, for rows of these lengths in tokens."""
+    rows = np.arange(len(lengths))
+    return np.repeat(rows, lengths) if place.vectors == "tokens" else rows

@@ -18,7 +18,7 @@ from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
 from isoscope.models import build
-from isoscope.objectives.protocol import (
+from isoscope.objectives import (
     Batch,
     Direction,
     Forward,

@@ -17,7 +17,7 @@ from isoscope.runs.stored import finished, take_back
 from isoscope.sealing import fault
 from isoscope.stages.train import rehearse
 from isoscope.stages.training_job import Job
-from isoscope.training import trace
+from isoscope.training.progress import TRACE_FILE, trace_difference
 
 
 class Candidate(NamedTuple):
@@ -105,11 +105,11 @@ def _restored(one: Candidate) -> bool:
 
 def _difference(one: Candidate) -> str | None:
     """Return how the current code differs from a run's golden trace; None if every bit is equal."""
-    file = one.output / trace.FILE
+    file = one.output / TRACE_FILE
     if not file.is_file():
         raise InputError(f"{one.title}: its version of the code wrote no golden trace; train it again")
     before: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    wrong = trace.difference(before, rehearse(one.job, len(before["steps"])))
+    wrong = trace_difference(before, rehearse(one.job, len(before["steps"])))
     return None if wrong is None else f"{one.title}: {wrong}{_circumstances(one)}"
 
 

@@ -15,18 +15,18 @@ from isoscope.config.project import Study
 from isoscope.data import probe, tokens, treebank
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
-from isoscope.data.manifest import sha256
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.inside import hidden_states as passes
 from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
+from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
-from isoscope.models.precision import warn_of_emulation
 from isoscope.outputs import read_output, read_points
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.sealing import sha256
 
 OWN = "task"
 """As the name of a treebank: the task's own treebank."""

@@ -66,8 +66,8 @@ def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path
 def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
     import torch  # takes seconds to import; not needed if everything is cached
 
+    from isoscope.models.build import warn_of_emulation
     from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
-    from isoscope.models.precision import warn_of_emulation
 
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: not available on this machine; use cpu")

@@ -9,8 +9,7 @@ import pyarrow as pa
 from isoscope import paths, plugins
 from isoscope.config.data import Data, Embedded, Hub, Local, Source
 from isoscope.data import embedded, files, hub, manifest, tokens
-from isoscope.data.assembly import Raw, build
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, texts
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, texts
 from isoscope.errors import InputError, said
 from isoscope.runs.prepared import SETTINGS, settings
 from isoscope.runs.secrets import scrub, scrub_tree

@@ -19,20 +19,19 @@ from isoscope.data.corpus import SPLITS
 from isoscope.errors import InputError, plugins_named
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models.precision import warn_of_emulation
+from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
 from isoscope.runs.run import Run
 from isoscope.stages.training_job import Cell, Job, carry, job
-from isoscope.training import trace
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
-from isoscope.training.endings import InterruptedRunError
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
-from isoscope.training.observers import Observer
+from isoscope.training.observers import FusionMoved, Observer
 from isoscope.training.penalised import penalised
+from isoscope.training.progress import InterruptedRunError, Trace
 from isoscope.training.ranks import Ranks, in_one_line
 
 
@@ -78,7 +77,7 @@ def train(
     return folder
 
 
-def rehearse(work: Job, updates: int) -> trace.Trace:
+def rehearse(work: Job, updates: int) -> Trace:
     """Return the golden trace of a run under the current code: its first updates; nothing is kept."""
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
@@ -111,7 +110,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     run.mend(read_metrics(run.work), source=METRICS)
     display.begin(loop.progress.step, loop.total)
     try:
-        fitted = loop.fit()
+        epoch = loop.fit()
     except InterruptedRunError:
         signum = stop.received or signal.SIGTERM  # another process of the run got the signal
         raise StoppedError(
@@ -120,7 +119,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         ) from None
     finally:
         display.close()
-    loop.test(fitted.epoch)
+    loop.test(epoch)
     _list_checkpoints(run, loop, output)
     run.complete()
 
@@ -132,10 +131,10 @@ def _assist(work: Job, stop: StopSignal) -> None:
         return
     loop = _loop(work, accelerator, Mute(), Mute(), lambda: stop.received is not None, folder=work.run.folder)
     try:
-        fitted = loop.fit()
+        epoch = loop.fit()
     except InterruptedRunError:
         raise StoppedError(stop.received or signal.SIGTERM, "stopped together with the first process") from None
-    loop.test(fitted.epoch)
+    loop.test(epoch)
 
 
 def _loop(
@@ -193,6 +192,7 @@ def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
     kinds = code.observers(watched=training.watch is not None)
     found: list[Observer] = [code.load(code.OBSERVERS, name).observer(training.watch) for name in kinds]
+    found.append(FusionMoved())
     for name, settings in own.items():
         with plugins_named():
             one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))

@@ -1,4 +1,7 @@
-"""Compute anisotropy metrics of a point cloud, with class separation, clusters and H0 bars as possible explanations."""
+"""Compute anisotropy metrics of a point cloud, before and after post-hoc maps.
+
+Class separation, clusters and H0 bars are possible explanations of anisotropy.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,11 +9,16 @@ import numpy.typing as npt
 from isoscope.geometry.isotropy import shares
 from isoscope.geometry.moments import Floats, Ints, between_share, centre, spectrum, within_classes
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
+from isoscope.geometry.postprocessing import all_but_the_top, whiten
+from isoscope.metrics.matrix_scores import scores
 
 COMPONENTS = 3
 NULL = "_clustered_null"
 SHUFFLES = 20
 """Draws of shuffled labels for the null of `normal_cosine`."""
+NEIGHBOURS = 10
+PER_DIRECTION = 4
+"""Minimum number of points per whitened direction."""
 
 
 def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
@@ -48,8 +56,8 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
         return batch_figures(cloud)
     random, top = np.random.default_rng(0), _top(centre(cloud))
     shuffled = [_cosine(top, _normal(cloud, random.permutation(labels))) for _ in range(SHUFFLES)]
-    bars = [_positive(h0_bars(cloud[labels == one])) for one in np.unique(labels)]
-    bars = [one for one in bars if len(one) > 1]
+    bars = [h0_bars(cloud[labels == one]) for one in np.unique(labels)]
+    bars = [one[one > 0] for one in bars if (one > 0).sum() > 1]
     figures = {
         **batch_figures(cloud),
         **_named(shares(spectrum(within_classes(cloud, labels), centred=False), COMPONENTS), "_within"),
@@ -65,6 +73,36 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
         figures["bar_longest"] = float(np.mean([one.max() for one in bars]))
         figures["bar_evenness"] = float(np.mean([persistent_entropy(one) / np.log(len(one)) for one in bars]))
     return {name: value for name, value in figures.items() if np.isfinite(value)}
+
+
+def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
+    """Return metrics `map/…` of a cloud `[n, d]`: untouched, and mapped by maps fitted on its other half.
+
+    Maps: `all_but_the_top` removes d/100 directions. `whitened` keeps the directions with variance, at most one per 4
+    points.
+
+    Metrics: the shares `a_1` … of the mapped half, and accuracy, F1 and Matthews correlation of two probes. The probes
+    are fitted on the first half and evaluated on the second: `ridge_…`, a linear probe, which such maps hardly change,
+    and `neighbour_…`, the vote of the 10 points of largest cosine, which isotropy should help. Each metric is the mean
+    over both directions. `n` is the number of points of a half, `directions` the number of dimensions after the map,
+    `chance` the share of the largest class. Halves are stratified by class.
+
+    A cloud with NaN or infinity, or with a class of one point, gives no metrics.
+    """
+    cloud = np.asarray(points, dtype=np.float64)
+    counts = np.bincount(labels)
+    if not np.isfinite(cloud).all() or (counts == 1).any():
+        return {}
+    half = np.zeros(len(cloud), bool)
+    random = np.random.default_rng(0)
+    for one in np.flatnonzero(counts):
+        rows = random.permutation(np.flatnonzero(labels == one))
+        half[rows[: len(rows) // 2]] = True
+    ways = [_mapped_figures(cloud[a], labels[a], cloud[~a], labels[~a]) for a in (half, ~half)]
+    shared = [name for name in ways[0] if name in ways[1]]
+    return {name: float(np.mean([way[name] for way in ways])) for name in shared} | {
+        "chance": float(counts.max() / len(cloud))
+    }
 
 
 def _cosine(one: Floats | None, other: Floats | None) -> float:
@@ -100,10 +138,43 @@ def _within_clusters(cloud: Floats, clusters: int) -> Floats:
     return within_classes(cloud, KMeans(clusters, n_init=2, random_state=0).fit_predict(cloud))
 
 
-def _positive(bars: Floats) -> Floats:
-    return bars[bars > 0]
-
-
 def _named(values: Floats, suffix: str) -> dict[str, float]:
     """Name the shares; drop shares that are not finite, such as those of a cloud without variance."""
     return {f"a_{k}{suffix}": float(value) for k, value in enumerate(values, start=1) if np.isfinite(value)}
+
+
+def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for name, (train, test) in _mapped(reference, points).items():
+        found = batch_figures(test) | {"directions": float(test.shape[1])} | _probed(train, known, test, labels)
+        figures |= {f"{name}/{figure}": value for figure, value in found.items()}
+    return figures
+
+
+def _mapped(reference: Floats, points: Floats) -> dict[str, tuple[Floats, Floats]]:
+    found = {"untouched": (reference, points)}
+    values = np.linalg.svd(reference - reference.mean(0), compute_uv=False)
+    varying = int((values**2 > 1e-12 * values[0] ** 2).sum()) if values[0] > 0 else 0
+    top, most = max(1, round(reference.shape[1] / 100)), min(varying, len(reference) // PER_DIRECTION)
+    if top < varying:
+        found["all_but_the_top"] = (all_but_the_top(reference, reference, top), all_but_the_top(points, reference, top))
+    if most:
+        found["whitened"] = (whiten(reference, reference, most), whiten(points, reference, most))
+    return found
+
+
+def _probed(train: Floats, known: Ints, test: Floats, labels: Ints) -> dict[str, float]:
+    # Slow import (about 1 s); a run that stops before its end does not need it.
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.neighbors import KNeighborsClassifier
+
+    scale = float(np.sqrt((train**2).mean())) or 1.0
+    found: dict[str, float] = {}
+    for name, probe in (
+        ("ridge", RidgeClassifierCV(alphas=np.logspace(-1, 5, 7))),
+        ("neighbour", KNeighborsClassifier(min(NEIGHBOURS, len(train)), metric="cosine")),
+    ):
+        predicted = probe.fit(train / scale, known).predict(test / scale)
+        classes = int(max(known.max(), labels.max())) + 1
+        found |= {f"{name}_{metric}": value for metric, value in scores(labels, predicted, classes).items()}
+    return found

@@ -8,7 +8,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from isoscope.data.batches import rank_slice
 from isoscope.objectives import Forward, Indices, Objective, Place, Tally
 from isoscope.training.determinism import restore_rng, rng_state
 from isoscope.training.evaluation import to_device
@@ -61,8 +60,7 @@ class Backward:
     def add(self, rows: Indices, *, epoch: int, step: int, total: int, observed: Collection[Place] = ()) -> Gradients:
         """Add the gradients of the global batch `rows` at update `step` of `total`; return points at `observed`."""
         tally = self.objective.tally()
-        mine = self.ranks.share(rows)
-        micros = np.array_split(mine, self.accumulation) if self.accumulation > 1 else [mine]
+        micros = np.array_split(self.ranks.share(rows), self.accumulation)
         if self.ranks.size == 1:
             micros = [micro for micro in micros if len(micro)]
         penalty = None if self.penalised is None else self.penalised.place
@@ -123,7 +121,7 @@ class Backward:
 
     def _whole(self, points: Tensor, rows: Indices, place: Place) -> GlobalPoints:
         """Return all processes' points of the global batch."""
-        shares = [rank_slice(np.arange(len(rows)), rank, self.ranks.size) for rank in range(self.ranks.size)]
+        shares = [np.arange(rank, len(rows), self.ranks.size) for rank in range(self.ranks.size)]  # see `Ranks.share`
         owners = [share[self.objective.owners("train", rows[share], place)[0]] for share in shares]
         if self.ranks.size > 1:
             padded = points.new_zeros((max(len(one) for one in owners), points.shape[1]))

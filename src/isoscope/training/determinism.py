@@ -34,8 +34,12 @@ def seed_dropout(mode: Mode, seed: int, *, rank: int = 0, step: int = 0) -> None
     if mode == "off":
         torch.seed()
     else:
-        state = np.random.SeedSequence((seed, _DROPOUT, rank, step)).generate_state(1, np.uint64)
-        torch.manual_seed(int(state[0] >> 1))
+        torch.manual_seed(seed_of(seed, _DROPOUT, rank, step))
+
+
+def seed_of(*key: int) -> int:
+    """Return a seed for torch's generators, drawn for `key`."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
 def refusal(error: RuntimeError) -> RunError | None:

@@ -40,8 +40,9 @@ class Progressbar:
         self.bar: tqdm | None = None
 
     def note(self, line: str) -> None:
-        """Print a line before the first update."""
-        _say(f"{self.title}: {line}")
+        """Print a line to stderr; a closed pipe (`… 2>&1 | head`) does not end training."""
+        with contextlib.suppress(BrokenPipeError):
+            print(f"{self.title}: {line}", file=sys.stderr, flush=True)
 
     def begin(self, done: int, total: int) -> None:
         """Start the clock at update `done` of `total`."""
@@ -63,22 +64,16 @@ class Progressbar:
         left = spent / max(step - self.start, 1) * (total - step)
         shown = {split: ", ".join(f"{name} {one:.3f}" for name, one in own.items()) for split, own in figures.items()}
         line = (
-            f"{self.title}: epoch {epoch}, step {step}/{total}: train {shown['train']}, "
+            f"epoch {epoch}, step {step}/{total}: train {shown['train']}, "
             f"validation {shown['validation']} ({left:.0f} s left)"
         )
         if self.bar is not None:
             self.bar.update(step - self.bar.n)
-            self.bar.write(line, file=sys.stderr)
+            self.bar.write(f"{self.title}: {line}", file=sys.stderr)
         else:
-            _say(line)
+            self.note(line)
 
     def close(self) -> None:
         """Close the bar and leave it on the screen."""
         if self.bar is not None:
             self.bar.close()
-
-
-def _say(line: str) -> None:
-    """Print a line to stderr; a closed pipe (`… 2>&1 | head`) does not end training."""
-    with contextlib.suppress(BrokenPipeError):
-        print(line, file=sys.stderr, flush=True)

@@ -43,11 +43,10 @@ def evaluate(
     """
     all_rows = np.arange(objective.size(split)) if rows is None else rows
     position = np.zeros(objective.size(split), np.int64)
-    position[all_rows] = np.arange(len(all_rows))
-    starts = {place: _starts(objective.owners(split, all_rows, place)[0], len(all_rows)) for place in places}
+    position[all_rows] = each = np.arange(len(all_rows))
+    owners: dict[Any, Indices] = {place: objective.owners(split, all_rows, place)[0] for place in places}
     total = objective.tally()
-    points: dict[Place, Array] = {}
-    by_row: dict[str, Array] = {}
+    arrays: dict[Any, Array] = {}
     plan = objective.plan(split, None, rows)
     mine = plan[ranks.rank :: ranks.size]
     was_training = model.training
@@ -57,32 +56,19 @@ def evaluate(
             inputs = to_device(objective.batch(split, batch, None), device)
             forward = objective.forward(model, inputs, places, columns)
             at = position[batch if mine else batch[:0]]
-            for name, values in forward.columns.items():
-                _store(by_row, name, len(all_rows), at, values)
-            for place, values in forward.points.items():
-                _store(points, place, starts[place][-1], _positions(starts[place], at), values)
+            for name, values in (*forward.columns.items(), *forward.points.items()):
+                _store(arrays, name, owners.get(name, each), at, values)  # a column has a value per row
             total = total + forward.tally if mine else total
     model.train(was_training)
     if ranks.size > 1:  # each rank has its own rows, and zeros elsewhere
-        by_row = {name: _sum(ranks, values) for name, values in by_row.items()}
-        points = {place: _sum(ranks, values) for place, values in points.items()}
-    return Scored(split, joined(ranks, objective, total)[0], points, by_row)
+        arrays = {name: ranks.sum(values.astype(np.float64)).astype(values.dtype) for name, values in arrays.items()}
+    points = {place: arrays.pop(place) for place in owners}
+    return Scored(split, joined(ranks, objective, total)[0], points, arrays)
 
 
-def _starts(owners: Indices, rows: int) -> Indices:
-    """Return where each row's points begin, and the total number of points at the end, `[rows + 1]`."""
-    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))])
-
-
-def _positions(starts: Indices, rows: Indices) -> Indices:
-    """Return the positions of the points of `rows`, in the order of `rows`."""
-    return np.concatenate([np.zeros(0, np.int64), *(np.arange(starts[row], starts[row + 1]) for row in rows)])
-
-
-def _store(into: dict[Any, Array], name: Any, size: int, at: Indices, values: Tensor) -> None:
+def _store(into: dict[Any, Array], name: Any, owners: Indices, rows: Indices, values: Tensor) -> None:
+    """Store the values of `rows`, in their order, at the places of their `owners`, which are ascending."""
     array = values.cpu().numpy()
-    into.setdefault(name, np.zeros((size, *array.shape[1:]), array.dtype))[at] = array[: len(at)]
-
-
-def _sum(ranks: Ranks, values: Array) -> Array:
-    return ranks.sum(values.astype(np.float64)).astype(values.dtype)
+    starts, ends = np.searchsorted(owners, rows), np.searchsorted(owners, rows, side="right")
+    at = np.concatenate([np.zeros(0, np.int64), *map(np.arange, starts, ends)])
+    into.setdefault(name, np.zeros((len(owners), *array.shape[1:]), array.dtype))[at] = array[: len(at)]

@@ -66,10 +66,6 @@ class Keeper:
                 return f"{name}: {wrong}"
         return None
 
-    def chosen(self, *, best: int, last: int) -> int:
-        """Return the epoch to evaluate on the test split: the best epoch, or the last if only the last is kept."""
-        return last if self.keep == "last" else best
-
     def load(self, model: Any, epoch: int) -> None:
         """Load an epoch's checkpoint into the model. Raises `RunError` if it is damaged."""
         folder = self._checkpoint(epoch)

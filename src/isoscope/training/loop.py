@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,24 @@ from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.sealing import write_text
-from isoscope.training import trace
 from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
-from isoscope.training.endings import DivergedError, FitResult, InterruptedRunError
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.penalised import WeightedPenalty
-from isoscope.training.progress import Points, Progress
+from isoscope.training.progress import (
+    TRACE_FILE,
+    DivergedError,
+    InterruptedRunError,
+    Points,
+    Progress,
+    Trace,
+    add_to_trace,
+    begin_trace,
+)
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
 
@@ -111,32 +118,31 @@ class Loop:
             determinism=settings.determinism,
             seed=seed,
         )
-        resumed = self.resumption.restore()
-        self.progress = resumed or Progress()
-        self.resumed_at = None if resumed is None else resumed.step
+        self.progress = self.resumption.restore() or Progress()
         self._stopping = False
         self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
 
-    def fit(self) -> FitResult:
-        """Train to the end and leave the chosen epoch's weights in the model."""
+    def fit(self) -> int:
+        """Train to the end, leave the chosen epoch's weights in the model, and return the epoch."""
         progress, settings = self.progress, self.settings
         self.model.train()
         if progress.step == 0:
             self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
-        while progress.epochs_done < settings.epochs and not self._exhausted():
+        patience = settings.patience or settings.epochs
+        while progress.epochs_done < settings.epochs and progress.stale < patience:
             self._train_epoch(progress.epochs_done + 1)
             self._close_epoch()
-        chosen = self.keeper.chosen(best=progress.best_epoch, last=progress.epochs_done)
+        chosen = progress.epochs_done if settings.keep == "last" else progress.best_epoch  # which alone is kept
         if self.points is not None:
-            write_text(self.work / trace.FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
+            write_text(self.work / TRACE_FILE, json.dumps(progress.trace, indent=1) + "\n", "points")
             self.keeper.load(self.raw_model, chosen)  # before `drop` deletes what an older state may need
             self.keeper.drop()
             self.points.flush()
         self.raw_model.load_state_dict(self.ranks.send(self.raw_model.state_dict()))
-        return FitResult(chosen, progress.step)
+        return chosen
 
-    def rehearse(self, updates: int) -> trace.Trace:
+    def rehearse(self, updates: int) -> Trace:
         """Return the golden trace: run the first `updates` of the run and write nothing."""
         self.model.train()
         self._begin()
@@ -151,9 +157,9 @@ class Loop:
 
     def test(self, epoch: int) -> None:
         """Evaluate the test split once: log the chosen epoch's metrics and write the objective's files."""
-        scored = self._evaluate("test", columns=True)
+        scored = self._evaluate("test", self.observers.places(None), columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
-        self.point("training/best_epoch", float(epoch), None)
+        self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             self.objective.finish(scored, self.work)
             self.points.flush()
@@ -161,33 +167,17 @@ class Loop:
     def _begin(self) -> dict[str, float]:
         """Evaluate the validation split before the first update."""
         metrics = self._validate(0)
-        self.progress.trace = trace.begin({name.removeprefix("validation/"): one for name, one in metrics.items()})
+        self.progress.trace = begin_trace({name.removeprefix("validation/"): one for name, one in metrics.items()})
         return metrics
 
     def _validate(self, epoch: int | None) -> dict[str, float]:
         """Return the metrics of the validation split, from the objective and the observers."""
-        scored = self._evaluate("validation")
+        scored = self._evaluate("validation", self.observers.places(None))
         return _named("validation", scored) | self.observers.evaluated(scored, epoch)
 
-    def _evaluate(self, split: str, *, columns: bool = False) -> Scored:
-        return evaluate(
-            self.raw_model,
-            self.objective,
-            split,
-            device=self.device,
-            ranks=self.ranks,
-            places=self.observers.places(None),
-            columns=columns,
-        )
-
-    def point(self, name: str, value: float, epoch: int | None) -> None:
-        """Add one point to the output and to the log."""
-        if self.points is not None:
-            self.points.write(name, value, step=self.progress.step, epoch=epoch)
-        self.log.metric(name, value, step=self.progress.step, epoch=epoch)
-
-    def _exhausted(self) -> bool:
-        return self.settings.patience is not None and self.progress.stale >= self.settings.patience
+    def _evaluate(self, split: str, places: Collection[Place], **options: Any) -> Scored:
+        where = {"device": self.device, "ranks": self.ranks}
+        return evaluate(self.raw_model, self.objective, split, **where, places=places, **options)
 
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(epoch <= self.settings.freeze.epochs)
@@ -243,7 +233,7 @@ class Loop:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add((self._tally() + part).vector().tolist(), norm)
-        trace.add(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
+        add_to_trace(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
         rate = self.optimizer.param_groups[0]["lr"]
         own = {"step/loss": mean, "step/gradient_norm": norm, "step/learning_rate": rate}
         seen |= self.observers.after_update(number, found.points)
@@ -275,13 +265,15 @@ class Loop:
         if penalised is not None and penalised.reference is not None:
             rows = drawn_rows(self.objective.size("train"), penalised.reference, self.seed, epoch)
             place = penalised.place
-            where = {"device": self.device, "ranks": self.ranks}
-            scored = evaluate(self.raw_model, self.objective, "train", **where, places=[place], rows=rows)
+            scored = self._evaluate("train", [place], rows=rows)
             penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.device))
 
     def _point_all(self, metrics: dict[str, float], epoch: int | None) -> None:
+        """Add points to the output and to the log."""
         for name, value in metrics.items():
-            self.point(name, value, epoch)
+            if self.points is not None:
+                self.points.write(name, value, step=self.progress.step, epoch=epoch)
+            self.log.metric(name, value, step=self.progress.step, epoch=epoch)
 
     def _keep_snapshot(self) -> None:
         every, step = self.settings.snapshots.steps, self.progress.step

@@ -2,18 +2,24 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from isoscope import code, plugins
 from isoscope.config.base import Section
-from isoscope.config.penalty import CosinePenalty, IsoScorePenalty, PersistentEntropyPenalty, SpectrumPenalty, Weighted
+from isoscope.config.penalty import IsoScorePenalty, PersistentEntropyPenalty, Weighted
 from isoscope.errors import InputError, brief
-from isoscope.objectives.protocol import Place
+from isoscope.objectives import Place
+from isoscope.training.determinism import seed_of
 
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
+_CLASSES = {
+    "persistent_entropy": "PersistentEntropy",
+    "cosine": "CosineRegularization",
+    "spectrum": "SpectrumControl",
+    "isoscore": "IsoScoreStar",
+}
 _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
 """Metrics of a step; a plugin's penalty must not log metrics with these names."""
 
@@ -49,7 +55,7 @@ class WeightedPenalty:
     def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> PenaltyResult:
         """Evaluate the penalty on the effective batch's `points` `[n, d]`, detached, at update `step`."""
         weight = self.weight_at(step, total)
-        generator = torch.Generator().manual_seed(_drawn(self.seed, step))
+        generator = torch.Generator().manual_seed(seed_of(self.seed, _DRAW, step))
         chosen = torch.arange(len(points))
         if self.points.most is not None and len(points) > self.points.most:
             chosen = torch.randperm(len(points), generator=generator)[: self.points.most].sort().values
@@ -68,10 +74,9 @@ class WeightedPenalty:
             figures |= _figures(terms)
         gradient = None
         if weight != 0:
-            found = None
+            found = torch.zeros_like(leaf)
             if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
-                (found,) = torch.autograd.grad(weight * penalty, leaf, allow_unused=True)
-            found = torch.zeros_like(leaf) if found is None else found
+                (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
             gradient = torch.zeros_like(points).index_copy(0, chosen, found)
             figures["penalty_gradient_norm"] = float(gradient.norm())
         return PenaltyResult(gradient, figures)
@@ -106,16 +111,9 @@ def _module(settings: Weighted, classes: int) -> Any:
                 f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels"
             )
         return found
-    module = code.load(code.PENALTIES, kind)
-    match settings:
-        case PersistentEntropyPenalty():
-            return module.PersistentEntropy(per_class=settings.clouds != "batch", classes=classes, **options)
-        case CosinePenalty():
-            return module.CosineRegularization()
-        case SpectrumPenalty():
-            return module.SpectrumControl(**options)
-        case _:
-            return module.IsoScoreStar(**options)
+    if isinstance(settings, PersistentEntropyPenalty):
+        options |= {"per_class": settings.clouds != "batch", "classes": classes}
+    return getattr(code.load(code.PENALTIES, kind), _CLASSES[kind])(**options)
 
 
 def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool) -> None:
@@ -154,10 +152,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {list(value.shape)} and type {value.dtype}"
     return brief(value)
-
-
-def _drawn(seed: int, step: int) -> int:
-    return int(np.random.SeedSequence((seed, _DRAW, step)).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _figures(terms: Any) -> dict[str, float]:

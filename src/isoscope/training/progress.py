@@ -1,16 +1,34 @@
-"""Track a run's progress: the counters that a resumed run restores, and its points."""
+"""Track a run's progress: counters that a resumed run restores, points, golden trace, early ends."""
 
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from isoscope.errors import RunError
-from isoscope.objectives.protocol import Direction
+from isoscope.objectives import Direction
 from isoscope.sealing import announce, write_text
+
+TRACE_FILE = "trace.json"
+TRACED = 8
+"""Updates that a golden trace holds: a change of the code that changes no number keeps it bit by bit."""
+
+Trace = dict[str, Any]
+Weights = Callable[[], Iterable[tuple[str, Tensor]]]
+
+
+class DivergedError(RunError):
+    """The loss is not finite."""
+
+
+class InterruptedRunError(Exception):
+    """A stop was requested; the state is saved."""
 
 
 @dataclass
@@ -36,8 +54,8 @@ class Progress:
     """Summed gradient norms of the current epoch."""
     updates: int = 0
     """Updates of the current epoch."""
-    trace: dict[str, Any] = field(default_factory=dict)
-    """The golden trace so far (see `training.trace`)."""
+    trace: Trace = field(default_factory=dict)
+    """The golden trace so far (see `begin_trace`)."""
 
     def add(self, tally: list[float], norm: float) -> None:
         """Count one update: the tally of the epoch so far, and the update's gradient norm."""
@@ -57,9 +75,6 @@ class Progress:
         else:
             self.stale += 1
         return better
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Points:
@@ -117,3 +132,44 @@ def _head(path: Path, count: int) -> bytes:
         return b""
     with path.open("rb") as file:
         return b"".join(islice(file, count))
+
+
+def begin_trace(figures: Mapping[str, float]) -> Trace:
+    """Start a trace from the validation metrics before the first update; floats as hexadecimals, which are exact."""
+    return {"validation": {name: value.hex() for name, value in figures.items()}, "steps": [], "weights": None}
+
+
+def add_to_trace(trace: Trace, loss: float, gradient_norm: float, weights: Weights) -> None:
+    """Add one update: its loss, its gradient norm and, after the last update, the sha256 over all weights."""
+    if len(trace["steps"]) < TRACED:
+        trace["steps"].append([loss.hex(), gradient_norm.hex()])
+        if len(trace["steps"]) == TRACED:
+            trace["weights"] = _weights_sha256(weights())
+
+
+def trace_difference(before: Trace, now: Trace) -> str | None:
+    """Return the first difference between two traces as a message; None if every bit is equal."""
+    for name in before["validation"].keys() | now["validation"].keys():
+        a, b = (trace["validation"].get(name) for trace in (before, now))
+        if a != b:
+            return f"validation {name} before the first update: {_shown(a)} then, {_shown(b)} now"
+    if len(before["steps"]) != len(now["steps"]):
+        return f"{len(before['steps'])} updates then, {len(now['steps'])} now"
+    for step, pair in enumerate(zip(before["steps"], now["steps"], strict=True), start=1):
+        for name, a, b in zip(("loss", "gradient norm"), *pair, strict=True):
+            if a != b:
+                return f"{name} of update {step}: {_shown(a)} then, {_shown(b)} now"
+    return None if before["weights"] == now["weights"] else f"weights after update {TRACED}"
+
+
+def _shown(value: str | None) -> str:
+    return "absent" if value is None else repr(float.fromhex(value))
+
+
+def _weights_sha256(weights: Iterable[tuple[str, Tensor]]) -> str:
+    digest = hashlib.sha256()
+    for name, value in weights:
+        array = value.detach().cpu().contiguous().numpy()
+        digest.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode())
+        digest.update(array.data)
+    return digest.hexdigest()

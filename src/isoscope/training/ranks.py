@@ -10,11 +10,11 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast
 
 from isoscope import guard
-from isoscope.data.batches import Indices, rank_slice
+from isoscope.data.batches import Indices
 from isoscope.errors import RunError
+from isoscope.objectives import Numbers
 from isoscope.training.determinism import refusal
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Tensors = dict[str, torch.Tensor]
 
 
@@ -35,8 +35,12 @@ class Ranks:
         return self.rank == 0
 
     def share(self, rows: Indices) -> Indices:
-        """Return the rows of a global batch that belong to this process."""
-        return rows if self.size == 1 else rank_slice(rows, self.rank, self.size)
+        """Return the rows of a global batch that belong to this process: every n-th row, so lengths are similar.
+
+        Each process gets a part of each batch, so all take the same number of steps. Part sizes differ by at most one
+        row; if a batch has fewer rows than processes, some parts are empty.
+        """
+        return rows[self.rank :: self.size]
 
     def sum(self, values: Numbers) -> Numbers:
         """Return the sum over processes in float64, with the same bits in each process."""

@@ -6,8 +6,9 @@ A saved state is a folder that is valid once its manifest exists. It is verified
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,16 +19,21 @@ from safetensors.torch import load_file, save_file
 from isoscope.sealing import fault, write_whole
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
 from isoscope.training.keeping import Keeper
-from isoscope.training.observers import Observers
+from isoscope.training.observers import Observers, below
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import Points, Progress, points_fault
-from isoscope.training.ranks import Ranks
+from isoscope.training.ranks import Ranks, Tensors
 
-Tensors = dict[str, torch.Tensor]
 Names = dict[torch.nn.Parameter, str]
 
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors raised by reading files that hold no state."""
+
+
+TENSORS = ("model", "optimizer", "rng")
+"""Files of a state, and the fields of `State` that they hold."""
+KEPT = 2
+"""States kept: the newest, and an older state for a run whose newest is damaged."""
 
 
 class State(NamedTuple):
@@ -39,22 +45,20 @@ class State(NamedTuple):
     progress: dict[str, Any]
 
 
-def save_state(states: Path, step: int, state: State, *, keep: int = 2) -> Path:
-    """Write `state` as `states/step-<step>` and delete all but the newest `keep` states."""
+def save_state(states: Path, step: int, state: State) -> None:
+    """Write `state` as `states/step-<step>` and delete all but the newest two states."""
 
     def fill(folder: Path) -> None:
-        save_file(state.model, folder / "model.safetensors")
-        save_file(state.optimizer, folder / "optimizer.safetensors")
-        save_file(state.rng, folder / "rng.safetensors")
+        for name in TENSORS:
+            save_file(getattr(state, name), folder / f"{name}.safetensors")
         (folder / "progress.json").write_text(json.dumps(state.progress), "utf-8")
 
     target = _folder(states, step)
     write_whole(target, fill, "state")
     # Later states are damaged, or rely on damaged files: this run fell back behind them.
     later = [one for one in _newest_first(states) if one.name > target.name]
-    for old in (*later, *list(_newest_first(states))[len(later) + keep :]):
+    for old in (*later, *_newest_first(states)[len(later) + KEPT :]):
         shutil.rmtree(old)
-    return target
 
 
 def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] = lambda _: None) -> State | None:
@@ -63,12 +67,12 @@ def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] 
     `lacking` takes a state's progress and returns which file that the state relies on is missing or changed, as a
     message; None if all are intact.
     """
-    folders = list(_newest_first(states))
+    folders = _newest_first(states)
     for folder in folders:
         try:
             wrong = fault(folder)
             if wrong is None:
-                state = read_state(states, _step(folder))
+                state = read_state(folder)
                 wrong = lacking(state.progress)
                 if wrong is None:
                     return state
@@ -88,10 +92,9 @@ def needed(states: Path) -> set[str]:
     return names
 
 
-def read_state(states: Path, step: int) -> State:
-    """Return the state at `step`, which is known to be intact."""
-    folder = _folder(states, step)
-    model, optimizer, rng = (load_file(folder / f"{name}.safetensors") for name in ("model", "optimizer", "rng"))
+def read_state(folder: Path) -> State:
+    """Return the state in a folder, which is known to be intact."""
+    model, optimizer, rng = (load_file(folder / f"{name}.safetensors") for name in TENSORS)
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
 
 
@@ -99,12 +102,8 @@ def _folder(states: Path, step: int) -> Path:
     return states / f"step-{step:09d}"
 
 
-def _step(folder: Path) -> int:
-    return int(folder.name.removeprefix("step-"))
-
-
-def _newest_first(states: Path) -> Iterator[Path]:
-    yield from sorted(states.glob("step-*"), reverse=True)
+def _newest_first(states: Path) -> list[Path]:
+    return sorted(states.glob("step-*"), reverse=True)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Names) -> Tensors:
@@ -170,26 +169,24 @@ class Resumption:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
         model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
         optimizer = optimizer_tensors(self.optimizer, self.names)
-        save_state(self.states, progress.step, State(model, optimizer, rng, progress.as_dict()))
+        save_state(self.states, progress.step, State(model, optimizer, rng, asdict(progress)))
         self.keeper.drop(needed(self.states))
 
     def restore(self) -> Progress | None:
         """Restore the newest state that rank 0 finds intact, in every process; return None if there is none."""
         state = load_state(self.states, self._lacking) if self.ranks.main else None
         step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
-        state = read_state(self.states, step) if step and state is None else state
+        state = read_state(_folder(self.states, step)) if step and state is None else state
         if state is None:
             return None
         self.model.load_state_dict({name: one for name, one in state.model.items() if "/" not in name})
         if self.penalised is not None:
-            self.penalised.restore(_below(_PENALTY, state.model))
-        self.observers.restore(_below(_OBSERVERS, state.model))
+            self.penalised.restore(below(_PENALTY, state.model))
+        self.observers.restore(below(_OBSERVERS, state.model))
         restore_optimizer(self.optimizer, self.names, state.optimizer)
         progress = Progress(**state.progress)
         self.keeper.held = dict(progress.held)
-        prefix = f"{self.ranks.rank}/"
-        mine = {name.removeprefix(prefix): value for name, value in state.rng.items() if name.startswith(prefix)}
-        if mine:
+        if mine := below(f"{self.ranks.rank}/", state.rng):
             restore_rng(mine)
         else:  # the state was saved by fewer processes
             seed_dropout(self.determinism, self.seed, rank=self.ranks.rank, step=progress.step)
@@ -198,7 +195,3 @@ class Resumption:
     def _lacking(self, progress: Mapping[str, Any]) -> str | None:
         wrong = points_fault(self.metrics, progress["points"], progress["points_sha256"])
         return wrong or self.keeper.fault(progress["held"])
-
-
-def _below(prefix: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

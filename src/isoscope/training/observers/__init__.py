@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from isoscope.models import build
 from isoscope.objectives import Objective, Place, Scored
 
 
@@ -60,6 +61,22 @@ class Observer:
         """Restore the state that `state` returned."""
 
 
+class FusionMoved(Observer):
+    """Log `fusion/moved` after each epoch (see `models.build.fusion_distance`), if the fusion has parameters."""
+
+    name = "fusion_moved"
+
+    def begin(self, context: Context) -> None:
+        self.model = context.model
+        self.start = {name: value.detach().clone() for name, value in build.fusion_parameters(context.model).items()}
+
+    def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
+        if not epoch or scored.split != "validation":
+            return {}
+        moved = build.fusion_distance(self.model, self.start)
+        return {} if moved is None else {"fusion/moved": moved}
+
+
 class Observers:
     """All observers of a run, called in order."""
 
@@ -87,7 +104,10 @@ class Observers:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         for one in self._observers:
-            prefix = f"{one.name}/"
-            own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            if own:
+            if own := below(f"{one.name}/", state):
                 one.restore(own)
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

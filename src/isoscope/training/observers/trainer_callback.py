@@ -1,7 +1,7 @@
 """Use an observer in transformers' Trainer: `trainer.add_callback(ObserverCallback(observer, trainer))`."""
 
-from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,8 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from isoscope.errors import InputError
-from isoscope.objectives import Indices, Place, Scored
-from isoscope.objectives.protocol import owners_of, points_at
+from isoscope.objectives import Indices, Place, Scored, owners_of, points_at
 from isoscope.training.observers import Context, Observer
-
-
-class _Metrics:
-    """The Trainer's metrics, as a tally."""
-
-    def __init__(self, metrics: Mapping[str, float]) -> None:
-        self._metrics = dict(metrics)
-
-    def metrics(self) -> dict[str, float]:
-        return self._metrics
 
 
 class _Data:
@@ -106,7 +95,7 @@ class ObserverCallback(TrainerCallback):
             return
         mode = self.trainer.model.training
         points = self._data.points(list(self.observer.places(None)))
-        tally: Any = _Metrics(given["metrics"])
+        tally: Any = SimpleNamespace(metrics=lambda: given["metrics"])
         self._log(dict(self.observer.evaluated(Scored("validation", tally, points, {}), round(state.epoch or 0))))
         self.trainer.model.train(mode)
 

@@ -1,4 +1,7 @@
-"""Log anisotropy during training: of the batch at every logged update, of a fixed sample at every evaluation."""
+"""Log anisotropy during training: of the batch at every logged update, of a fixed sample at every evaluation.
+
+At the end, log the effect of post-hoc whitening and all-but-the-top on the test split.
+"""
 
 from collections.abc import Collection, Mapping
 
@@ -8,12 +11,15 @@ from torch import Tensor
 from isoscope.config.training import Watch as Settings
 from isoscope.data.batches import drawn_rows
 from isoscope.objectives import Place, Scored
-from isoscope.training.anisotropy import batch_figures, sample_figures
+from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 from isoscope.training.observers import Context, Observer
 
 
 class Watch(Observer):
-    """Log `step/a_1` … of the batch, and `validation/a_1` … of `sample` validation rows, the same in every run."""
+    """Log `step/a_1` … of the batch, and `validation/a_1` … of `sample` validation rows, the same in every run.
+
+    At the end, log `posthoc/…` of the test split, for an objective with classes.
+    """
 
     name = "watch"
 
@@ -36,10 +42,13 @@ class Watch(Observer):
         return {f"step/{name}": value for name, value in found.items()}
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        if scored.split != "validation":
-            return {}
-        found = sample_figures(scored.points[self.place][self.rows], self.labels, clusters=self.clusters)
-        return {f"validation/{name}": value for name, value in found.items()}
+        points = scored.points[self.place]
+        if scored.split == "validation":
+            found = sample_figures(points[self.rows], self.labels, clusters=self.clusters)
+            return {f"validation/{name}": value for name, value in found.items()}
+        labels = self.objective.owners("test", np.arange(self.objective.size("test")), self.place)[1]
+        found = {} if labels is None else posthoc_figures(points, labels)
+        return {f"posthoc/{name}": value for name, value in found.items()}
 
 
 def observer(settings: Settings) -> Watch:

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from isoscope.data import embedded_trees, manifest, treebank
+from isoscope.data import embedded_sentiment, manifest, treebank
 from isoscope.data.corpus import TREEBANK, texts
 from isoscope.data.embedded import GENERATORS, generate
 from isoscope.paths import Project
+from isoscope.sealing import sha256
 from isoscope.stages.extract import trees_of
 from probe_material import pieces
 
@@ -72,7 +73,7 @@ def test_no_two_edges_cross(generator: str, difficulty: int) -> None:
     ],
 )
 def test_sentiment_reads_as_an_annotator_would(sentence: str, tags: str, heads: str) -> None:
-    assert embedded_trees.sentiment(sentence) == (sentence.split(), tags.split(), [int(head) for head in heads.split()])
+    assert embedded_sentiment.tree(sentence) == (sentence.split(), tags.split(), [int(head) for head in heads.split()])
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -83,7 +84,7 @@ def test_the_treebank_is_of_sentences_that_nobody_trains_on(generator: str, tmp_
     assert set(kept) == of["test"] - of["train"] - of["validation"]
     assert len(kept) == len(set(kept)) > 20
     written = manifest.write(corpus, tmp_path)
-    assert written["files"][TREEBANK]["sha256"] == manifest.sha256(tmp_path / TREEBANK)  # type: ignore[index]
+    assert written["files"][TREEBANK]["sha256"] == sha256(tmp_path / TREEBANK)  # type: ignore[index]
     bank = treebank.read(tmp_path / TREEBANK, pieces(tmp_path / "tokenizer"), sentences=20, max_length=64, seed=0)
     assert len(bank.encoded.ids) == 20
     assert (bank.depth == 0).sum() == 20

@@ -196,11 +196,9 @@ def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) 
         Splits(**splits)
 
 
-def test_splits_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_a_single_file_has_no_other_splits(tmp_path: Path) -> None:
     as_csv(tmp_path / "all.csv", TEXTS, LABELS)
-    assert "splits.train: null" in refusal(tmp_path / "all.csv", {"train": None, "validation": None, "test": None})
     assert "all.csv is a single file, which is all train; set null" in refusal(tmp_path / "all.csv", FOLDER)
-    assert refusal(tmp_path, FOLDER | {"dev": "x"}) == "splits: unknown dev; expected train, validation, test"
 
 
 def test_a_label_that_train_lacks_names_the_file(tmp_path: Path) -> None:
