@@ -92,7 +92,7 @@ def intermediate(view: Searched) -> Figure | None:
             steps = range(min(found), max(found) + 1)
             axes.plot(
                 *([step + 1 for step in steps], [found.get(step, math.nan) for step in steps]),
-                color=view.look(trial)[0],
+                color=view.look(trial)["color"],
                 linestyle="--" if early else "-",
                 linewidth=2.6 if trial.number == view.chosen else 0.9,
                 alpha=0.55 if early else 0.9,

@@ -19,6 +19,15 @@ PALE = 0.3
 """Opacity of trials that break a constraint."""
 COLUMNS = 3
 """Panels per row."""
+RING: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 10,
+    "markerfacecolor": "none",
+    "markeredgecolor": INK,
+    "markeredgewidth": 1.2,
+}
+"""Style of the mark around the chosen trial."""
 Measure = Callable[[FrozenTrial], float]
 
 
@@ -47,8 +56,8 @@ class Searched(NamedTuple):
         """What the marked trial is called: best, or suggested from a front."""
         return "best trial" if len(self.objectives) == 1 else "suggested trial"
 
-    def look(self, trial: FrozenTrial) -> tuple[str, str]:
-        """Return colour and marker of a trial's architecture."""
+    def look(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return `color` and `marker` of a trial's architecture."""
         return look(list(self.groups).index(_architecture(trial, self.axis) or ""))
 
     def known(self, trial: FrozenTrial) -> bool:
@@ -138,21 +147,12 @@ def dots(axes: Axes, view: Searched, trials: Sequence[FrozenTrial], x: Measure, 
         for allowed in (False, True):
             shown = [trial for trial in trials if _of(trial, view, name) and feasible(trial) == allowed]
             if shown:
-                colour, marker = view.look(shown[0])
-                axes.plot(
-                    *([x(trial) for trial in shown], [y(trial) for trial in shown]),
-                    linestyle="",
-                    marker=marker,
-                    markersize=4,
-                    color=colour,
-                    alpha=0.9 if allowed else PALE,
-                    markeredgewidth=0,
-                    rasterized=many,
-                    gid="feasible" if allowed else "infeasible",
-                )
+                mark: dict[str, Any] = {"linestyle": "", "markersize": 4, "markeredgewidth": 0, **view.look(shown[0])}
+                mark |= {"alpha": 0.9, "gid": "feasible"} if allowed else {"alpha": PALE, "gid": "infeasible"}
+                axes.plot([x(trial) for trial in shown], [y(trial) for trial in shown], rasterized=many, **mark)
     for trial in trials:
         if trial.number == view.chosen:
-            axes.plot([x(trial)], [y(trial)], gid="chosen", **_ring())
+            axes.plot([x(trial)], [y(trial)], gid="chosen", **RING)
 
 
 def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = False) -> list[Line2D]:
@@ -164,16 +164,13 @@ def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = Fals
     for name in view.groups:
         shown = [trial for trial in trials if _of(trial, view, name)]
         if shown:
-            colour, marker = view.look(shown[0])
-            label = f"{name or 'trials'}, n = {len(shown)}"
-            kind: dict[str, Any] = (
-                {"linestyle": "-", "linewidth": 0.9} if lines else {"linestyle": "", "marker": marker}
-            )
-            found.append(Line2D([], [], color=colour, label=wrapped(label, 2.2, size=7.5), **kind))
+            label = wrapped(f"{name or 'trials'}, n = {len(shown)}", 2.2, size=7.5)
+            kind: dict[str, Any] = {"linewidth": 0.9, "marker": ""} if lines else {"linestyle": ""}
+            found.append(Line2D([], [], label=label, **view.look(shown[0]) | kind))
     if not lines and not all(map(feasible, trials)):
         found.append(Line2D([], [], linestyle="", color=INK, marker="o", alpha=PALE, label="breaks a constraint"))
     if any(trial.number == view.chosen for trial in trials):
-        kind = {"color": INK, "linewidth": 2.6} if lines else _ring()
+        kind = {"color": INK, "linewidth": 2.6} if lines else RING
         found.append(Line2D([], [], label=f"{view.word}, number {view.chosen}", **kind))
     return found
 
@@ -198,17 +195,6 @@ def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple
 def called(name: str) -> str:
     """Return an objective's axis label."""
     return name.replace("_", " ")
-
-
-def _ring() -> dict[str, Any]:
-    return {
-        "linestyle": "",
-        "marker": "o",
-        "markersize": 10,
-        "markerfacecolor": "none",
-        "markeredgecolor": INK,
-        "markeredgewidth": 1.2,
-    }
 
 
 def _architecture(trial: FrozenTrial, axis: str | None) -> str | None:

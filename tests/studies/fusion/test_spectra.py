@@ -6,7 +6,17 @@ import pytest
 from matplotlib.axes import Axes
 
 from isoscope.figures.style import to_svg
-from isoscope.studies.fusion.spectra import PARTS, PLACES, ROWS, THEORY, kernel, kernel_response, spectra
+from isoscope.studies.fusion.spectra import (
+    BINS,
+    PARTS,
+    PLACES,
+    ROWS,
+    THEORY,
+    frequency_magnitudes,
+    kernel,
+    kernel_response,
+    spectra,
+)
 
 STEPS = (0, 4, 9)
 
@@ -109,10 +119,30 @@ def test_equal_tables_give_equal_bytes() -> None:
         assert to_svg(made()) == to_svg(made())
 
 
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="one study"):
-        spectra(pd.concat([spectrum().assign(study="one"), spectrum().assign(study="two")]))
-    with pytest.raises(ValueError, match="no matrix given"):
-        kernel_response([])
-    with pytest.raises(ValueError, match="word: expected magnitudes"):
-        kernel_response([("word", -np.eye(3))])
+def test_a_loud_frequency_stands_out_in_its_part_alone() -> None:
+    frequency = np.arange(1, 97)
+    parts = [
+        pd.DataFrame(
+            {
+                "arm": arm,
+                "seed": seed,
+                "step": step,
+                "best": step == 8,
+                "part": part,
+                "frequency": frequency,
+                "magnitude": 1.0 + 5.0 * ((frequency > 92) & (part == "fused")),
+            }
+        )
+        for arm in ("additive", "fft")
+        for seed in range(3)
+        for step in (0, 8)
+        for part in ("word", "fused")
+    ]
+    word, fused = frequency_magnitudes(pd.concat(parts)).axes
+    lines = [line for line in fused.lines if line.get_gid() in ("first", "chosen")]
+    assert len(lines) == 4
+    for line in lines:
+        assert len(line.get_xdata()) == BINS
+        assert line.get_ydata()[-1] == pytest.approx(6.0)
+        assert np.allclose(line.get_ydata()[:-1], 1.0)
+    assert all(np.allclose(line.get_ydata(), 1.0) for line in word.lines)

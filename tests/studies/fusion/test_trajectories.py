@@ -93,10 +93,3 @@ def test_a_long_legend_leaves_the_panels_their_height(geometry: Table) -> None:
 def test_equal_tables_give_equal_bytes(geometry: Table) -> None:
     one, other = (geometry_curves(geometry(seeds=2), ["avg_sim"]) for _ in range(2))
     assert to_svg(one) == to_svg(other)
-
-
-def test_refusals(geometry: Table) -> None:
-    with pytest.raises(ValueError, match="'a_1' of first"):
-        geometry_curves(geometry(), ["avg_sim", "a_1"])
-    with pytest.raises(ValueError, match="none named"):
-        geometry_curves(geometry(), [])

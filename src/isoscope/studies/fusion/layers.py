@@ -1,6 +1,7 @@
 """Draw a metric of the geometry table at every layer and snapshot: a map per arm on a common colour scale."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from isoscope.figures.maps import beyond
 from isoscope.figures.scales import SCALES, Scale, scale_of
-from isoscope.figures.snapshots import TWIN, arms_of, chosen, over_seeds, prepared, steps_of, trained_seeds_of
+from isoscope.figures.snapshots import TWIN, arms_of, chosen, over_seeds, prepared, trained_seeds_of
 from isoscope.figures.style import DIVERGING, HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, named, style, wrapped
 from isoscope.studies.view import Table, View
 
@@ -23,6 +24,8 @@ GAP = -2
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
+
+TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linestyle": ""}
 
 
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
@@ -33,21 +36,17 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
 
-    `geometry`: the measured tables of a single study with columns arm and seed. Raises `ValueError` for two studies, or
-    if `figure` was not measured on `vectors`.
+    `geometry`: the measured tables with columns arm and seed. Raises `ValueError` if `figure` was not measured on
+    `vectors`.
     """
     table = of_figure(geometry, figure, vectors)
-    arms, layers, steps = arms_of(table), sorted(table["layer"].unique()), steps_of(table)
-    means = over_seeds(table, ["arm", "layer", "column"], "value")
-    degenerate = (
-        table.groupby(["arm", "layer", "column"], sort=False)["degenerate"].any().reset_index(name="degenerate")
-    )
-    cells = means.merge(degenerate, on=["arm", "layer", "column"])
+    arms, by = arms_of(table), ["arm", "layer", "column"]
+    degenerate = table.groupby(by, sort=False)["degenerate"].any().reset_index()
+    cells = over_seeds(table, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    twin = bool((table["column"] == TWIN).any())
     with style():
-        made = _Maps(layers, steps, twin=twin, scale=scale)
+        made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
         per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
         rows = -(-len(arms) // per_row)
         drawing = Figure(figsize=(WIDTH, rows * (made.height + 0.35) + 1.55), layout="constrained")
@@ -64,74 +63,43 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
             axes.set_axis_off()
         drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
         if scale.low is not None:
-            bar = drawing.colorbar(
-                *(made.colours(), None, panels.ravel().tolist()),
-                location="bottom",
-                shrink=0.6,
-                aspect=40,
-                extend=beyond(cells["mean"], scale.low, scale.high),
-            )
-            bar.set_label(f"{scale.label}\n{wrapped(_noise(table, arms), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
+            colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
+            extend = beyond(cells["mean"], scale.low, scale.high)
+            every = panels.ravel().tolist()
+            bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
+            bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
             bar.ax.tick_params(labelsize=7)
     return drawing
 
 
 def of_figure(geometry: pd.DataFrame, figure: str, vectors: str) -> pd.DataFrame:
     """Return the rows of a metric for a kind of representation. Raises `ValueError` if there are none."""
-    table = prepared(geometry, "layer", "vectors", "figure", "value", "degenerate")
-    kind = table[table["vectors"] == vectors]
-    if kind.empty:
-        raise ValueError(f"vectors: no {vectors!r} in the table, but {', '.join(sorted(table['vectors'].unique()))}")
-    found = kind[kind["figure"] == figure]
-    if found.empty:
-        raise ValueError(f"figure: {figure!r} of {vectors} is none of {', '.join(sorted(kind['figure'].unique()))}")
-    return found
+    return prepared(geometry[(geometry["vectors"] == vectors) & (geometry["figure"] == figure)])
 
 
 class _Maps:
     """Draws maps with the same layers, snapshots and colours."""
 
-    def __init__(self, layers: Sequence[int], steps: Sequence[int], *, twin: bool, scale: Scale) -> None:
-        self.layers, self.scale = layers, scale
+    def __init__(self, layers: Sequence[int], steps: Sequence[int], scale: Scale) -> None:
+        self.layers, self.scale, twin = layers, scale, TWIN in steps
         self.map = DIVERGING if scale.diverging else SEQUENTIAL
-        self.columns = [*([TWIN, GAP] if twin else []), *steps]
+        self.columns = [TWIN, GAP, *steps[1:]] if twin else [*steps]
         self.width = max(1.2, 0.26 * len(self.columns))
         self.height = max(0.6, 0.155 * len(layers))
         self.label = "Update" + ("; random: the random twin" if twin else "")
         self.hatched: dict[str, str] = {}
 
-    def colours(self) -> ScalarMappable:
-        """Return what the colour bar shows."""
-        return ScalarMappable(Normalize(self.scale.low, self.scale.high), self.map)
-
     def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
         """Draw an arm's map: colours for values, hatched squares for missing values, triangles above."""
         means, degenerate, there = (self._matrix(cells, name) for name in ("mean", "degenerate", "n"))
         if self.scale.low is not None:
-            axes.imshow(
-                np.ma.masked_invalid(means),
-                cmap=self.map,
-                vmin=self.scale.low,
-                vmax=self.scale.high,
-                interpolation="none",
-                origin="lower",
-                aspect="auto",
-            )
+            colours: dict[str, Any] = {"cmap": self.map, "vmin": self.scale.low, "vmax": self.scale.high}
+            axes.imshow(np.ma.masked_invalid(means), interpolation="none", origin="lower", aspect="auto", **colours)
         self._hatch(axes, "degenerate", degenerate == 1)
         self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
-        axes.plot(
-            *(
-                [self.columns.index(step) for step in sorted(best)],
-                [1 + 0.03 / self.height] * len(best),
-            ),  # a fixed distance in inches, for any height of the map
-            transform=axes.get_xaxis_transform(),
-            color=INK,
-            marker=7,
-            markersize=5,
-            linestyle="",
-            clip_on=False,
-            gid="chosen",
-        )
+        at = [self.columns.index(step) for step in sorted(best)]
+        above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
+        axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
         names = {at: "random" if one == TWIN else str(one) for at, one in enumerate(self.columns) if one != GAP}
         axes.set_xticks(list(names), names.values(), rotation=90 if len(self.columns) > 8 else 0)
         every = -(-len(self.layers) // 13)
@@ -141,7 +109,7 @@ class _Maps:
 
     def legend(self) -> list[Line2D]:
         """Return the legend entries of triangles and hatches."""
-        key = Line2D([], [], color=INK, marker=7, markersize=5, linestyle="", label="chosen epoch of a seed")
+        key = Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)
         return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
 
     def _matrix(self, cells: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
@@ -161,17 +129,14 @@ class _Maps:
         axes.add_collection(squares)
 
 
-def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:
+def _noise(table: pd.DataFrame) -> str:
     """Return the value of isotropic noise as text, a single time if it is the same for all arms."""
-    texts = {}
-    for arm in arms:
-        own = table[(table["arm"] == arm) & table["baseline"].notna()]
-        if len(own):
-            texts[arm] = f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})"
-    if not texts:
-        return "isotropic noise: not known"
-    if len(set(texts.values())) == 1:
-        return f"isotropic noise: {next(iter(texts.values()))}"
+    known = table[table["baseline"].notna()].groupby("arm", sort=False)
+    texts = {
+        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})" for arm, own in known
+    }
+    if len(alike := {*texts.values()}) < 2:
+        return f"isotropic noise: {next(iter(alike), 'not known')}"
     return "isotropic noise: " + "; ".join(f"{arm} {text}" for arm, text in texts.items())
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of, banded, over_seeds, seeds_of
-from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, named, style, wrapped
+from isoscope.figures.snapshots import arms_of, banded, keys
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, style, wrapped
 from isoscope.studies.view import Table, View
 
 PANELS = 3
@@ -70,7 +69,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     arms = arms_of(curves)
     rows = -(-len(shown) // PANELS)
     with style():
-        handles = legend(curves, arms)
+        handles = keys(curves, 2.8)
         size = (WIDTH, 2.0 * rows + 0.3 + legend_inches(handles, 2))
         drawing = Figure(figsize=size, layout="constrained")
         panels = drawing.subplots(rows, min(PANELS, len(shown)), squeeze=False).ravel()
@@ -101,11 +100,11 @@ def trade(
     for arm in arms_of(averages):
         families.setdefault(weights[arm][0], []).append(arm)
     with style():
-        handles = legend(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), list(families))
+        handles = keys(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), 2.8)
         drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
         axes = drawing.subplots()
         for index, arms in enumerate(families.values()):
-            colour, marker = look(index)
+            colour, marker = look(index).values()
             several = sorted(arms, key=lambda arm: weights[arm][1])
             means = runs.groupby("arm")[[across, up]].mean().reindex(several)
             if len(several) > 1:
@@ -132,22 +131,9 @@ def trade(
     return drawing
 
 
-def legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    """Return a legend entry per arm, with its number of seeds."""
-    handles = []
-    for index, arm in enumerate(arms):
-        colour, marker = look(index)
-        label = named(arm, seeds_of(table[table["arm"] == arm]), 2.8, size=7.5)
-        handles.append(Line2D([], [], color=colour, marker=marker, label=label))
-    return handles
-
-
 def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
     for index, arm in enumerate(arms):
-        rows = curves[curves["arm"] == arm]
-        colour, marker = look(index)
-        means = over_seeds(rows, ["step"], "value")
-        banded(axes, means, "step", marks=6, alpha=0.16, color=colour, marker=marker, linewidth=1.2, zorder=3)
+        banded(axes, curves[curves["arm"] == arm], "step", "value", marks=6, linewidth=1.2, zorder=3, **look(index))
     axes.tick_params(labelsize=7)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4))
