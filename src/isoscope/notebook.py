@@ -110,8 +110,8 @@ class StudyTables(NamedTuple):
         """Return the views of each part of the report, with their tables."""
         from isoscope.studies import scored
         from isoscope.studies.kind import KINDS
-        from isoscope.studies.stored_tables import StoredTables
         from isoscope.studies.tables import COMPARISON, read_tables
+        from isoscope.studies.view import StoredTables
 
         runs = read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}
         kinds = [(kind.views, StoredTables(self.folder / kind.tables)) for kind in KINDS.values()]

@@ -11,11 +11,11 @@ from typing import Any
 PACKAGES = {"corpora": "data", "analysis": "inside", "tracking": "runs"}
 """Renamed packages: former → new name. Their modules kept their names, except those in `MODULES`."""
 MODULES = {
-    "analysis.baselines": "studies.classified",
+    "analysis.baselines": "studies.results",
     "analysis.cells": "inside.cloud",
     "analysis.comparison": "studies.comparison",
     "analysis.confirmation": "search.confirmation",
-    "analysis.confusion": "studies.classified",
+    "analysis.confusion": "studies.results",
     "analysis.courses": "studies.curves",
     "analysis.curves": "studies.curves",
     "analysis.differences": "statistics.differences",
@@ -35,7 +35,7 @@ MODULES = {
     "analysis.statistics": "statistics.paired",
     "analysis.tables": "studies.tables",
     "analysis.trials": "search.trials_table",
-    "analysis.verdicts": "statistics.verdicts",
+    "analysis.verdicts": "statistics.paired",
     "config.faults": "config.explain",
     "corpora.baselines": "data.manifest",
     "corpora.local": "data.files",
@@ -47,6 +47,7 @@ MODULES = {
     "search.cluster": "executor.cluster",
     "search.live": "search.status",
     "search.pool": "executor.execute",
+    "statistics.verdicts": "statistics.paired",
     "tracking.addresses": "mirror.addresses",
     "tracking.follow": "mirror.follow",
     "tracking.mending": "runs.reconcile",

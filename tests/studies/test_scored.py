@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from finished_runs import write_run
 from isoscope.figures.style import ARM_COLOURS, to_svg
 from isoscope.outputs import read_output
-from isoscope.studies import classified
+from isoscope.studies import results
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.scored import TITLES, confusion_matrices, training_curves
 
@@ -113,7 +113,7 @@ CLASSES = ("negative", "neutral", "positive")
 
 
 def confusion(folders: Sequence[Path]) -> pd.DataFrame:
-    return classified.confusion([read_output(folder) for folder in folders])
+    return results.confusion([read_output(folder) for folder in folders])
 
 
 def meshes(figure: Figure, arms: int) -> list[QuadMesh]:

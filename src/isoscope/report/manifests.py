@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from isoscope.errors import InputError
 from isoscope.report import numbers
-from isoscope.studies.classified import NAMES
+from isoscope.studies.results import NAMES
 
 SPLITS = ("train", "validation", "test")
 

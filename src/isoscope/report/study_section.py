@@ -17,8 +17,8 @@ from isoscope.studies import fusion, scored
 from isoscope.studies.comparison import Comparison
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, Cell, read
-from isoscope.studies.stored_tables import StoredTables
 from isoscope.studies.tables import Tables
+from isoscope.studies.view import StoredTables
 
 
 class Chart(NamedTuple):
