@@ -108,30 +108,29 @@ def varied(trials: Sequence[FrozenTrial]) -> list[str]:
 
 
 def scale(name: str, trials: Sequence[FrozenTrial]) -> Scale:
-    """Return the scale of a parameter over the trials that have it; categorical in any trial: categorical in all."""
-    having = [trial for trial in trials if name in trial.params]
-    if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in having):
-        log = all(getattr(trial.distributions[name], "log", False) for trial in having)
+    """Return the scale of a parameter that all `trials` have; categorical in any trial: categorical in all."""
+    if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in trials):
+        log = all(getattr(trial.distributions[name], "log", False) for trial in trials)
         return Scale(lambda trial: float(trial.params[name]), log, [])
-    choices = [choice for trial in having for choice in getattr(trial.distributions[name], "choices", ())]
-    seen = {text(trial.params[name]) for trial in having}
+    choices = [choice for trial in trials for choice in getattr(trial.distributions[name], "choices", ())]
+    seen = {text(trial.params[name]) for trial in trials}
     labels = [one for one in dict.fromkeys(text(one) for one in choices) if one in seen]
     labels += sorted(seen - set(labels))
     return Scale(lambda trial: float(labels.index(text(trial.params[name]))), False, labels)
 
 
-def set_scale(axes: Axes, which: str, found: Scale, label: str, inches: float) -> None:
-    """Set scale, ticks and label of the axis x or y for a parameter, after its points are drawn."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def set_scale(axes: Axes, found: Scale, label: str, inches: float) -> None:
+    """Set scale, ticks and label of the x-axis for a parameter, after its points are drawn."""
+    axis = axes.xaxis
     if found.log:
-        axes.set(**{f"{which}scale": "log"})
+        axes.set_xscale("log")
         low, high = axis.get_data_interval()
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,), numticks=5))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # matplotlib's own is mathtext
         axis.set_minor_locator(NullLocator())
     elif found.labels:
         axis.set_ticks(range(len(found.labels)), [wrapped(one, 0.9, size=7, lines=1) for one in found.labels])
-        axes.set(**{f"{which}lim": (-0.5, len(found.labels) - 0.5)})
+        axes.set_xlim(-0.5, len(found.labels) - 0.5)
     else:
         axis.set_major_locator(MaxNLocator(4))
     axis.set_label_text(wrapped(label, inches, size=7.5), fontsize=7.5)

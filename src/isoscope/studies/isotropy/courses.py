@@ -1,6 +1,6 @@
 """Draw arms over training: curves of any metrics, and the trade-off between a task's metric and anisotropy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -112,19 +112,12 @@ def trade(
             for arm in several:
                 rows = runs[runs["arm"] == arm]
                 axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
-                spread = [None if len(rows) < 2 else rows[one].std() for one in (across, up)]
+                bars = dict(zip(("xerr", "yerr"), rows[[across, up]].std(), strict=True)) if len(rows) > 1 else {}
                 at = (rows[across].mean(), rows[up].mean())
-                axes.errorbar(
-                    *at, xerr=spread[0], yerr=spread[1], marker=marker, markersize=7, color=colour, elinewidth=1
-                )
+                axes.errorbar(*at, marker=marker, markersize=7, color=colour, elinewidth=1, **bars)
                 if len(several) > 1:
-                    beside: dict[str, Any] = {
-                        "xytext": (4, 4),
-                        "textcoords": "offset points",
-                        "fontsize": 6.5,
-                        "color": colour,
-                    }
-                    axes.annotate(f"{weights[arm][1]:g}", at, **beside)
+                    beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
+                    axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
         axes.set(xlabel=labels[0], ylabel=labels[1])
         axes.grid(visible=True)
         legend_below(drawing, handles, columns=2)
@@ -140,15 +133,6 @@ def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
     axes.grid(visible=True, axis="y")
 
 
-def _measured(names: Mapping[str, str], courses: pd.DataFrame) -> Table:
-    """Return the whole table if it has any of the metrics, else no rows: so every arm keeps its colour."""
-    return (courses if courses["metric"].isin(names).any() else courses[:0],)
-
-
-def _drawn(names: Mapping[str, str], courses: pd.DataFrame) -> Figure:
-    return course(courses, names)
-
-
 def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
     """Return the penalty's metrics and those of each class."""
     classes = courses.loc[courses["metric"].str.startswith("step/kept/class_"), "metric"].drop_duplicates()
@@ -157,20 +141,13 @@ def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
     return PENALTY_METRICS | per_class
 
 
-def _penalised(courses: pd.DataFrame) -> Table:
-    return _measured(_with_classes(courses), courses)
-
-
-def _penalty(courses: pd.DataFrame) -> Figure:
-    return course(courses, _with_classes(courses))
-
-
-def _of_courses(name: str, names: Mapping[str, str], caption: str) -> View:
+def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str) -> View:
+    """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour."""
     return View(
         name=name,
         needs=("courses",),
-        rows=partial(_measured, names),
-        draw=partial(_drawn, names),
+        rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
+        draw=lambda courses: course(courses, names(courses)),
         caption=caption,
     )
 
@@ -203,32 +180,30 @@ def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 
 ANISOTROPY = _of_courses(
     "anisotropy",
-    ANISOTROPY_METRICS,
+    lambda _: ANISOTROPY_METRICS,
     "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
     "over seeds; band: ± 1 sd.",
 )
 TASK = _of_courses(
     "task",
-    TASK_METRICS,
+    lambda _: TASK_METRICS,
     "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd.",
 )
-PENALTY = View(
-    name="penalty",
-    needs=("courses",),
-    rows=_penalised,
-    draw=_penalty,
-    caption="The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
+PENALTY = _of_courses(
+    "penalty",
+    _with_classes,
+    "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
     "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd.",
 )
 EXPLAINED = _of_courses(
     "explained",
-    EXPLAINED_METRICS,
+    lambda _: EXPLAINED_METRICS,
     "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; compare "
     "each metric with its null (Gaussian noise, shuffled labels).",
 )
 BARS = _of_courses(
     "bars",
-    BARS_METRICS,
+    lambda _: BARS_METRICS,
     "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd.",
 )
 TRADE = View(
