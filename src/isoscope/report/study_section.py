@@ -81,8 +81,10 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path)
         "wide": len(arms) > 2,  # a figure of all arms needs more than a row of the page
         "findings": _findings(tables),
         "metrics": metrics,
-        "commits": sorted({f"{row.commit[:10]}{' with changes' * bool(row.dirty)}" for row in rows if row.commit}),
-        "unknown_commit": any(row.commit is None for row in rows),
+        "commits": sorted(
+            {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
+        ),
+        "unknown_commit": any(row["commit"] is None for row in rows),
         "data": {path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
         "inside": read_inside(folder, key=key),
         "chart": read_chart(folder, key=f"{key}-chart"),

@@ -208,14 +208,8 @@ def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
 MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
-PLANES = View(
-    name="planes",
-    needs=("planes", "frames", "classes"),
-    rows=_abreast,
-    by="number",
-    draw=_planes,
-    caption=_of_planes,
-)
+_NEEDED = ("planes", "frames", "classes")
+PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_planes, caption=_of_planes)
 PROBING = View(
     name="probing",
     needs=("probing",),
