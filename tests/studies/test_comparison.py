@@ -164,11 +164,5 @@ def test_another_test_split_is_refused(tmp_path: Path) -> None:
         run_compare(folders)
 
 
-def test_a_run_given_twice_is_refused(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, "additive", 0, items=300)
-    with pytest.raises(InputError, match="given twice"):
-        run_compare([folder, folder])
-
-
 def test_nothing_to_compare() -> None:
     assert run_compare([]) == []

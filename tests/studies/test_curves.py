@@ -95,12 +95,6 @@ def test_two_values_at_one_epoch_are_refused(tmp_path: Path) -> None:
         bands(curves([folder]))
 
 
-def test_one_run_given_twice_is_refused(tmp_path: Path) -> None:
-    folder, copy = write_run(tmp_path / "a", "fft", 0), write_run(tmp_path / "b", "fft", 0)
-    with pytest.raises(InputError, match="give each once"):
-        curves([folder, copy])
-
-
 def test_nothing_gives_an_empty_table() -> None:
     assert bands(curves([])).empty
 

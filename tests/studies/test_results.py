@@ -44,12 +44,6 @@ def test_an_empty_cell_is_a_zero(tmp_path: Path) -> None:
     assert table.query("actual != predicted")["count"].tolist() == [0] * 6
 
 
-def test_runs_of_one_study_share_their_classes(tmp_path: Path) -> None:
-    folders = [write_run(tmp_path, arm, 0, labels=(arm, "other")) for arm in ("a", "b")]
-    with pytest.raises(InputError, match="its classes are"):
-        confusion(folders)
-
-
 def test_predictions_of_another_form_are_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path, "fft", 0)
     (folder / "predictions.parquet").write_bytes(b"no parquet")

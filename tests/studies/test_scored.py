@@ -163,7 +163,3 @@ def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
     names = tuple(f"class {index}" for index in range(12))
     figure = confusion_matrices(confusion([write_run(tmp_path, "fft", 0, labels=names, items=120)]))
     assert all("\n" not in text.get_text() for text in figure.axes[0].texts)
-
-
-def test_no_rows_give_no_matrix() -> None:
-    assert len(confusion_matrices(confusion([])).axes) == 1

@@ -83,15 +83,13 @@ def compare(
     - `items`: number of test items of runs that keep no predictions.
     - `margin`: the smallest difference that counts; only the verdict uses it.
 
-    Raises `InputError` if predictions contradict the recorded scores, if runs of a study were tested on different rows,
-    or if a run is given twice.
+    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
     """
     arms: dict[str, dict[int, Result]] = {}
     for folder in outputs:
         found = result(read_output(folder), items)
         run = found.output.run
-        if arms.setdefault(run.arm, {}).setdefault(run.seed, found) is not found:
-            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is given twice; give it once")
+        arms.setdefault(run.arm, {})[run.seed] = found
     rows: list[Comparison] = []
     if arms:
         first = _check_same_test(arms)

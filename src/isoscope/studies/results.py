@@ -62,17 +62,11 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
     """Count each run's predictions of each class for each actual class on the test split.
 
     Columns study, arm, seed, actual, predicted (names of classes, in their order), count. Empty cells are 0: a run of C
-    classes has C² rows, whose counts sum to the size of the test split. Raises `InputError` if runs of a study name
-    their classes differently.
+    classes has C² rows, whose counts sum to the size of the test split.
     """
     tables = []
-    names: dict[str, tuple[str, ...]] = {}
     for output in outputs:
         run, labels = output.run, output.labels
-        if names.setdefault(run.study, labels) != labels:
-            raise InputError(
-                f"{output.folder}: its classes are {labels}, but other runs of {run.study} have {names[run.study]}"
-            )
         table = read_predictions(output)
         counts = confusion_matrix(table["label"], table["predicted"], len(labels))
         actual, predicted = np.indices(counts.shape).reshape(2, -1)

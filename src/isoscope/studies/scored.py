@@ -101,14 +101,13 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     arms = arms_of(confusion)
     classes = list(dict.fromkeys(confusion["actual"]))
     names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes]
-    columns = max(1, min(PER_ROW, len(arms)))
-    rows = -(-len(arms) // columns) or 1
+    columns = min(PER_ROW, len(arms))
+    rows = -(-len(arms) // columns)
     side = max(1.7, 0.5 * len(classes))
     below = 0.3 if len(classes) <= 2 else 0.3 + 0.05 * max(len(name) for name in names)
     with style():
         figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        mesh = None
         for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
             table = confusion[confusion["arm"] == arm]
             mesh = _matrix(axes, table, classes)
@@ -122,8 +121,7 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
             axes.set_axis_off()
         figure.supxlabel("Predicted", fontsize=9)
         figure.supylabel("Actual", fontsize=9)
-        if mesh is not None:
-            figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
+        figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
     return figure
 
 

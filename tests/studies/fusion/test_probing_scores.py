@@ -165,15 +165,6 @@ def test_equal_tables_give_equal_pictures() -> None:
     assert to_svg(probing_curves(made())) != to_svg(probing_curves(made(seeds=2)))
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="colour of first: not in the table; it has label of first, tree depth of first"
-    ):
-        probing_curves(made(), task="colour")
-    with pytest.raises(ValueError, match="label of mean"):
-        probing_curves(made(), vectors="mean")
-
-
 def test_a_learning_curve_is_the_mean_over_seeds_by_sentences() -> None:
     table = pd.DataFrame(
         [

@@ -44,15 +44,13 @@ def geometry_by_layer(
 
     `geometry`: the table with a column `checkpoint`. `titles`: metric → title; default: the title of its scale. Metrics
     that were not measured on `vectors` are left out. Checkpoints of different depth share an axis of layer / number of
-    layers. Raises `ValueError` if no metric was measured.
+    layers.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     depth = table.groupby("arm")["layer"].transform("max")
     relative = depth.nunique() > 1
     table = table.assign(at=table["layer"] / depth if relative else table["layer"])
     there = [figure for figure in figures if (table["figure"] == figure).any()]
-    if not there:
-        raise ValueError(f"figures: none of {', '.join(figures)} was measured on {vectors!r}")
     names, shown = arms_of(table), table[table["figure"].isin(there)]
     columns = min(COLUMNS, len(there))
     rows = -(-len(there) // columns)

@@ -45,7 +45,7 @@ def probing_curves(
     `table` and `baselines`: probing tables of a single study with columns arm and seed. Raises `ValueError` if there is
     nothing to draw.
     """
-    found = _of_task(table, task, vectors)
+    found = prepared(table[(table["task"] == task) & (table["vectors"] == vectors)])
     lines = _phases(found)
     floor = (
         baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
@@ -70,15 +70,6 @@ def probing_curves(
             axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
         legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
-
-
-def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
-    whole = prepared(table)
-    found = whole[(whole["task"] == task) & (whole["vectors"] == vectors)]
-    if found.empty:
-        there = sorted({f"{one} of {kind}" for one, kind in zip(whole["task"], whole["vectors"], strict=True)})
-        raise ValueError(f"{task} of {vectors}: not in the table; it has {', '.join(there)}")
-    return found
 
 
 def _phases(table: pd.DataFrame) -> pd.DataFrame:
