@@ -48,6 +48,7 @@ MODULES = {
     "search.live": "search.status",
     "search.pool": "executor.execute",
     "statistics.verdicts": "statistics.paired",
+    "studies.classified": "studies.results",
     "tracking.addresses": "mirror.addresses",
     "tracking.follow": "mirror.follow",
     "tracking.mending": "runs.reconcile",

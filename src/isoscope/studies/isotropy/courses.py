@@ -60,7 +60,7 @@ PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, cla
 def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
     """Draw a panel per metric in `figures` (name → label): a line per arm, mean over seeds by `step`, band ± 1 sd.
 
-    `curves`: columns arm, seed, step, metric, value, as `studies.final_averages.thinned` returns them. Raises
+    `curves`: columns arm, seed, step, metric, value, as `studies.curves.thinned` returns them. Raises
     `ValueError` if none of the metrics was measured.
     """
     shown = {metric: label for metric, label in figures.items() if (curves["metric"] == metric).any()}
