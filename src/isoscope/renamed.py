@@ -24,7 +24,7 @@ MODULES = {
     "analysis.geometry": "inside.measure_table",
     "analysis.gradients": "inside.gradient_steadiness",
     "analysis.heads": "inside.attention_tables",
-    "analysis.jackknife": "statistics.paired",
+    "analysis.jackknife": "statistics.jackknife",
     "analysis.learning": "inside.learning_table",
     "analysis.outputs": "outputs",
     "analysis.parquet": "data.parquet",

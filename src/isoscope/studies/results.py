@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
 from isoscope.outputs import Output, read_points, read_predictions
-from isoscope.statistics.paired import pseudo_values
+from isoscope.statistics.jackknife import pseudo_values
 
 NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
 CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
