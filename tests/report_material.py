@@ -16,7 +16,7 @@ from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import Record
 from isoscope.studies import scored
-from isoscope.studies.classified import baselines_on_test
+from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import Tables, tables
 from isoscope.studies.view import pictures
 

@@ -4,7 +4,7 @@ With `--check` it only prints the differences, and exits with 1 if there are any
 
 A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
 per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.statistics.verdicts.judge`.
+`isoscope.statistics.paired.judge`.
 """
 
 import argparse
@@ -18,8 +18,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.paired import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
-from isoscope.statistics.verdicts import judge
+from isoscope.statistics.paired import (
+    Interval,
+    Paired,
+    holm,
+    judge,
+    minimum_detectable_effect,
+    paired_t,
+    two_way_interval,
+)
 
 HERE = Path(__file__).parent
 CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoscope import paths
+from isoscope.config.explain import nearest
+from isoscope.config.load import Configuration
 from isoscope.errors import InputError
 from isoscope.inside.choices import DEFAULTS, Settings
 
-if TYPE_CHECKING:  # the command line imports defaults from here; keep that fast
+if TYPE_CHECKING:  # each function imports what it needs, so that it starts fast
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -50,8 +52,6 @@ class StudyView(NamedTuple):
         return self.pictures[0].view.remakes
 
     def _of(self, value: Any) -> "Picture":
-        from isoscope.config.explain import nearest
-
         for one in self.pictures:
             if value is None or one.value == value:
                 return one
@@ -72,8 +72,6 @@ class StudyTables(NamedTuple):
 
     def table(self, name: str) -> "pd.DataFrame":
         """Return a table of all runs, with arm and seed. Raises `InputError` for an unknown name."""
-        from isoscope.config.explain import nearest
-
         for _, tables in self._sections():
             if name in tables:
                 return tables[name]
@@ -89,8 +87,6 @@ class StudyTables(NamedTuple):
 
         Raises `InputError` for an unknown name.
         """
-        from isoscope.config.explain import nearest
-
         whole = self._pictures(name)
         if found := [one for one in whole if one.name == name] or [one for one in whole if one.view.name == name]:
             return StudyView(found)
@@ -108,14 +104,15 @@ class StudyTables(NamedTuple):
 
     def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
         """Return the views of each part of the report, with their tables."""
-        from isoscope.studies import scored
-        from isoscope.studies.kind import KINDS
-        from isoscope.studies.stored_tables import StoredTables
+        from isoscope.studies import fusion, isotropy, scored
         from isoscope.studies.tables import COMPARISON, read_tables
+        from isoscope.studies.view import StoredTables
 
-        runs = read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}
-        kinds = [(kind.views, StoredTables(self.folder / kind.tables)) for kind in KINDS.values()]
-        return [*kinds, (scored.VIEWS, runs)]
+        return [
+            (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
+            (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
+            (scored.VIEWS, read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}),
+        ]
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
@@ -124,24 +121,15 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
     Raises `InputError` without project, for an unknown study, and for a study without tables; it names the command that
     makes them.
     """
-    from isoscope.config.load import Configuration
-
     root = paths.find_project(project).folder
     folder = root / paths.analysed(study)
-    Configuration(root)  # loads the plugins, which may add views
+    configuration = Configuration(root)  # loads the plugins, which may add views
     if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
-        raise InputError(f"study {study!r}: {folder} does not exist; {_missing(root, study)}")
+        remedy = "run: isoscope repro"
+        if not configuration.study(study).seeds:
+            remedy = f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then {remedy}"
+        raise InputError(f"study {study!r}: {folder} does not exist; {remedy}")
     return StudyTables(study, folder)
-
-
-def _missing(root: Path, study: str) -> str:
-    """Return how to make the tables of a study. Raises `InputError` for an unknown study."""
-    from isoscope.config.load import Configuration
-
-    settings = Configuration(root).study(study)
-    if not settings.seeds:
-        return f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then run: isoscope repro"
-    return "run: isoscope repro"
 
 
 def geometry(

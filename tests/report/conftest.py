@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.style import to_svg
 from isoscope.studies import fusion, scored
-from isoscope.studies.stored_tables import StoredTables
-from isoscope.studies.view import pictures
+from isoscope.studies.view import StoredTables, pictures
 from report_material import Material, make
 
 Inside = Callable[..., Path]

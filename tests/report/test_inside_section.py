@@ -21,8 +21,8 @@ def captions(folder: Path) -> dict[str, str]:
     """Return captions by the title in the picture, in order."""
     found = read_inside(folder, key="a")
     assert found is not None
-    assert all(f">{one.caption}</title>" in one.picture for one in found.drawings)
-    return {one.caption: str(one.picture) for one in found.drawings}
+    assert all(f">{one.caption}</title>" in one.picture for one in found["drawings"])
+    return {one.caption: str(one.picture) for one in found["drawings"]}
 
 
 def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, material: Material) -> None:
@@ -107,7 +107,9 @@ def test_two_studies_share_no_id(inside: Inside) -> None:
     one, other = (read_inside(folder, key=key) for key in ("study-1", "study-2"))
     assert one is not None
     assert other is not None
-    ids = [re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found.drawings]
+    ids = [
+        re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["drawings"]
+    ]
     every = [name for part in ids for name in part]
     assert len(ids) == 4
     assert all(ids)
@@ -118,8 +120,8 @@ def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) ->
     folder = inside(sentences=[HOSTILE, "a", "b", "c"], classes=[HOSTILE, "positive"])
     found = read_inside(folder, key="a")
     assert found is not None
-    assert not set("<>&") & set(found.explorer)
-    assert json.loads(found.explorer) == json.loads((folder / "inside/explorer.json").read_text("utf-8"))
+    assert not set("<>&") & set(found["explorer"])
+    assert json.loads(found["explorer"]) == json.loads((folder / "inside/explorer.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(

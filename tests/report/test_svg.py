@@ -11,7 +11,7 @@ from finished_runs import write_run
 from isoscope.figures.style import INK, to_svg
 from isoscope.report.drawing import inline
 from isoscope.studies.curves import bands, curves
-from isoscope.studies.training_curves import training_curves
+from isoscope.studies.scored import training_curves
 
 
 @pytest.fixture(scope="module")

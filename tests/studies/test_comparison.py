@@ -15,10 +15,8 @@ from isoscope.outputs import read_output, read_predictions
 from isoscope.studies.comparison import Comparison, compare
 
 BASELINES = {
-    "order": {
-        "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},
-        "TF-IDF, words": {"accuracy": 0.62, "f1": 0.61, "matthews": 0.24, "n": 300},
-    }
+    "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},
+    "TF-IDF, words": {"accuracy": 0.62, "f1": 0.61, "matthews": 0.24, "n": 300},
 }
 
 
@@ -26,12 +24,12 @@ def run_compare(folders: list[Path], margin: float = 0.02) -> list[Comparison]:
     return compare(folders, BASELINES, confidence=0.95, power=0.8, margin=margin)
 
 
-def only(rows: list[Comparison], arm: str, metric: str = "accuracy", study: str = "fusion") -> Comparison:
-    (row,) = [row for row in rows if (row.arm, row.metric, row.study) == (arm, metric, study)]
+def only(rows: list[Comparison], arm: str, metric: str = "accuracy") -> Comparison:
+    (row,) = [row for row in rows if (row.arm, row.metric) == (arm, metric)]
     return row
 
 
-def study(root: Path, arms: dict[str, float], seeds: int = 3, items: int = 300, name: str = "fusion") -> list[Path]:
+def study(root: Path, arms: dict[str, float], seeds: int = 3, items: int = 300) -> list[Path]:
     """Arms of a given accuracy, over the same hard and easy items."""
     ease = np.random.default_rng(0).random(items)
     folders = []
@@ -39,7 +37,7 @@ def study(root: Path, arms: dict[str, float], seeds: int = 3, items: int = 300, 
         for seed in range(seeds):
             noise = np.random.default_rng([seed, *arm.encode()]).normal(scale=0.1, size=items)
             right = ease + noise > 1 - accuracy
-            folders.append(write_run(root, arm, seed, study=name, right=right, items=items))
+            folders.append(write_run(root, arm, seed, right=right, items=items))
     return folders
 
 
@@ -114,17 +112,13 @@ def test_without_a_common_seed_nothing_is_paired(tmp_path: Path) -> None:
     assert row.verdict == ("under-powered", "0 paired seeds: no interval below 3")
 
 
-def test_holm_runs_over_task_and_metric_through_all_studies(tmp_path: Path) -> None:
-    folders = study(tmp_path, {"additive": 0.8, "fft": 0.74, "conv2d": 0.78})
-    alone = only(run_compare(folders), "fft")
-    more = folders + study(tmp_path, {"additive": 0.8, "gated": 0.76}, name="remedies")
-    rows = run_compare(more)
-    p = {row.arm: (row.paired.p, row.p_holm) for row in rows if row.paired and row.family == "order × accuracy"}
+def test_holm_runs_over_the_arms_of_a_metric(tmp_path: Path) -> None:
+    rows = run_compare(study(tmp_path, {"additive": 0.8, "fft": 0.74, "conv2d": 0.78, "gated": 0.76}))
+    p = {row.arm: (row.paired.p, row.p_holm) for row in rows if row.paired and row.metric == "accuracy"}
     assert sorted(p) == ["conv2d", "fft", "gated"]
     smallest, corrected = min(p.values(), key=lambda pair: pair[0] or 1.0)
     assert corrected == pytest.approx(min(1.0, 3 * (smallest or 1.0)))
-    assert alone.paired == only(rows, "fft").paired
-    assert only(rows, "additive", study="remedies").kind == "reference"
+    assert {row.tests for row in rows if row.paired} == {3}
 
 
 def test_baselines_stand_in_the_table_without_sd(tmp_path: Path) -> None:
@@ -168,12 +162,6 @@ def test_another_test_split_is_refused(tmp_path: Path) -> None:
     folders = [write_run(tmp_path, "additive", 0, items=100), write_run(tmp_path, "fft", 0, items=102)]
     with pytest.raises(InputError, match="tested on other rows"):
         run_compare(folders)
-
-
-def test_a_run_given_twice_is_refused(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, "additive", 0, items=300)
-    with pytest.raises(InputError, match="given twice"):
-        run_compare([folder, folder])
 
 
 def test_nothing_to_compare() -> None:

@@ -1,4 +1,4 @@
-"""Curves read from disk, and bands over the seeds that reach an epoch."""
+"""Metrics by epoch, per run and over seeds, and their averages over the end of training."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,8 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.errors import InputError
-from isoscope.studies.curves import bands, curves
+from isoscope.studies.curves import averages, bands, compared, curves
+from penalty_material import EVERY, LEVELS, UPDATES, points
 
 HALF = {"name": "train/loss", "value": 1.0, "step": 3, "epoch": 0.5}
 
@@ -94,11 +95,36 @@ def test_two_values_at_one_epoch_are_refused(tmp_path: Path) -> None:
         bands(curves([folder]))
 
 
-def test_one_run_given_twice_is_refused(tmp_path: Path) -> None:
-    folder, copy = write_run(tmp_path / "a", "fft", 0), write_run(tmp_path / "b", "fft", 0)
-    with pytest.raises(InputError, match="give each once"):
-        curves([folder, copy])
-
-
 def test_nothing_gives_an_empty_table() -> None:
     assert bands(curves([])).empty
+
+
+def test_averages_are_of_the_last_updates_and_evaluations(tmp_path: Path) -> None:
+    table = points(tmp_path, sd=0.0)
+    found = averages(table, last=0.3)
+    for arm, level in LEVELS.items():
+        rows = found[found["arm"] == f"additive-{arm}"].set_index(["figure", "seed"])
+        assert rows.loc[("step/a_1", 0), "value"] == pytest.approx(level)
+        assert rows.loc[("step/a_1", 0), "points"] == round(0.3 * UPDATES)
+        assert rows.loc[("validation/accuracy", 1), "value"] == pytest.approx(0.8 + 0.1 * level)
+        assert rows.loc[("validation/accuracy", 1), "points"] == round(0.3 * UPDATES / EVERY)
+    whole = averages(table, last=1.0).set_index(["arm", "figure", "seed"])
+    assert whole.loc[("additive-none", "step/a_1", 0), "value"] == pytest.approx((0.9 + 0.7) / 2)
+    accuracy = whole.loc[("additive-none", "validation/accuracy", 0), "value"]
+    assert accuracy == pytest.approx(0.8 + 0.1 * (0.9 + 0.7) / 2), "the score before the first update does not count"
+
+
+def test_a_study_that_is_not_run_has_no_averages() -> None:
+    assert averages(curves([]), last=0.3).empty
+
+
+def test_arms_are_compared_in_the_figures_that_were_taken(tmp_path: Path) -> None:
+    found = averages(points(tmp_path), last=0.3)
+    against = dict.fromkeys(found["arm"], "additive-none")
+    figures = ["validation/a_1", "step/a_1", "step/absent"]
+    table = compared(found, figures, against=against, confidence=0.95, power=0.8)
+    assert table["figure"].tolist() == ["validation/a_1"] * 2 + ["step/a_1"] * 2
+    assert table["arm"].tolist() == ["additive-selected", "additive-all"] * 2
+    first = table.iloc[0]
+    assert first["reference"] == "additive-none"
+    assert first["low"] < LEVELS["selected"] - LEVELS["none"] < first["high"] < 0

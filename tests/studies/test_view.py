@@ -1,13 +1,9 @@
 """Views: a figure for each value of a column, in order, and only if there are rows."""
 
-from typing import get_args
-
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.config.project import Look
 from isoscope.studies import fusion
-from isoscope.studies.kind import KINDS
 from isoscope.studies.view import Table, View, pictures
 
 TABLES = {
@@ -64,7 +60,3 @@ def test_a_name_is_a_files_name() -> None:
 def test_no_two_views_share_a_file() -> None:
     names = [(one.name, one.by) for one in fusion.VIEWS]
     assert len(set(names)) == len(names)
-
-
-def test_every_look_of_the_configuration_is_a_kind_of_study() -> None:
-    assert tuple(KINDS) == get_args(Look)

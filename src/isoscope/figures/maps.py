@@ -29,11 +29,10 @@ def pictures(
     titles = [
         "\n".join(wrapped(line, side - 0.35, size=8.5, lines=3) for line in title.split("\n")) for title, _ in panels
     ]
-    above = 0.2 + 0.15 * max(2, *(title.count("\n") + 1 for title in titles)) if titles else 0.5
+    above = 0.2 + 0.15 * max(2, *(title.count("\n") + 1 for title in titles))
     with style():
         figure = Figure(figsize=(side * columns + 0.9, (side + above) * rows), dpi=200, layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
-        image = None
         for axes, title, (_, matrix) in zip(grid.flat, titles, panels, strict=False):
             shown = np.ma.masked_invalid(matrix)
             image = axes.imshow(shown, cmap=colours, vmin=low, vmax=high, interpolation="none", **options)
@@ -42,13 +41,10 @@ def pictures(
             axes.tick_params(labelsize=6.5, length=2)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
-        if image is not None:
-            ends = beyond(np.concatenate([np.ravel(matrix) for _, matrix in panels]), low, high)
-            bar = figure.colorbar(
-                image, ax=grid.ravel().tolist(), aspect=18 * rows, shrink=0.85, label=label, extend=ends
-            )
-            bar.ax.tick_params(labelsize=7)
-            bar.ax.yaxis.label.set_fontsize(8)
+        ends = beyond(np.concatenate([np.ravel(matrix) for _, matrix in panels]), low, high)
+        bar = figure.colorbar(image, ax=grid.ravel().tolist(), aspect=18 * rows, shrink=0.85, label=label, extend=ends)
+        bar.ax.tick_params(labelsize=7)
+        bar.ax.yaxis.label.set_fontsize(8)
     return figure, list(grid.flat[: len(panels)])
 
 

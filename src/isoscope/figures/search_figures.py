@@ -20,7 +20,6 @@ from optuna.trial import FrozenTrial, TrialState
 from isoscope.figures.search_captions import caption
 from isoscope.figures.searched import (
     COLUMNS,
-    Measure,
     Searched,
     called,
     dots,
@@ -92,7 +91,7 @@ def intermediate(view: Searched) -> Figure | None:
             steps = range(min(found), max(found) + 1)
             axes.plot(
                 *([step + 1 for step in steps], [found.get(step, math.nan) for step in steps]),
-                color=view.look(trial)[0],
+                color=view.look(trial)["color"],
                 linestyle="--" if early else "-",
                 linewidth=2.6 if trial.number == view.chosen else 0.9,
                 alpha=0.55 if early else 0.9,
@@ -217,16 +216,12 @@ def slices(view: Searched, objective: int) -> Figure | None:
         for axes, name in zip(panels, names, strict=True):
             having = [trial for trial in trials if name in trial.params]
             found = scale(name, having)
-            dots(axes, view, having, found.place, _value(objective))
-            set_scale(axes, "x", found, name, WIDTH / COLUMNS - 0.4)
+            dots(axes, view, having, found.place, lambda trial: float(trial.values[objective]))
+            set_scale(axes, found, name, WIDTH / COLUMNS - 0.4)
             axes.sharey(panels[0])
         for axes in panels[::COLUMNS]:
             axes.set_ylabel(called(view.objectives[objective][0]), fontsize=8)
     return drawing
-
-
-def _value(objective: int) -> Measure:
-    return lambda trial: float(trial.values[objective])
 
 
 def pictures(
@@ -254,11 +249,6 @@ def _figures(view: Searched, importances: pd.DataFrame, least: int) -> Iterator[
     yield "front", fronts(view)
     yield "importances", importance_bars(view, importances, least=least)
     for one in range(len(view.objectives)):
-        yield _name("slice", one), slices(view, one)
+        yield f"slice-{one + 1}" if one else "slice", slices(view, one)
     yield "intermediate", intermediate(view)
     yield "pruning", pruning(view)
-
-
-def _name(kind: str, objective: int) -> str:
-    """Return the figure's name for an objective; the first objective has no number."""
-    return f"{kind}-{objective + 1}" if objective else kind

@@ -19,6 +19,15 @@ PALE = 0.3
 """Opacity of trials that break a constraint."""
 COLUMNS = 3
 """Panels per row."""
+RING: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 10,
+    "markerfacecolor": "none",
+    "markeredgecolor": INK,
+    "markeredgewidth": 1.2,
+}
+"""Style of the mark around the chosen trial."""
 Measure = Callable[[FrozenTrial], float]
 
 
@@ -47,8 +56,8 @@ class Searched(NamedTuple):
         """What the marked trial is called: best, or suggested from a front."""
         return "best trial" if len(self.objectives) == 1 else "suggested trial"
 
-    def look(self, trial: FrozenTrial) -> tuple[str, str]:
-        """Return colour and marker of a trial's architecture."""
+    def look(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return `color` and `marker` of a trial's architecture."""
         return look(list(self.groups).index(_architecture(trial, self.axis) or ""))
 
     def known(self, trial: FrozenTrial) -> bool:
@@ -99,30 +108,29 @@ def varied(trials: Sequence[FrozenTrial]) -> list[str]:
 
 
 def scale(name: str, trials: Sequence[FrozenTrial]) -> Scale:
-    """Return the scale of a parameter over the trials that have it; categorical in any trial: categorical in all."""
-    having = [trial for trial in trials if name in trial.params]
-    if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in having):
-        log = all(getattr(trial.distributions[name], "log", False) for trial in having)
+    """Return the scale of a parameter that all `trials` have; categorical in any trial: categorical in all."""
+    if not any(isinstance(trial.distributions[name], CategoricalDistribution) for trial in trials):
+        log = all(getattr(trial.distributions[name], "log", False) for trial in trials)
         return Scale(lambda trial: float(trial.params[name]), log, [])
-    choices = [choice for trial in having for choice in getattr(trial.distributions[name], "choices", ())]
-    seen = {text(trial.params[name]) for trial in having}
+    choices = [choice for trial in trials for choice in getattr(trial.distributions[name], "choices", ())]
+    seen = {text(trial.params[name]) for trial in trials}
     labels = [one for one in dict.fromkeys(text(one) for one in choices) if one in seen]
     labels += sorted(seen - set(labels))
     return Scale(lambda trial: float(labels.index(text(trial.params[name]))), False, labels)
 
 
-def set_scale(axes: Axes, which: str, found: Scale, label: str, inches: float) -> None:
-    """Set scale, ticks and label of the axis x or y for a parameter, after its points are drawn."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def set_scale(axes: Axes, found: Scale, label: str, inches: float) -> None:
+    """Set scale, ticks and label of the x-axis for a parameter, after its points are drawn."""
+    axis = axes.xaxis
     if found.log:
-        axes.set(**{f"{which}scale": "log"})
+        axes.set_xscale("log")
         low, high = axis.get_data_interval()
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,), numticks=5))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # matplotlib's own is mathtext
         axis.set_minor_locator(NullLocator())
     elif found.labels:
         axis.set_ticks(range(len(found.labels)), [wrapped(one, 0.9, size=7, lines=1) for one in found.labels])
-        axes.set(**{f"{which}lim": (-0.5, len(found.labels) - 0.5)})
+        axes.set_xlim(-0.5, len(found.labels) - 0.5)
     else:
         axis.set_major_locator(MaxNLocator(4))
     axis.set_label_text(wrapped(label, inches, size=7.5), fontsize=7.5)
@@ -138,21 +146,12 @@ def dots(axes: Axes, view: Searched, trials: Sequence[FrozenTrial], x: Measure, 
         for allowed in (False, True):
             shown = [trial for trial in trials if _of(trial, view, name) and feasible(trial) == allowed]
             if shown:
-                colour, marker = view.look(shown[0])
-                axes.plot(
-                    *([x(trial) for trial in shown], [y(trial) for trial in shown]),
-                    linestyle="",
-                    marker=marker,
-                    markersize=4,
-                    color=colour,
-                    alpha=0.9 if allowed else PALE,
-                    markeredgewidth=0,
-                    rasterized=many,
-                    gid="feasible" if allowed else "infeasible",
-                )
+                mark: dict[str, Any] = {"linestyle": "", "markersize": 4, "markeredgewidth": 0, **view.look(shown[0])}
+                mark |= {"alpha": 0.9, "gid": "feasible"} if allowed else {"alpha": PALE, "gid": "infeasible"}
+                axes.plot([x(trial) for trial in shown], [y(trial) for trial in shown], rasterized=many, **mark)
     for trial in trials:
         if trial.number == view.chosen:
-            axes.plot([x(trial)], [y(trial)], gid="chosen", **_ring())
+            axes.plot([x(trial)], [y(trial)], gid="chosen", **RING)
 
 
 def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = False) -> list[Line2D]:
@@ -164,16 +163,13 @@ def handles(view: Searched, trials: Sequence[FrozenTrial], *, lines: bool = Fals
     for name in view.groups:
         shown = [trial for trial in trials if _of(trial, view, name)]
         if shown:
-            colour, marker = view.look(shown[0])
-            label = f"{name or 'trials'}, n = {len(shown)}"
-            kind: dict[str, Any] = (
-                {"linestyle": "-", "linewidth": 0.9} if lines else {"linestyle": "", "marker": marker}
-            )
-            found.append(Line2D([], [], color=colour, label=wrapped(label, 2.2, size=7.5), **kind))
+            label = wrapped(f"{name or 'trials'}, n = {len(shown)}", 2.2, size=7.5)
+            kind: dict[str, Any] = {"linewidth": 0.9, "marker": ""} if lines else {"linestyle": ""}
+            found.append(Line2D([], [], label=label, **view.look(shown[0]) | kind))
     if not lines and not all(map(feasible, trials)):
         found.append(Line2D([], [], linestyle="", color=INK, marker="o", alpha=PALE, label="breaks a constraint"))
     if any(trial.number == view.chosen for trial in trials):
-        kind = {"color": INK, "linewidth": 2.6} if lines else _ring()
+        kind = {"color": INK, "linewidth": 2.6} if lines else RING
         found.append(Line2D([], [], label=f"{view.word}, number {view.chosen}", **kind))
     return found
 
@@ -198,17 +194,6 @@ def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple
 def called(name: str) -> str:
     """Return an objective's axis label."""
     return name.replace("_", " ")
-
-
-def _ring() -> dict[str, Any]:
-    return {
-        "linestyle": "",
-        "marker": "o",
-        "markersize": 10,
-        "markerfacecolor": "none",
-        "markeredgecolor": INK,
-        "markeredgewidth": 1.2,
-    }
 
 
 def _architecture(trial: FrozenTrial, axis: str | None) -> str | None:

@@ -1,12 +1,17 @@
-"""Shared parts of figures over training: order of arms, snapshots as columns, chosen epochs, means over seeds."""
+"""Shared parts of figures over training: arms, their legend, snapshots as columns, chosen epochs, means over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter
+
+from isoscope.figures.style import WIDTH, look, multiples, named
 
 TWIN = -1
 """Column of the twin with random weights, which has no step."""
@@ -14,33 +19,22 @@ MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
 """Snapshots at which arms are compared side by side."""
 
 
-def prepared(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def prepared(table: pd.DataFrame) -> pd.DataFrame:
     """Add each row's step to `table` as a whole number `column`; `TWIN` for the twin.
 
     A table of checkpoints has a column `checkpoint` instead of arm and seed; it becomes the arm, and the seed is 0.
-    Raises `ValueError` if the table is empty, lacks one of `columns`, or has two studies.
+    Raises `ValueError` if the table is empty.
     """
     if table.empty:
         raise ValueError("nothing to draw: the table has no rows")
     if "checkpoint" in table:
         table = table.assign(arm=table["checkpoint"], seed=0)
-    missing = [name for name in ("arm", "seed", "step", *columns) if name not in table]
-    if missing:
-        raise ValueError(f"columns expected in the table: {', '.join(missing)}")
-    if "study" in table and table["study"].nunique() > 1:
-        raise ValueError(f"rows of one study expected, got {sorted(table['study'].unique())}")
-    steps = table["step"].to_numpy(dtype=float, na_value=np.nan)
-    return table.assign(column=np.where(np.isfinite(steps), steps, TWIN).astype(int))
+    return table.assign(column=table["step"].astype("Float64").fillna(TWIN).astype(int))
 
 
 def arms_of(table: pd.DataFrame) -> list[str]:
     """Return the arms in the order of their first row."""
     return list(dict.fromkeys(table["arm"]))
-
-
-def steps_of(table: pd.DataFrame) -> list[int]:
-    """Return the steps of all snapshots, without the twin's column."""
-    return sorted(int(step) for step in table["column"].unique() if step != TWIN)
 
 
 def seeds_of(table: pd.DataFrame) -> str:
@@ -56,6 +50,27 @@ def trained_seeds_of(table: pd.DataFrame) -> str:
     last = table[table["column"] != TWIN].groupby("seed")["column"].max()
     fewer = [f", after update {step}: {(last > step).sum()}" for step in sorted(set(last)) if step < last.max()]
     return seeds_of(table) + "".join(fewer)
+
+
+def keys(
+    table: pd.DataFrame, inches: float, facts: Callable[[pd.DataFrame], str] = seeds_of, **line: Any
+) -> list[Artist]:
+    """Return a legend entry per arm: its look, its name, and `facts` from its rows; `line`: changes of the look."""
+    return [
+        Line2D([], [], label=named(arm, facts(table[table["arm"] == arm]), inches, size=7.5), **look(index) | line)
+        for index, arm in enumerate(arms_of(table))
+    ]
+
+
+def beside(
+    rows: Mapping[str, str], table: pd.DataFrame, height: float, **options: Any
+) -> tuple[Figure, dict[tuple[Any, Any], Axes]]:
+    """Return a figure with a column of panels per arm, and its panels; `rows`, `options`: as for `multiples`."""
+    arms = arms_of(table)
+    width = max(3.4, min(WIDTH, 2.4 * len(arms) + 0.7))
+    inches = (width - 1.0) / len(arms)
+    titles = {arm: named(arm, trained_seeds_of(table[table["arm"] == arm]), inches, size=8.5) for arm in arms}
+    return multiples(rows, titles, (width, height), **options)
 
 
 def over_seeds(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
@@ -98,40 +113,44 @@ def moments_of(table: pd.DataFrame) -> dict[str, str]:
     """Return names for the moments of `ends(table)`, with their steps if there are fewer than four."""
     if "checkpoint" in table:
         return {"first": "its twin with random weights", "chosen": "the checkpoint"}
-    names = {"first": "first snapshot", "chosen": "chosen epoch"}
-    steps = {moment: sorted(table.loc[table["moment"] == moment, "column"].unique()) for moment in names}
+    steps = {moment: sorted(table.loc[table["moment"] == moment, "column"].unique()) for moment in MOMENTS}
     return {
         moment: f"{name} (update {' or '.join(map(str, found))})" if len(found := steps[moment]) < 4 else name
-        for moment, name in names.items()
+        for moment, name in MOMENTS.items()
     }
 
 
 def banded(
-    axes: Axes, means: pd.DataFrame, along: str, *, marks: int, alpha: float, start: int = 0, **line: Any
+    axes: Axes,
+    rows: pd.DataFrame,
+    along: str,
+    value: str,
+    *,
+    marks: int,
+    alpha: float = 0.16,
+    start: int = 0,
+    **line: Any,
 ) -> None:
-    """Draw a line through `means` (from `over_seeds`) by the column `along`, with a band of ± 1 sd.
+    """Draw a line through the means of `value` over seeds by the column `along`, with a band of ± 1 sd.
 
     About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`.
     """
-    means = means.sort_values(along)
+    means = over_seeds(rows, [along], value).sort_values(along)
     at, mean, sd = (means[name].to_numpy(dtype=float) for name in (along, "mean", "sd"))
-    axes.plot(at, mean, markersize=3, markevery=(start, max(1, len(at) // marks)), **line)
+    marked: dict[str, Any] = {"markersize": 3, "markevery": (start, max(1, len(at) // marks))}
+    axes.plot(at, mean, **marked | line)
     spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
     axes.fill_between(at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0)
 
 
-def step_axis(axes: Axes, steps: Sequence[int]) -> None:
+def step_axis(axes: Axes, table: pd.DataFrame) -> None:
     """Set the x-axis to steps: logarithmic from 1, with 0 at the left end; minor ticks at multiples of powers of 10."""
-    last = max(max(steps), 1)
+    last = max(int(table["column"].max()), 1)
+    powers = [10**power for power in range(int(np.log10(last)) + 1)]
+    between = [times * power for power in powers for times in range(2, 10) if times * power <= last]
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-    axes.xaxis.set_major_locator(FixedLocator([0, *(10**power for power in range(int(np.log10(last)) + 1))]))
+    axes.xaxis.set_major_locator(FixedLocator([0, *powers]))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:.0f}")
-    axes.xaxis.set_minor_locator(FixedLocator(_between(last)))
+    axes.xaxis.set_minor_locator(FixedLocator(between))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(-0.15, last * 1.25)
-
-
-def _between(last: int) -> list[int]:
-    """Return multiples of powers of ten up to `last`."""
-    powers = [10**power for power in range(int(np.log10(last)) + 1)]
-    return [times * power for power in powers for times in range(2, 10) if times * power <= last]

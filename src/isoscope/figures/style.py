@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
 import matplotlib as mpl
+from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -83,10 +85,47 @@ def style() -> Iterator[None]:
         yield
 
 
-def look(index: int) -> tuple[str, str]:
-    """Return colour and marker of the arm number `index`; pairs repeat only after all are used."""
+def look(index: int) -> dict[str, Any]:
+    """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
     again = index // len(ARM_COLOURS)
-    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
+    marker = ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
+    return {"color": ARM_COLOURS[index % len(ARM_COLOURS)], "marker": marker}
+
+
+def shade(place: int, count: int) -> dict[str, Any]:
+    """Return `color` and `marker` of line `place` of `count` lines in order, such as layers: from dark to light."""
+    colour = colormaps[SEQUENTIAL](0.12 + 0.76 * place / max(count - 1, 1))
+    return {"color": colour, "marker": ARM_MARKERS[place % len(ARM_MARKERS)]}
+
+
+def multiples(
+    rows: Mapping[Any, str],
+    columns: Mapping[Any, str],
+    size: tuple[float, float],
+    *,
+    across: str = "",
+    fonts: tuple[float, float] = (8.5, 8.0),
+    grid: Literal["x", "y"] | None = "y",
+    **shared: Any,
+) -> tuple[Figure, dict[tuple[Any, Any], Axes]]:
+    """Return a figure of `size` in inches, and its panels by (row, column).
+
+    `rows` and `columns`: name → label left of the row, title above the column, in the sizes of `fonts` (titles,
+    labels). `across`: label below each column. `shared`: options of `Figure.subplots`.
+    """
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(rows), len(columns), squeeze=False, **shared)
+    for axes in panels.flat:
+        axes.tick_params(labelsize=7)
+        if grid:
+            axes.grid(visible=True, axis=grid)
+    for axes, title in zip(panels[0], columns.values(), strict=True):
+        axes.set_title(title, fontsize=fonts[0])
+    for axes in panels[-1]:
+        axes.set_xlabel(across, fontsize=8)
+    for axes, label in zip(panels[:, 0], rows.values(), strict=True):
+        axes.set_ylabel(label, fontsize=fonts[1])
+    return figure, dict(zip(product(rows, columns), panels.flat, strict=True))
 
 
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
@@ -163,25 +202,9 @@ def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, siz
 
 def hatched(axes: Axes, text: str) -> None:
     """Hatch a panel without data, and give the reason in `text`."""
-    axes.add_patch(
-        Rectangle(
-            *((0, 0), 1, 1),
-            transform=axes.transAxes,
-            facecolor="none",
-            edgecolor=HATCH,
-            hatch="////",
-            linewidth=0,
-            gid="hatched",
-        )
-    )
-    axes.text(
-        *(0.5, 0.5, text),
-        transform=axes.transAxes,
-        ha="center",
-        va="center",
-        fontsize=7,
-        **BOXED,
-    )
+    hatch: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0}
+    axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, gid="hatched", **hatch))
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=7, **BOXED)
 
 
 def hatch_key(label: str, hatch: str = "//////") -> Patch:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from isoscope.errors import InputError
@@ -47,10 +48,9 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
                 element.set("id", f"{own}.{times[own]}")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{key}-title {key}-description")
-    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
-        spoken = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{'description' if tag == 'desc' else tag}"})
+    root.attrib.update({"role": "img", "aria-labelledby": f"{key}-title {key}-description"})
+    for position, (tag, own, text) in enumerate((("title", "title", title), ("desc", "description", description))):
+        spoken = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{own}"})
         spoken.text = text
         root.insert(position, spoken)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
@@ -83,16 +83,15 @@ def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
     return Drawing(inline(svg, key=key, title=one.caption, description=one.spoken), one.caption)
 
 
-def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> dict[str, Drawing]:
-    """Read the figures of `views` that a stage drew into the folder `figures`, by name and in order.
+def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
+    """Read the figures of `views` that a stage drew into the folder `figures`, in order.
 
     `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
-    found = {}
-    for one in pictures(with_added(views), tables):
-        svg = (figures / f"{one.name}.svg").read_text("utf-8")
-        found[one.name] = drawing(one, svg, key=f"{key}-{one.name}")
-    return found
+    return [
+        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}")
+        for one in pictures(with_added(views), tables)
+    ]
 
 
 @contextmanager
@@ -105,6 +104,7 @@ def reading(folder: Path, left_by: str) -> Iterator[None]:
         raise InputError(message) from None
 
 
-def without_nan(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with None for NaN: templates test for None."""
-    return {name: None if value != value else value for name, value in row.items()}
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a parquet table, with None for NaN: templates test for None."""
+    rows = pq.read_table(path).to_pylist()
+    return [{name: None if value != value else value for name, value in row.items()} for row in rows]

@@ -1,5 +1,6 @@
 """Render the report: every table and figure in one self-contained HTML file."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isoscope import __version__
+from isoscope.errors import InputError
 from isoscope.report import numbers
-from isoscope.report.manifests import task
 from isoscope.report.runs import plugins, run_row, server
 from isoscope.report.search_section import read_search
 from isoscope.report.study_section import show
 from isoscope.runs.lines import RunRecord
+from isoscope.studies.results import NAMES
 from isoscope.studies.tables import Tables
+
+SPLITS = ("train", "validation", "test")
 
 
 def build(
@@ -40,33 +44,25 @@ def build(
     """
     rows = {
         study.study: [
-            run_row(
-                run,
-                records.get(run.digest),
-                tracking_uri=tracking_uri,
-                experiment=experiments.get(study.study),
-            )
+            run_row(run, records.get(run.digest), tracking_uri=tracking_uri, experiment=experiments.get(study.study))
             for run in study.runs
         ]
         for study in studies
     }
     every = [row for part in rows.values() for row in part]
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            version=__version__,
-            studies=[
-                show(study, rows[study.study], position=i, folder=folders[study.study])
-                for i, study in enumerate(studies, start=1)
-            ],
-            search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
-            tasks=[task(name, manifest) for name, manifest in manifests.items()],
-            runs=every,
-            plugins=plugins(every),
-            server=server(tracking_uri),
-        )
+    template = environment().get_template("page.html")
+    return template.render(
+        title=title,
+        version=__version__,
+        studies=[
+            show(study, rows[study.study], position=i, folder=folders[study.study])
+            for i, study in enumerate(studies, start=1)
+        ],
+        search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
+        tasks=[task(name, manifest) for name, manifest in manifests.items()],
+        runs=every,
+        plugins=plugins(every),
+        server=server(tracking_uri),
     )
 
 
@@ -85,3 +81,54 @@ def environment() -> Environment:
     ):
         environment.filters[function.__name__] = function
     return environment
+
+
+def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task's name, facts, splits and baselines, ready to print.
+
+    Raises `InputError` if the manifest lacks any of them.
+    """
+    try:
+        facts = {str(key).replace("_", " ").capitalize(): _text(value) for key, value in manifest["facts"].items()}
+        shared = [f"{pair} {n:,}" for pair, n in manifest["shared"].items()]
+        about = {
+            "Source": str(manifest["source"]),
+            "Licence": str(manifest["licence"]),
+            "Revision": str(manifest["revision"] or "none"),
+            "Classes": ", ".join(map(str, manifest["labels"])),
+            "Texts in two splits": "; ".join(shared),
+            **facts,
+        }
+        splits = [_split(part, manifest["splits"][part], manifest["files"]) for part in SPLITS]
+        baselines = [
+            (NAMES.get(key, key), f"{figures['test']['accuracy']:.3f} (n = {figures['test']['n']:,})")
+            for key, figures in manifest["baselines"].items()
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"manifest of {name}: {error} is missing or malformed; prepare the task again") from None
+    return {"name": name, "about": about, "splits": splits, "baselines": baselines}
+
+
+def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, str]:
+    rows = int(found["rows"])
+    return {
+        "name": name,
+        "rows": numbers.count(rows, "row"),
+        "balance": ", ".join(f"{label} {n:,} ({n / rows:.1%})" for label, n in found["labels"].items()),
+        "words": _lengths(found["words"]),
+        "tokens": _lengths(found["tokens"]) if "tokens" in found else numbers.NOTHING,
+        "duplicates": f"{found['duplicates']:,}",
+        "sha256": str(files[f"{name}.parquet"]["sha256"]),
+    }
+
+
+def _lengths(found: Mapping[str, Any]) -> str:
+    return f"{found['min']:g} / {found['q50']:g} / {found['q95']:g} / {found['max']:g}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{str(key).replace('_', ' ')}: {_text(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return " to ".join(map(_text, value)) if len(value) == 2 else ", ".join(map(_text, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

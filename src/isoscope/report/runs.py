@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from isoscope.mirror.fields import DIGEST
@@ -15,31 +15,8 @@ SHORT = 12
 """How many digits of a digest a page shows."""
 
 
-class RunRow(NamedTuple):
-    """A run, and the circumstances that its record tells, if there is a record."""
-
-    run: Trained
-    status: str
-    commit: str | None
-    dirty: bool | None
-    seconds: float | None
-    """Working time over all attempts."""
-    attempts: int
-    device: str | None
-    """Device of the attempt that finished the run; on a CPU with its threads."""
-    changed: bool
-    """Whether attempts of the run used different devices."""
-    accepted: tuple[str, ...]
-    """Later versions of the code that reproduce the run's golden trace (`isoscope accept`)."""
-    search: str
-    """Text to paste into MLflow's search field."""
-    link: str | None
-    """Address of that search; None unless a server and the study's experiment are known."""
-
-    @property
-    def short(self) -> str:
-        """The first digits of the digest."""
-        return self.run.digest[:SHORT]
+RunRow = Mapping[str, Any]
+"""A run of the table, with the circumstances that its record tells; see `run_row`."""
 
 
 def read_records(folder: Path, studies: Sequence[Tables]) -> dict[str, RunRecord]:
@@ -50,22 +27,30 @@ def read_records(folder: Path, studies: Sequence[Tables]) -> dict[str, RunRecord
 
 
 def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None, experiment: str | None) -> RunRow:
-    """Return the row of a run. `experiment`: id of its study's experiment in MLflow."""
-    author = record.author if record else None
-    git = author.git if author else {}
-    return RunRow(
-        run,
-        status=record.status.lower() if record else "no record here",
-        commit=git.get("commit"),
-        dirty=git.get("dirty"),
-        seconds=working_seconds(record) if record else None,
-        attempts=len(record.attempts) if record else 0,
-        device=_device(author.environment) if author else None,
-        changed=len({_device(attempt.environment) for attempt in record.attempts}) > 1 if record else False,
-        accepted=tuple(item.code[:SHORT] for item in record.accepted) if record else (),
-        search=pasted(run.digest),
-        link=link(run.digest, tracking_uri, experiment),
-    )
+    """Return the row of a run. `experiment`: id of its study's experiment in MLflow.
+
+    - `device` is that of the attempt that finished the run, on a CPU with its threads; `changed` says whether attempts
+      used different devices. `seconds`: working time over all attempts.
+    - `accepted`: later versions of the code that reproduce the run's golden trace (`isoscope accept`).
+    - `search`: text to paste into MLflow's search field; `link`: address of that search, None unless a server and the
+      study's experiment are known.
+    """
+    known = record or RunRecord()
+    git, environment = (known.author.git, known.author.environment) if known.author else ({}, {})
+    return {
+        "run": run,
+        "short": run.digest[:SHORT],
+        "status": record.status.lower() if record else "no record here",
+        "commit": git.get("commit"),
+        "dirty": git.get("dirty"),
+        "seconds": working_seconds(known),
+        "attempts": len(known.attempts),
+        "device": _device(environment),
+        "changed": len({_device(attempt.environment) for attempt in known.attempts}) > 1,
+        "accepted": [item.code[:SHORT] for item in known.accepted],
+        "search": pasted(run.digest),
+        "link": link(run.digest, tracking_uri, experiment),
+    }
 
 
 def _device(environment: Mapping[str, Any]) -> str | None:
@@ -119,6 +104,6 @@ def plugins(rows: Sequence[RunRow]) -> Mapping[tuple[str, str], list[RunRow]]:
     """Return (file, sha256) of every plugin → the runs that used it."""
     found: dict[tuple[str, str], list[RunRow]] = {}
     for row in rows:
-        for item in sorted(row.run.plugins.items()):
+        for item in sorted(row["run"].plugins.items()):
             found.setdefault(item, []).append(row)
     return found

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from isoscope.errors import InputError
 from isoscope.figures.search_captions import CAPTIONS, caption
-from isoscope.report.drawing import Drawing, inline, without_nan
+from isoscope.report.drawing import Drawing, inline, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 
@@ -20,55 +19,8 @@ MOST = 10
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
 
 
-class Found(NamedTuple):
-    """A run of a trial, and how to find it in MLflow."""
-
-    short: str
-    search: str
-    link: str | None
-
-
-class Trial(NamedTuple):
-    """A row of the table of trials; values in the order of the objectives."""
-
-    number: int
-    values: list[float]
-    seconds: float | None
-    params: dict[str, Any]
-    runs: list[Found]
-
-
-class Search(NamedTuple):
-    """Everything the template needs."""
-
-    name: str
-    digest: str
-    counts: str
-    objectives: dict[str, str]
-    constraints: dict[str, str]
-    chosen: int | None
-    """Number of the best trial; for several objectives, of the suggested trial of the front."""
-    best_params: dict[str, Any]
-    overlay: str | None
-    """Text of best.yaml."""
-    trials: list[Trial]
-    importances: list[dict[str, Any]]
-    saved: dict[str, Any]
-    drawings: list[Drawing]
-
-    @property
-    def word(self) -> str:
-        """What the chosen trial is called: best (a single objective) or suggested."""
-        return "best" if len(self.objectives) == 1 else "suggested"
-
-    @property
-    def short(self) -> str:
-        """The first digits of the digest."""
-        return self.digest[:SHORT]
-
-
-def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str]) -> Search | None:
-    """Read what `isoscope search` wrote. Return None if it has not run or has no trials.
+def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str]) -> dict[str, Any] | None:
+    """Read what `isoscope search` wrote, for its template. Return None if it has not run or has no trials.
 
     `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. Raises
     `InputError` for damaged files.
@@ -79,20 +31,21 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
         study = json.loads((folder / STUDY).read_text("utf-8"))
         if not sum(study["counts"].values()):
             return None
-        return Search(
-            name=study["name"],
-            digest=study["digest"],
-            counts=_counts(study["counts"]),
-            objectives=dict(study["objectives"]),
-            constraints={name: _text(value) for name, value in study["constraints"].items()},
-            chosen=study["best"] if len(study["objectives"]) == 1 else study["knee"],
-            best_params={name: _text(value) for name, value in (study["best_params"] or {}).items()},
-            overlay=(folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
-            trials=_trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
-            importances=[without_nan(row) for row in pq.read_table(folder / IMPORTANCES).to_pylist()],
-            saved={name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
-            drawings=[_drawing(path) for path in sorted((folder / "figures").glob("*.svg"), key=_place)],
-        )
+        one = len(study["objectives"]) == 1
+        return {
+            **{name: study[name] for name in ("name", "digest", "objectives")},
+            "short": study["digest"][:SHORT],
+            "counts": _counts(study["counts"]),
+            "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
+            "constraints": {name: _text(value) for name, value in study["constraints"].items()},
+            "word": "best" if one else "suggested",
+            "chosen": study["best"] if one else study["knee"],
+            "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
+            "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
+            "trials": _trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
+            "importances": read_rows(folder / IMPORTANCES),
+            "drawings": [_drawing(path) for path in sorted((folder / "figures").glob("*.svg"), key=_place)],
+        }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
@@ -104,26 +57,29 @@ def _counts(counts: Mapping[str, int]) -> str:
     return f"{count(sum(counts.values()), 'trial')}: {', '.join(parts)}"
 
 
-def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[Trial]:
+def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[dict[str, Any]]:
     """Return the front; for a single objective, the best trials that break no constraint. Best first."""
-    objectives = list(study["objectives"].items())
-    rows = [without_nan(row) for row in pq.read_table(folder / TRIALS).to_pylist()]
-    places = [f"objective/{name}" for name, _ in objectives]
-    sign = -1 if objectives[0][1] == "maximise" else 1
-    if len(objectives) > 1:
+    places = [f"objective/{name}" for name in study["objectives"]]
+    rows = read_rows(folder / TRIALS)
+    if len(places) > 1:
         shown = [row for row in rows if row["number"] in study["front"]]
     else:
         shown = [row for row in rows if row["state"] == "COMPLETE" and row["feasible"]]
+    sign = -1 if next(iter(study["objectives"].values())) == "maximise" else 1
     shown.sort(key=lambda row: (sign * row[places[0]], row["number"]))
     return [
-        Trial(
-            row["number"],
-            [row[place] for place in places],
-            row["seconds"],
-            {name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None},
-            [Found(one[:SHORT], pasted(one), link(one, uri, experiment)) for one in row["digests"]],
-        )
-        for row in (shown if len(objectives) > 1 else shown[:MOST])
+        {
+            **{name: row[name] for name in ("number", "seconds")},
+            "values": [row[place] for place in places],
+            "params": {
+                name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None
+            },
+            "runs": [
+                {"short": one[:SHORT], "search": pasted(one), "link": link(one, uri, experiment)}
+                for one in row["digests"]
+            ],
+        }
+        for row in (shown if len(places) > 1 else shown[:MOST])
     ]
 
 

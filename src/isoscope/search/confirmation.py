@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from isoscope.metrics.matrix_scores import SCORES
 from isoscope.statistics.jackknife import pseudo_values
-from isoscope.statistics.paired import holm, minimum_detectable_effect, paired_t, two_way_interval
-from isoscope.statistics.verdicts import judge
+from isoscope.statistics.paired import holm, judge, minimum_detectable_effect, paired_t, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
 """Metrics with a share for each test sentence."""
@@ -39,7 +38,7 @@ def confirmation(
     Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
     seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
     seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
-    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences; see `verdicts.judge`.
+    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences; see `paired.judge`.
     """
     for figure in figures:
         judged = _on_test(figure, default[0].metrics)

@@ -13,7 +13,7 @@ from isoscope.runs.restored import ANALYSE, CONFIG, METRICS, SCORES, score_point
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
 from isoscope.studies import scored
-from isoscope.studies.classified import baselines_on_test
+from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
 
 READ = (CONFIG, METRICS)

@@ -15,13 +15,12 @@ from matplotlib.figure import Figure
 
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.fusion.decision_rank import singular_spectra
-from isoscope.studies.fusion.dimensions import DIMENSIONS
-from isoscope.studies.fusion.evidence import EVIDENCE
+from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
 from isoscope.studies.fusion.feature_dynamics import feature_dynamics
-from isoscope.studies.fusion.head_maps import LABELS, head_maps
-from isoscope.studies.fusion.learning_curves import learning_curves
-from isoscope.studies.fusion.magnitudes import MAGNITUDES
+from isoscope.studies.fusion.heads import LABELS, head_maps
 from isoscope.studies.fusion.persistence_diagrams import barcodes, persistence_diagrams
+from isoscope.studies.fusion.probing_scores import learning_curves
+from isoscope.studies.fusion.spectra import MAGNITUDES
 from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
 from isoscope.studies.view import Table, View
 
@@ -119,19 +118,11 @@ def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) 
 
 
 def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Figure:
-    names = list(dict.fromkeys(frames["checkpoint"]))
-    labels = points.drop_duplicates("sentence").sort_values("sentence")["label"].to_numpy()
-    points, frames = (one.assign(arm="", seed=0, snapshot=one["checkpoint"]) for one in (points, frames))
-    return feature_dynamics(
-        points,
-        frames,
-        np.clip(labels, 0, None),
-        arm="",
-        seed=0,
-        snapshots=names,
-        class_names=classes["name"].tolist() or ["sentences"],
-        title=names[0] if len(names) == 1 else "Principal planes",
-    )
+    names = frames["checkpoint"].unique()
+    points = points.assign(snapshot=points["checkpoint"], label=points["label"].clip(lower=0))
+    title = names[0] if len(names) == 1 else "Principal planes"
+    class_names = classes["name"].tolist() or ["sentences"]
+    return feature_dynamics(points, frames.assign(snapshot=frames["checkpoint"]), class_names, title=title)
 
 
 def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
@@ -217,14 +208,8 @@ def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
 MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
-PLANES = View(
-    name="planes",
-    needs=("planes", "frames", "classes"),
-    rows=_abreast,
-    by="number",
-    draw=_planes,
-    caption=_of_planes,
-)
+_NEEDED = ("planes", "frames", "classes")
+PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_planes, caption=_of_planes)
 PROBING = View(
     name="probing",
     needs=("probing",),

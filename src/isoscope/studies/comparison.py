@@ -8,10 +8,17 @@ import numpy as np
 
 from isoscope.errors import InputError
 from isoscope.outputs import read_output
-from isoscope.statistics.paired import Interval, Paired, holm, minimum_detectable_effect, paired_t, two_way_interval
-from isoscope.statistics.verdicts import Verdict, judge
-from isoscope.studies import classified, results
-from isoscope.studies.results import Result
+from isoscope.statistics.paired import (
+    Interval,
+    Paired,
+    Verdict,
+    holm,
+    judge,
+    minimum_detectable_effect,
+    paired_t,
+    two_way_interval,
+)
+from isoscope.studies.results import Result, result
 
 Baselines = Mapping[str, Mapping[str, float]]
 """Name → metric → value on the test split; `n` is the number of items."""
@@ -60,57 +67,45 @@ Arms = Mapping[str, Mapping[int, Result]]
 
 def compare(
     outputs: Sequence[Path],
-    baselines: Mapping[str, Baselines],
+    baselines: Baselines,
     *,
     confidence: float,
     power: float,
     margin: float,
     items: int = 0,
 ) -> list[Comparison]:
-    """Compare the arms of every study in `outputs` on each metric of the test split, reference arm first.
+    """Compare the arms of the study in `outputs` on each metric of the test split, reference arm first.
 
     Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
-    all recorded metrics. The reference is the first arm given of each study. Differences are paired by seed. p is
-    corrected by Holm within task × metric, over all studies given.
+    all recorded metrics. The reference is the first arm given. Differences are paired by seed. p is corrected by Holm
+    within task × metric.
 
-    - `baselines`: by task.
     - `items`: number of test items of runs that keep no predictions.
     - `margin`: the smallest difference that counts; only the verdict uses it.
 
-    Raises `InputError` if predictions contradict the recorded scores, if runs of a study were tested on different rows,
-    or if a run is given twice.
+    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
     """
-    studies: dict[str, dict[str, dict[int, Result]]] = {}
+    arms: dict[str, dict[int, Result]] = {}
     for folder in outputs:
-        found = _read(folder, items)
+        found = result(read_output(folder), items)
         run = found.output.run
-        arm = studies.setdefault(run.study, {}).setdefault(run.arm, {})
-        if arm.setdefault(run.seed, found) is not found:
-            raise InputError(f"{folder}: arm {run.arm}, seed {run.seed} is given twice; give it once")
+        arms.setdefault(run.arm, {})[run.seed] = found
     rows: list[Comparison] = []
-    for arms in studies.values():
-        _check_same_test(arms)
-        for metric in next(iter(next(iter(arms.values())).values())).scores:
-            rows.extend(_rows(arms, metric, baselines, confidence=confidence))
+    if arms:
+        first = _check_same_test(arms)
+        for metric in first.scores:
+            rows.extend(_corrected([*_rows(arms, metric, baselines, confidence=confidence)], confidence, power))
+    options = {"confidence": confidence, "margin": margin}
     return [
-        row._replace(
-            verdict=judge(
-                row.paired,
-                row.two_way,
-                p_holm=row.p_holm,
-                detectable=row.detectable,
-                confidence=confidence,
-                margin=margin,
-            )
-        )
+        row._replace(verdict=judge(row.paired, row.two_way, p_holm=row.p_holm, detectable=row.detectable, **options))
         if row.kind == "arm"
         else row
-        for row in _corrected(rows, confidence=confidence, power=power)
+        for row in rows
     ]
 
 
-def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confidence: float) -> Iterator[Comparison]:
-    """Yield the rows of a study and metric, without the fields that need the other studies."""
+def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[Comparison]:
+    """Yield the rows of a metric, without the fields that need all of them."""
     (first, reference), *others = arms.items()
     base = _alone(first, reference, metric)
     yield base
@@ -130,7 +125,7 @@ def _rows(arms: Arms, metric: str, baselines: Mapping[str, Baselines], *, confid
                 two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
             )
         yield row
-    for name, values in baselines.get(base.task, {}).items():
+    for name, values in baselines.items():
         if metric not in values:
             continue  # a baseline of another objective
         value, items = values[metric], int(values["n"])
@@ -148,31 +143,23 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
     return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
 
 
-def _corrected(rows: Sequence[Comparison], *, confidence: float, power: float) -> list[Comparison]:
+def _corrected(rows: list[Comparison], confidence: float, power: float) -> list[Comparison]:
     """Add to the rows what needs their whole family: p by Holm, the number of tests, the detectable effect."""
-    found = list(rows)
-    for family in {row.family for row in rows}:
-        tests = [(i, row.paired) for i, row in enumerate(rows) if row.family == family and row.paired]
-        tests = [(i, paired) for i, paired in tests if paired.p is not None]
-        for (i, paired), p in zip(tests, holm([paired.p or 0.0 for _, paired in tests]), strict=True):
-            found[i] = rows[i]._replace(p_holm=p, tests=len(tests))
-            if paired.sd:
-                effect = minimum_detectable_effect(paired.n, tests=len(tests), confidence=confidence, power=power)
-                found[i] = found[i]._replace(detectable=effect * paired.sd)
-    return found
+    tests = [(i, row.paired) for i, row in enumerate(rows) if row.paired and row.paired.p is not None]
+    for (i, paired), p in zip(tests, holm([paired.p or 0.0 for _, paired in tests]), strict=True):
+        rows[i] = rows[i]._replace(p_holm=p, tests=len(tests))
+        if paired.sd:
+            effect = minimum_detectable_effect(paired.n, tests=len(tests), confidence=confidence, power=power)
+            rows[i] = rows[i]._replace(detectable=effect * paired.sd)
+    return rows
 
 
-def _read(folder: Path, items: int) -> Result:
-    """Read a run's results in the form of its objective."""
-    output = read_output(folder)
-    return classified.result(output) if output.objective == "classification" else results.result(output, items)
-
-
-def _check_same_test(arms: Arms) -> None:
-    """Check that a study's runs were tested on the same rows of a task: else differences are meaningless."""
+def _check_same_test(arms: Arms) -> Result:
+    """Check that runs were tested on the same rows of a task: else differences are meaningless. Return the first."""
     first, *others = (run for seeds in arms.values() for run in seeds.values())
     for run in others:
         if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
             raise InputError(
                 f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
             )
+    return first

@@ -1,13 +1,19 @@
-"""Read the test-split metrics of finished runs of any objective."""
+"""Read finished runs on the test split: their scores, of classifiers checked; confusion counts; baselines."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.errors import InputError
-from isoscope.outputs import Output, read_points
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
+from isoscope.outputs import Output, read_points, read_predictions
+from isoscope.statistics.jackknife import pseudo_values
+
+NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
+CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
 
 
 class Result(NamedTuple):
@@ -22,18 +28,65 @@ class Result(NamedTuple):
     """Identity of the test items: runs are comparable if it is equal."""
 
 
-def recorded(output: Output) -> dict[str, float]:
-    """Return metric → value on the test split, from the run's metrics.jsonl."""
-    points = {point["name"]: point["value"] for point in read_points(output)}
-    return {name.removeprefix("test/"): value for name, value in points.items() if name.startswith("test/")}
-
-
 def result(output: Output, items: int) -> Result:
-    """Return the recorded metrics of a run on a test split of `items` items; there are no shares by item.
+    """Return a run's scores on the test split.
 
-    Raises `InputError` if no metric of the test split is recorded.
+    - A classifier: its predictions' scores, each item's share of them, and the true classes.
+    - Another objective: the recorded metrics of a test split of `items` items; there are no shares by item.
+
+    Raises `InputError` if no metric of the test split is recorded, or if a classifier's predictions contradict the
+    recorded scores.
     """
-    scores = recorded(output)
-    if not scores:
-        raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
-    return Result(output, scores, {}, np.arange(items))
+    points = {point["name"]: point["value"] for point in read_points(output)}
+    recorded = {name.removeprefix("test/"): value for name, value in points.items() if name.startswith("test/")}
+    if output.objective != "classification":
+        if not recorded:
+            raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
+        return Result(output, recorded, {}, np.arange(items))
+    table = read_predictions(output)
+    label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
+    known = scores(label, predicted, len(output.labels))
+    for metric, score in known.items():
+        if metric not in recorded:
+            raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
+        if not np.isclose(recorded[metric], score, rtol=0, atol=1e-6):
+            raise InputError(
+                f"{output.folder}: test/{metric} is {recorded[metric]:.6f} in metrics.jsonl, but {score:.6f} by "
+                "predictions; train this run again"
+            )
+    shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
+    return Result(output, known, shares, label)
+
+
+def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
+    """Count each run's predictions of each class for each actual class on the test split.
+
+    Columns study, arm, seed, actual, predicted (names of classes, in their order), count. Empty cells are 0: a run of C
+    classes has C² rows, whose counts sum to the size of the test split.
+    """
+    tables = []
+    for output in outputs:
+        run, labels = output.run, output.labels
+        table = read_predictions(output)
+        counts = confusion_matrix(table["label"], table["predicted"], len(labels))
+        actual, predicted = np.indices(counts.shape).reshape(2, -1)
+        cells = {"actual": np.take(labels, actual), "predicted": np.take(labels, predicted), "count": counts.ravel()}
+        tables.append(pd.DataFrame({"study": run.study, "arm": run.arm, "seed": run.seed, **cells}))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=CONFUSION)
+
+
+def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return name → accuracy, f1, matthews and n on the test split: majority class of train, then TF-IDF classifiers.
+
+    Raises `InputError` if the manifest lacks their counts or scores.
+    """
+    try:
+        train, test = (list(manifest["splits"][split]["labels"].values()) for split in ("train", "test"))
+        counts = np.zeros((len(test), len(test)), dtype=np.int64)
+        counts[:, int(np.argmax(train))] = test
+        found = {"majority class": {"n": float(sum(test)), **{name: score(counts) for name, score in SCORES.items()}}}
+        for key, splits in manifest["baselines"].items():
+            found[NAMES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"manifest.json: {error} is missing or malformed; prepare the task again") from None
+    return found

@@ -1,6 +1,180 @@
-"""Views of the scores of any study."""
+"""Views of the scores of any study: learning curves, and confusion matrices of its arms."""
 
-from isoscope.studies.confusion_matrices import CONFUSION
-from isoscope.studies.training_curves import TRAINING
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from isoscope.figures.snapshots import arms_of
+from isoscope.figures.style import INK, legend_below, look, style
+from isoscope.studies.view import View
+
+TITLES = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
+DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
+PER_ROW = 4
+LONGEST = 24
+"""How many letters of a class's name fit at a tick."""
+WRITTEN = 8
+"""With more classes than this, a cell has no room for its count."""
+SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f7fb8", "#0b3c68"])
+
+
+def panels(bands: pd.DataFrame) -> tuple[str, str]:
+    """Return the two metrics to draw: the first validation metric other than the loss, and the loss."""
+    names = (str(name).removeprefix("validation/") for name in bands["metric"] if str(name).startswith("validation/"))
+    return next((name for name in names if name != "loss"), "accuracy"), "loss"
+
+
+def training_curves(bands: pd.DataFrame) -> Figure:
+    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd.
+
+    Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
+    epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
+    seeds remain.
+    """
+    arms = arms_of(bands)
+    with style():
+        figure = Figure(figsize=(8.0, 3.9), layout="constrained")
+        for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
+            _panel(axes, bands, arms, quantity)
+            axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
+        legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
+    return figure
+
+
+def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) -> None:
+    for index, arm in enumerate(arms):
+        for split, dashes in DASHES.items():
+            rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
+            epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
+            line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)}
+            line |= {"linewidth": 1.7, "zorder": 4} if split == "validation" else {"linewidth": 1.2, "marker": ""}
+            axes.plot(epoch, mean, **{"zorder": 3} | line)
+            spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
+            axes.fill_between(epoch, mean - spread, mean + spread, color=line["color"], alpha=0.16, linewidth=0)
+    axes.grid(visible=True, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(x=0.03)
+
+
+def _legend(bands: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
+    handles = [
+        Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
+        for index, arm in enumerate(arms)
+    ]
+    lines = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
+    return handles + [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in lines.items()]
+
+
+def _seeds(rows: pd.DataFrame) -> str:
+    """Return `n = 3`, or `n = 3, from epoch 7: 2` if runs stopped early."""
+    by_epoch = rows[rows["metric"].isin([f"{split}/{quantity}" for split in DASHES for quantity in panels(rows)])]
+    n = by_epoch.groupby("epoch")["n"].max()
+    fewer = "".join(f", from epoch {int(epoch)}: {n[epoch]}" for epoch in n.index[n.diff() < 0])
+    return f"n = {n.max() if len(n) else 0}{fewer}"
+
+
+def _last_epoch(bands: pd.DataFrame) -> str:
+    """Return each arm's first validation metric at its last epoch, for screen readers."""
+    shown = panels(bands)[0]
+    rows = bands[bands["metric"] == f"validation/{shown}"]
+    parts = []
+    for arm, points in rows.groupby("arm", sort=False):
+        last = points.loc[points["epoch"].idxmax()]
+        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
+    return f"Validation {shown.replace('_', ' ')}, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
+
+
+def confusion_matrices(confusion: pd.DataFrame) -> Figure:
+    """Draw a confusion matrix per arm: row = actual class, column = predicted class, counts summed over seeds.
+
+    Colour is the share of the actual class, always from 0 to 1, so that matrices are comparable. The count is below the
+    share. `confusion`: columns arm, seed, actual, predicted, count. Classes and arms keep the order of their first row.
+    """
+    arms = arms_of(confusion)
+    classes = list(dict.fromkeys(confusion["actual"]))
+    names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes]
+    columns = min(PER_ROW, len(arms))
+    rows = -(-len(arms) // columns)
+    side = max(1.7, 0.5 * len(classes))
+    below = 0.3 if len(classes) <= 2 else 0.3 + 0.05 * max(len(name) for name in names)
+    with style():
+        figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
+            table = confusion[confusion["arm"] == arm]
+            mesh = _matrix(axes, table, classes)
+            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
+            axes.set_xticks(range(len(classes)), names, **turned)
+            axes.set_yticks(range(len(classes)), names)
+            axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
+            seeds = table["seed"].nunique()
+            axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
+        for axes in panels.flat[len(arms) :]:
+            axes.set_axis_off()
+        figure.supxlabel("Predicted", fontsize=9)
+        figure.supylabel("Actual", fontsize=9)
+        figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
+    return figure
+
+
+def _matrix(axes: Axes, table: pd.DataFrame, classes: Sequence[str]) -> QuadMesh:
+    counts = table.pivot_table(index="actual", columns="predicted", values="count", aggfunc="sum", fill_value=0)
+    counts = counts.reindex(index=classes, columns=classes, fill_value=0).to_numpy()
+    total = counts.sum(axis=1, keepdims=True)
+    share = np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
+    for (row, column), value in np.ndenumerate(share):
+        text = f"{value:.2f}\n{counts[row, column]}" if len(classes) <= WRITTEN else f"{value:.2f}".lstrip("0")
+        colour = "#ffffff" if value > 0.5 else "#101418"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    axes.spines[:].set_visible(False)
+    at = np.arange(len(classes))
+    mesh = axes.pcolormesh(at, at, share, cmap=SHADES, vmin=0.0, vmax=1.0, edgecolors="#ffffff", linewidth=1.0)
+    axes.set(aspect="equal", xlim=(-0.5, len(classes) - 0.5), ylim=(len(classes) - 0.5, -0.5))
+    return mesh
+
+
+def _hits(confusion: pd.DataFrame) -> str:
+    """Return the recall of each class per arm, for screen readers."""
+    right = confusion["actual"] == confusion["predicted"]
+    parts = []
+    for arm, rows in confusion.assign(hits=confusion["count"].where(right, 0)).groupby("arm", sort=False):
+        sums = rows.groupby("actual", sort=False)[["hits", "count"]].sum()
+        shares = [
+            f"{name} {hits / total:.2f}"
+            for name, (hits, total) in zip(sums.index, sums.to_numpy(), strict=True)
+            if total
+        ]
+        parts.append(f"{arm}: {', '.join(shares)}")
+    return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
+
+
+TRAINING = View(
+    name="training",
+    needs=("bands",),
+    draw=training_curves,
+    caption=(
+        "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
+        "validation."
+    ),
+    spoken=_last_epoch,
+    remakes="Li 2025 (fusion), Figure 1",
+)
+CONFUSION = View(
+    name="confusion",
+    needs=("confusion",),
+    draw=confusion_matrices,
+    caption=(
+        "Confusion matrices on the test split. Colour and upper number: share of the actual class, from 0 to 1; lower "
+        "number: count, summed over the seeds."
+    ),
+    spoken=_hits,
+)
 VIEWS = (TRAINING, CONFUSION)

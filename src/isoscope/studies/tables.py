@@ -10,11 +10,10 @@ import pandas as pd
 from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
-from isoscope.statistics.paired import Interval, Paired
-from isoscope.statistics.verdicts import Verdict
-from isoscope.studies.classified import confusion
+from isoscope.statistics.paired import Interval, Paired, Verdict
 from isoscope.studies.comparison import Baselines, Comparison, compare
 from isoscope.studies.curves import bands, curves
+from isoscope.studies.results import confusion
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
 COMPARISON = "comparison.json"
@@ -58,9 +57,8 @@ def tables(
     for folder, run in zip(outputs, runs, strict=True):
         if run.study != study:
             raise InputError(f"{folder}: a run of study {run.study!r}, not of {study!r}")
-    by_task = {run.task: baselines for run in runs}
     settings = {"confidence": confidence, "power": power, "margin": margin}
-    rows = compare(outputs, by_task, items=items, **settings)
+    rows = compare(outputs, baselines, items=items, **settings)
     classifiers = [output for output in found if output.objective == "classification"]
     by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
     return Tables(study, by_name, rows, runs, **settings)

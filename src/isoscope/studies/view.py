@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -15,6 +16,22 @@ Tables = Mapping[str, pd.DataFrame]
 """A study's tables by name."""
 Table = tuple[pd.DataFrame, ...]
 """The rows that a view takes from each table it needs, in the order of `needs`."""
+
+
+class StoredTables(Mapping[str, pd.DataFrame]):
+    """The parquet tables of a folder by name; a table is read on access."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = {path.stem: path for path in sorted(folder.glob("*.parquet"))}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return pd.read_parquet(self._paths[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 @dataclass(frozen=True)

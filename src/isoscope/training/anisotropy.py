@@ -6,10 +6,9 @@ Class separation, clusters and H0 bars are possible explanations of anisotropy.
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.geometry.isotropy import shares
+from isoscope.geometry.isotropy import all_but_the_top, shares, whiten
 from isoscope.geometry.moments import Floats, Ints, between_share, centre, spectrum, within_classes
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.geometry.postprocessing import all_but_the_top, whiten
 from isoscope.metrics.matrix_scores import scores
 
 COMPONENTS = 3

@@ -77,13 +77,8 @@ def test_decisions_run_from_0_to_1_beside_the_whole_model() -> None:
     kept = [line for line in figure.axes[0].get_lines() if line.get_gid() != "whole" and len(line.get_xdata())]
     assert len(kept) == 2
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["k = 1", "k = 2", "k = 5", "whole model"]
-    of_f1 = rank_curves(ranks(1), figure="macro_f1")
-    assert "macro F1" in of_f1.axes[0].get_ylabel()
 
 
-def test_equal_tables_give_equal_drawings_and_two_studies_none() -> None:
+def test_equal_tables_give_equal_drawings() -> None:
     assert to_svg(rank_curves(ranks())) == to_svg(rank_curves(ranks()))
     assert to_svg(singular_spectra(values())) == to_svg(singular_spectra(values()))
-    two = pd.concat([ranks().assign(study="one"), ranks().assign(study="two")])
-    with pytest.raises(ValueError, match="one study"):
-        rank_curves(two)

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import ARM_COLOURS, to_svg
-from isoscope.studies.fusion.probing_scores import probing_curves
+from isoscope.studies.fusion.probing_scores import learning_curves, probing_curves
 
 STEPS = (0, 1, 4, 16, 64, 256)
 
@@ -165,12 +165,19 @@ def test_equal_tables_give_equal_pictures() -> None:
     assert to_svg(probing_curves(made())) != to_svg(probing_curves(made(seeds=2)))
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="colour of first: not in the table; it has label of first, tree depth of first"
-    ):
-        probing_curves(made(), task="colour")
-    with pytest.raises(ValueError, match="label of mean"):
-        probing_curves(made(), vectors="mean")
-    with pytest.raises(ValueError, match="one study"):
-        probing_curves(pd.concat([made().assign(study=name) for name in ("a", "b")]))
+def test_a_learning_curve_is_the_mean_over_seeds_by_sentences() -> None:
+    table = pd.DataFrame(
+        [
+            {"arm": arm, "seed": seed, "vectors": "first", "trained": trained, "score": trained / 400 + 0.01 * seed}
+            for arm in ("additive", "fft")
+            for seed in range(3)
+            for trained in (50, 100, 200)
+        ]
+    ).assign(chance=0.5, n=250, d=64)
+    (axes,) = learning_curves(table).axes
+    drawn = [one.lines[0] for one in axes.containers]
+    assert len(drawn) == 2
+    for line in drawn:
+        assert line.get_xdata().tolist() == [50, 100, 200]
+        assert line.get_ydata() == pytest.approx(np.array([50, 100, 200]) / 400 + 0.01)
+    assert "n = 250" in axes.get_title(loc="left")

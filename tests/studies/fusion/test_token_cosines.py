@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -106,14 +105,3 @@ def test_the_legend_says_n_and_when() -> None:
 def test_equal_data_give_equal_bytes() -> None:
     assert to_svg(cosine_summary(table())) == to_svg(cosine_summary(table()))
     assert to_svg(cosine_maps([("a", cosines(9, 0))])) == to_svg(cosine_maps([("a", cosines(9, 0))]))
-
-
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="no matrix given"):
-        cosine_maps([])
-    with pytest.raises(ValueError, match=r"b: expected \[4, 4\] of two tokens or more, got \[5, 5\]"):
-        cosine_maps([("a", cosines(4, 0)), ("b", cosines(5, 0))])
-    with pytest.raises(ValueError, match="between −1 and 1"):
-        cosine_maps([("a", 2 * cosines(4, 0))])
-    with pytest.raises(ValueError, match="one study"):
-        cosine_summary(pd.concat([table().assign(study="one"), table().assign(study="two")]))

@@ -44,15 +44,13 @@ def geometry_by_layer(
 
     `geometry`: the table with a column `checkpoint`. `titles`: metric → title; default: the title of its scale. Metrics
     that were not measured on `vectors` are left out. Checkpoints of different depth share an axis of layer / number of
-    layers. Raises `ValueError` if no metric was measured.
+    layers.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     depth = table.groupby("arm")["layer"].transform("max")
     relative = depth.nunique() > 1
     table = table.assign(at=table["layer"] / depth if relative else table["layer"])
     there = [figure for figure in figures if (table["figure"] == figure).any()]
-    if not there:
-        raise ValueError(f"figures: none of {', '.join(figures)} was measured on {vectors!r}")
     names, shown = arms_of(table), table[table["figure"].isin(there)]
     columns = min(COLUMNS, len(there))
     rows = -(-len(there) // columns)
@@ -91,7 +89,7 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
     if alike:
         axes.axhline(float(noise[0]), color=INK, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
     for index, name in enumerate(names):
-        colour, marker = look(index)
+        colour, marker = look(index).values()
         for twin in (False, True):
             rows = table[(table["arm"] == name) & (table["step"].isna() == twin)].sort_values("layer")
             layer, value, low, high = (rows[one].to_numpy(dtype=float) for one in ("at", "value", "low", "high"))
@@ -129,7 +127,7 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
         layers = sorted(empty.loc[empty["arm"] == name, "at"])
         at = [low - height * (row + 0.5)] * len(layers)
         axes.plot(
-            layers, at, color=look(names.index(name))[0], marker="x", markersize=4, linestyle="", gid="degenerate"
+            layers, at, color=look(names.index(name))["color"], marker="x", markersize=4, linestyle="", gid="degenerate"
         )
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
     axes.set_ylim(low - height * len(rows), high)
@@ -137,8 +135,8 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
 
 def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: float) -> list[Line2D]:
     lines = [
-        Line2D([], [], color=colour, marker=marker, label=wrapped(name, inches - KEY, size=7.5, lines=3))
-        for name, (colour, marker) in ((name, look(index)) for index, name in enumerate(names))
+        Line2D([], [], label=wrapped(name, inches - KEY, size=7.5, lines=3), **look(index))
+        for index, name in enumerate(names)
     ]
     lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="random twin"))
     if shown["baseline"].notna().any():

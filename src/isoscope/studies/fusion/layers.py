@@ -1,6 +1,7 @@
-"""Draw a metric of the geometry table at every layer and snapshot: a map per arm on a common colour scale."""
+"""Draw metrics of the geometry table: a map of layers by snapshots per arm, and lines over training per layer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,37 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.maps import beyond
 from isoscope.figures.scales import SCALES, Scale, scale_of
-from isoscope.figures.snapshots import TWIN, arms_of, chosen, over_seeds, prepared, steps_of, trained_seeds_of
-from isoscope.figures.style import DIVERGING, HATCH, INK, SEQUENTIAL, WIDTH, hatch_key, named, style, wrapped
+from isoscope.figures.snapshots import (
+    TWIN,
+    arms_of,
+    banded,
+    chosen,
+    keys,
+    over_seeds,
+    prepared,
+    step_axis,
+    trained_seeds_of,
+)
+from isoscope.figures.style import (
+    DIVERGING,
+    HATCH,
+    INK,
+    SEQUENTIAL,
+    WIDTH,
+    hatch_key,
+    hatched,
+    legend_below,
+    legend_inches,
+    look,
+    multiples,
+    named,
+    style,
+    wrapped,
+)
 from isoscope.studies.view import Table, View
 
 GAP = -2
@@ -23,6 +50,8 @@ GAP = -2
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
+
+TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linestyle": ""}
 
 
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
@@ -33,21 +62,17 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
 
-    `geometry`: the measured tables of a single study with columns arm and seed. Raises `ValueError` for two studies, or
-    if `figure` was not measured on `vectors`.
+    `geometry`: the measured tables with columns arm and seed. Raises `ValueError` if `figure` was not measured on
+    `vectors`.
     """
     table = of_figure(geometry, figure, vectors)
-    arms, layers, steps = arms_of(table), sorted(table["layer"].unique()), steps_of(table)
-    means = over_seeds(table, ["arm", "layer", "column"], "value")
-    degenerate = (
-        table.groupby(["arm", "layer", "column"], sort=False)["degenerate"].any().reset_index(name="degenerate")
-    )
-    cells = means.merge(degenerate, on=["arm", "layer", "column"])
+    arms, by = arms_of(table), ["arm", "layer", "column"]
+    degenerate = table.groupby(by, sort=False)["degenerate"].any().reset_index()
+    cells = over_seeds(table, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    twin = bool((table["column"] == TWIN).any())
     with style():
-        made = _Maps(layers, steps, twin=twin, scale=scale)
+        made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
         per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
         rows = -(-len(arms) // per_row)
         drawing = Figure(figsize=(WIDTH, rows * (made.height + 0.35) + 1.55), layout="constrained")
@@ -64,74 +89,43 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
             axes.set_axis_off()
         drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
         if scale.low is not None:
-            bar = drawing.colorbar(
-                *(made.colours(), None, panels.ravel().tolist()),
-                location="bottom",
-                shrink=0.6,
-                aspect=40,
-                extend=beyond(cells["mean"], scale.low, scale.high),
-            )
-            bar.set_label(f"{scale.label}\n{wrapped(_noise(table, arms), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
+            colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
+            extend = beyond(cells["mean"], scale.low, scale.high)
+            every = panels.ravel().tolist()
+            bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
+            bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
             bar.ax.tick_params(labelsize=7)
     return drawing
 
 
 def of_figure(geometry: pd.DataFrame, figure: str, vectors: str) -> pd.DataFrame:
     """Return the rows of a metric for a kind of representation. Raises `ValueError` if there are none."""
-    table = prepared(geometry, "layer", "vectors", "figure", "value", "degenerate")
-    kind = table[table["vectors"] == vectors]
-    if kind.empty:
-        raise ValueError(f"vectors: no {vectors!r} in the table, but {', '.join(sorted(table['vectors'].unique()))}")
-    found = kind[kind["figure"] == figure]
-    if found.empty:
-        raise ValueError(f"figure: {figure!r} of {vectors} is none of {', '.join(sorted(kind['figure'].unique()))}")
-    return found
+    return prepared(geometry[(geometry["vectors"] == vectors) & (geometry["figure"] == figure)])
 
 
 class _Maps:
     """Draws maps with the same layers, snapshots and colours."""
 
-    def __init__(self, layers: Sequence[int], steps: Sequence[int], *, twin: bool, scale: Scale) -> None:
-        self.layers, self.scale = layers, scale
+    def __init__(self, layers: Sequence[int], steps: Sequence[int], scale: Scale) -> None:
+        self.layers, self.scale, twin = layers, scale, TWIN in steps
         self.map = DIVERGING if scale.diverging else SEQUENTIAL
-        self.columns = [*([TWIN, GAP] if twin else []), *steps]
+        self.columns = [TWIN, GAP, *steps[1:]] if twin else [*steps]
         self.width = max(1.2, 0.26 * len(self.columns))
         self.height = max(0.6, 0.155 * len(layers))
         self.label = "Update" + ("; random: the random twin" if twin else "")
         self.hatched: dict[str, str] = {}
 
-    def colours(self) -> ScalarMappable:
-        """Return what the colour bar shows."""
-        return ScalarMappable(Normalize(self.scale.low, self.scale.high), self.map)
-
     def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
         """Draw an arm's map: colours for values, hatched squares for missing values, triangles above."""
         means, degenerate, there = (self._matrix(cells, name) for name in ("mean", "degenerate", "n"))
         if self.scale.low is not None:
-            axes.imshow(
-                np.ma.masked_invalid(means),
-                cmap=self.map,
-                vmin=self.scale.low,
-                vmax=self.scale.high,
-                interpolation="none",
-                origin="lower",
-                aspect="auto",
-            )
+            colours: dict[str, Any] = {"cmap": self.map, "vmin": self.scale.low, "vmax": self.scale.high}
+            axes.imshow(np.ma.masked_invalid(means), interpolation="none", origin="lower", aspect="auto", **colours)
         self._hatch(axes, "degenerate", degenerate == 1)
         self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
-        axes.plot(
-            *(
-                [self.columns.index(step) for step in sorted(best)],
-                [1 + 0.03 / self.height] * len(best),
-            ),  # a fixed distance in inches, for any height of the map
-            transform=axes.get_xaxis_transform(),
-            color=INK,
-            marker=7,
-            markersize=5,
-            linestyle="",
-            clip_on=False,
-            gid="chosen",
-        )
+        at = [self.columns.index(step) for step in sorted(best)]
+        above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
+        axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
         names = {at: "random" if one == TWIN else str(one) for at, one in enumerate(self.columns) if one != GAP}
         axes.set_xticks(list(names), names.values(), rotation=90 if len(self.columns) > 8 else 0)
         every = -(-len(self.layers) // 13)
@@ -141,7 +135,7 @@ class _Maps:
 
     def legend(self) -> list[Line2D]:
         """Return the legend entries of triangles and hatches."""
-        key = Line2D([], [], color=INK, marker=7, markersize=5, linestyle="", label="chosen epoch of a seed")
+        key = Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)
         return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
 
     def _matrix(self, cells: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
@@ -161,17 +155,14 @@ class _Maps:
         axes.add_collection(squares)
 
 
-def _noise(table: pd.DataFrame, arms: Sequence[str]) -> str:
+def _noise(table: pd.DataFrame) -> str:
     """Return the value of isotropic noise as text, a single time if it is the same for all arms."""
-    texts = {}
-    for arm in arms:
-        own = table[(table["arm"] == arm) & table["baseline"].notna()]
-        if len(own):
-            texts[arm] = f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})"
-    if not texts:
-        return "isotropic noise: not known"
-    if len(set(texts.values())) == 1:
-        return f"isotropic noise: {next(iter(texts.values()))}"
+    known = table[table["baseline"].notna()].groupby("arm", sort=False)
+    texts = {
+        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})" for arm, own in known
+    }
+    if len(alike := {*texts.values()}) < 2:
+        return f"isotropic noise: {next(iter(alike), 'not known')}"
     return "isotropic noise: " + "; ".join(f"{arm} {text}" for arm, text in texts.items())
 
 
@@ -206,4 +197,90 @@ LAYERS = View(
     draw=_drawn,
     caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
     called=MAPS,
+)
+
+
+MOST = 5
+"""Maximum number of layers drawn."""
+SHORT = 14
+"""How many letters of an arm's name fit in a panel's title."""
+
+DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9}
+
+
+def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str = "first") -> Figure:
+    """Draw a line per arm over snapshots: mean over seeds with a band of ± 1 sd; isotropic noise dashed.
+
+    Rows of panels are `figures`; columns are up to `MOST` layers, evenly spaced, including the first and last. The
+    panels of a row share their scale. In degenerate cells, where vectors are shared, an arm has no line, and the title
+    says so. The twin with random weights is left out. Raises `ValueError` for a metric that was not measured on
+    `vectors`.
+    """
+    tables = {figure: of_figure(geometry, figure, vectors) for figure in figures}
+    everything = pd.concat(tables.values(), ignore_index=True)
+    layers = np.sort(everything["layer"].unique())
+    shown = layers[np.unique(np.linspace(0, len(layers) - 1, min(MOST, len(layers))).round().astype(int))]
+    rows = {
+        figure: wrapped(scale_of(figure, table["value"]).label, 1.35, size=7.5, lines=3)
+        for figure, table in tables.items()
+    }
+    with style():
+        noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
+        handles = [*keys(everything, 2.8, _points), noise]
+        size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
+        columns = dict.fromkeys(shown, "")
+        drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
+        for (figure, layer), axes in panels.items():
+            table = tables[figure]
+            _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
+            step_axis(axes, everything)
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+        for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
+            flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
+            names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
+            note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
+            axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
+        legend_below(drawing, handles, columns=2)
+    return drawing
+
+
+def _lines(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
+    """Draw the lines of a metric at a layer."""
+    baselines = table.groupby("arm", sort=False)["baseline"].mean()
+    alike = baselines.notna().all() and np.allclose(baselines, baselines.iloc[:1].to_numpy(), rtol=0.01, atol=0.002)
+    for index, arm in enumerate(arms):
+        rows = table[table["arm"] == arm]
+        degenerate = rows["column"].isin(rows.loc[rows["degenerate"], "column"])
+        rows = rows.assign(value=rows["value"].where(~degenerate))
+        banded(axes, rows, "column", "value", marks=8, linewidth=1.3, zorder=3, gid="mean", **look(index))
+        if not alike and np.isfinite(baselines.get(arm, np.nan)):
+            axes.axhline(baselines[arm], color=look(index)["color"], gid="noise", **DASHED)
+    if alike and len(baselines):
+        axes.axhline(baselines.iloc[0], color=INK, gid="noise", **DASHED)
+    if len(table) and table["degenerate"].all():
+        hatched(axes, "vectors shared")
+
+
+def _points(own: pd.DataFrame) -> str:
+    points = "–".join(str(n) for n in sorted({own["n"].min(), own["n"].max()}))
+    return f"{trained_seeds_of(own)}, {points} points"
+
+
+FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
+
+
+def _of_cls(geometry: pd.DataFrame) -> Table:
+    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
+
+
+def _drawn_curves(geometry: pd.DataFrame) -> Figure:
+    return geometry_curves(geometry, [one for one in FIGURES if (geometry["figure"] == one).any()])
+
+
+CURVES = View(
+    name="curves",
+    needs=("geometry",),
+    rows=_of_cls,
+    draw=_drawn_curves,
+    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
 )

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.snapshots import MOMENTS, arms_of
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, legend_below, named, style, wrapped
+from isoscope.figures.snapshots import MOMENTS
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, legend_below, multiples, named, style, wrapped
 from isoscope.studies.view import View
 
 CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}
@@ -29,7 +29,6 @@ def persistence_diagrams(bars: pd.DataFrame) -> Figure:
 
     Point clouds are scaled to a root mean squared distance of 1 from their mean, so that size has no effect. A moment
     whose points are all equal has no bars and is hatched. `bars`: columns arm, seed, moment, degree, birth, death.
-    Raises `ValueError` without bars.
     """
     handles = [Line2D([], [], linestyle="", markersize=4, **look) for look in LOOKS.values()]
     return _grid(bars, _diagram, "Birth", "Death", handles)
@@ -42,32 +41,22 @@ def barcodes(bars: pd.DataFrame) -> Figure:
 
 
 def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Line2D]) -> Figure:
-    if bars.empty:
-        raise ValueError("nothing to draw: no bars")
-    of_checkpoints = "checkpoint" in bars
+    of_checkpoints, reach = "checkpoint" in bars, float(bars["death"].max()) * 1.05
     bars = bars.assign(arm=bars["checkpoint"], seed=0) if of_checkpoints else bars
-    arms, called = arms_of(bars), BESIDE if of_checkpoints else CALLED
-    moments = [moment for moment in called if (bars["moment"] == moment).any()]
-    reach = float(bars["death"].max()) * 1.05
+    bars = bars[bars["seed"] == bars.groupby("arm")["seed"].transform("first")]
+    seeds = bars.groupby("arm", sort=False)["seed"].first()
+    whose = {arm: "" if of_checkpoints else f"seed {seed}" for arm, seed in seeds.items()}
+    rows = {arm: f"{named(arm, facts, 1.5, size=8)}\n{up}" for arm, facts in whose.items()}
+    moments = BESIDE if of_checkpoints else CALLED
+    columns = {one: wrapped(moments[one], 1.9, size=8.5) for one in moments if (bars["moment"] == one).any()}
+    size = (min(WIDTH, 1.9 * len(columns) + 1.2), 1.7 * len(rows) + 0.8)
     with style():
-        figure = Figure(figsize=(min(WIDTH, 1.9 * len(moments) + 1.2), 1.7 * len(arms) + 0.8), layout="constrained")
-        panels = figure.subplots(len(arms), len(moments), squeeze=False, sharex=True, sharey=draw is _diagram)
-        for row, arm in zip(panels, arms, strict=True):
-            own = bars[bars["arm"] == arm]
-            seed = own["seed"].iloc[0]
-            own = own[own["seed"] == seed]
-            for axes, moment in zip(row, moments, strict=True):
-                shown = own[own["moment"] == moment]
-                draw(axes, shown, reach)
-                if shown.empty:
-                    hatched(axes, "one point")
-                axes.tick_params(labelsize=7)
-            who = named(arm, "" if of_checkpoints else f"seed {seed}", 1.5, size=8)
-            row[0].set_ylabel(f"{who}\n{up}", fontsize=8)
-        for axes, moment in zip(panels[0], moments, strict=True):
-            axes.set_title(wrapped(called[moment], 1.9, size=8.5), fontsize=8.5)
-        for axes in panels[-1]:
-            axes.set_xlabel(across, fontsize=8)
+        figure, panels = multiples(rows, columns, size, across=across, grid=None, sharex=True, sharey=draw is _diagram)
+        for (arm, moment), axes in panels.items():
+            shown = bars[(bars["arm"] == arm) & (bars["moment"] == moment)]
+            draw(axes, shown, reach)
+            if shown.empty:
+                hatched(axes, "one point")
         legend_below(figure, handles, columns=2, title=UNIT, title_fontsize=7)
     return figure
 

@@ -1,4 +1,4 @@
-"""Draw probe scores by layer, in phases of training, compared with baselines."""
+"""Draw probe scores by layer, in phases of training, compared with baselines; and by number of training sentences."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, chosen, over_seeds, prepared, seeds_of
-from isoscope.figures.style import INK, WIDTH, legend_below, look, named, style
+from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, chosen, keys, over_seeds, prepared, seeds_of
+from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style
 from isoscope.studies.view import Table, View
 
 PER_ROW = 3
@@ -45,7 +45,7 @@ def probing_curves(
     `table` and `baselines`: probing tables of a single study with columns arm and seed. Raises `ValueError` if there is
     nothing to draw.
     """
-    found = _of_task(table, task, vectors)
+    found = prepared(table[(table["task"] == task) & (table["vectors"] == vectors)])
     lines = _phases(found)
     floor = (
         baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
@@ -70,15 +70,6 @@ def probing_curves(
             axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
         legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
-
-
-def _of_task(table: pd.DataFrame, task: str, vectors: str) -> pd.DataFrame:
-    whole = prepared(table, "layer", "vectors", "task", "metric", "score", "chance", "n", "distinct", "degenerate")
-    found = whole[(whole["task"] == task) & (whole["vectors"] == vectors)]
-    if found.empty:
-        there = sorted({f"{one} of {kind}" for one, kind in zip(whole["task"], whole["vectors"], strict=True)})
-        raise ValueError(f"{task} of {vectors}: not in the table; it has {', '.join(there)}")
-    return found
 
 
 def _phases(table: pd.DataFrame) -> pd.DataFrame:
@@ -129,8 +120,7 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
 def _look(phase: str, index: int) -> dict[str, Any]:
     if phase == NEVER:
         return {"color": INK, "marker": "", "linestyle": TWIN_LINE, "linewidth": 1.2}
-    colour, marker = look(index)
-    return {"color": colour, "marker": marker, "linestyle": "solid", "linewidth": 1.4, "markersize": 4}
+    return {"linestyle": "solid", "linewidth": 1.4, "markersize": 4, **look(index)}
 
 
 def _floors(axes: Axes, scores: pd.Series) -> None:
@@ -158,17 +148,32 @@ def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) ->
     if lines["degenerate"].any():
         rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="all vectors equal: no score"))
     if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():
-        hollow: dict[str, Any] = {
-            "color": INK,
-            "marker": "o",
-            "linestyle": "",
-            "markerfacecolor": "none",
-            "markersize": 4,
-        }
-        rest.append(Line2D([], [], label=f"few distinct vectors (less than 1 in {FEW})", **hollow))
+        hollow: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markersize": 4}
+        rest.append(Line2D([], [], label=f"few distinct vectors (less than 1 in {FEW})", color=INK, **hollow))
     for place, name in enumerate(names):
         rest.append(Line2D([], [], color=INK, linestyle=BASELINE, linewidth=0.7, label=f"{chr(97 + place)}: {name}"))
     return drawn + rest
+
+
+def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure:
+    """Draw held-out accuracy of the label probe against the number of its training sentences: a line per arm.
+
+    Mean over seeds ± 1 sd; a dotted line at chance; n and d in the title.
+    """
+    table = learning[learning["vectors"] == vectors]
+    title = f"n = {table['n'].max()} sentences, d = {table['d'].max()}"
+    with style():
+        figure, panels = multiples(
+            {"": "Accuracy, held-out sentences"}, {"": title}, (4.6, 3.2), across="Training sentences of the probe"
+        )
+        (axes,) = panels.values()
+        for index, (key, arm) in enumerate(zip(keys(table, 2.0), arms_of(table), strict=True)):
+            means = over_seeds(table[table["arm"] == arm], ["trained"], "score").sort_values("trained")
+            line: dict[str, Any] = {"elinewidth": 0.9, "label": key.get_label(), **look(index)}
+            axes.errorbar(means["trained"], means["mean"], yerr=np.nan_to_num(means["sd"]), **line)
+        axes.axhline(float(table["chance"].mean()), color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, label="chance")
+        legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
+    return figure
 
 
 TASKS = {
@@ -210,4 +215,11 @@ PROBING = View(
     draw=_drawn,
     caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
     remakes="Li 2025 (fusion), Figure 6",
+)
+LEARNING = View(
+    name="learning",
+    needs=("learning",),
+    draw=learning_curves,
+    caption="How many sentences does the label probe need? Held-out accuracy at the last layer of the chosen epoch, by "
+    "number of training sentences. Mean over seeds ± 1 sd; dotted: chance.",
 )

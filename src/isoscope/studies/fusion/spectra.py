@@ -1,4 +1,4 @@
-"""Draw the embedding block as a filter: spectra along the hidden index, and the energy of its kernel."""
+"""Draw the embedding block as a filter, spectra along the hidden index and its kernel, and its gradients' noise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,23 +9,40 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
     banded,
+    ends,
+    keys,
+    moments_of,
     over_seeds,
     prepared,
     step_axis,
-    steps_of,
     trained_seeds_of,
 )
-from isoscope.figures.style import INK, SEQUENTIAL, WIDTH, legend_below, legend_inches, look, named, style, wrapped
-from isoscope.studies.view import View
+from isoscope.figures.style import (
+    INK,
+    SEQUENTIAL,
+    WIDTH,
+    legend_below,
+    legend_inches,
+    look,
+    multiples,
+    named,
+    style,
+    wrapped,
+)
+from isoscope.studies.view import Table, View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
+SCALED = PARTS | {"normed": "Normalised"}
+BINS = 24
+"""Number of groups of neighbouring frequencies on a line: single frequencies are mostly noise."""
+DASHES: dict[str, Any] = {"first": (0, (3, 1.5)), "chosen": (0, ())}
 ROWS = {"flatness": "Spectral flatness", "dead": "Share of near-dead frequencies"}
 THEORY = {"flatness": (0.561, 0.315), "dead": (0.010, 0.045)}
 """Expected values for independent normal entries (flatness e^−γ) and for the circular convolution of two such vectors
@@ -36,38 +53,40 @@ PLACES = {
     "tokens": "neighbouring tokens",
 }
 SOURCES = {"word": "Word", "token_type": "Token type", "position": "Position"}
-DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.5))
+CONTROL: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9}
+EXPECTED: dict[str, Any] = {"color": INK, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 
 
 def spectra(spectrum: pd.DataFrame) -> Figure:
     """Draw spectral flatness and near-dead frequencies of word, position and fused embedding over snapshots.
 
     A line per arm: mean over seeds ± 1 sd. Dashed: control with permuted hidden axes; dotted: theory (`THEORY`).
-    `spectrum`: table of a single study. Raises `ValueError` for two studies.
     """
-    table = prepared(spectrum, "part", *ROWS, *(f"{name}_permuted" for name in ROWS))
+    table = prepared(spectrum)
     table = table[table["column"] != TWIN]
-    arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
+    rows, columns = {name: wrapped(label, 1.5, size=8) for name, label in ROWS.items()}, _there(PARTS, table["part"])
+    one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
     with style():
-        handles = _keys(table, arms)
-        figure = Figure(figsize=(WIDTH, 3.8 + legend_inches(handles, 2)), layout="constrained")
-        panels = figure.subplots(len(ROWS), len(parts), squeeze=False, sharex=True, sharey="row")
-        for row, (name, label) in zip(panels, ROWS.items(), strict=True):
-            for axes, part in zip(row, parts, strict=True):
-                for index, arm in enumerate(arms):
-                    rows = table[(table["arm"] == arm) & (table["part"] == part)]
-                    colour, marker = look(index)
-                    _line(axes, rows, f"{name}_permuted", color=colour, linestyle=DASHED, linewidth=0.9)
-                    _line(axes, rows, name, color=colour, marker=marker, linewidth=1.4, band=True)
-                for value in THEORY[name]:
-                    axes.axhline(value, color=INK, linestyle=DOTTED, linewidth=1.0, gid="theory")
-                _finish(axes, steps_of(table))
-            row[0].set_ylabel(wrapped(label, 1.5, size=8), fontsize=8)
-            row[0].set_ylim(bottom=0)
-        for axes, part in zip(panels[0], parts, strict=True):
-            axes.set_title(PARTS[part], fontsize=8.5)
-        for axes in panels[-1]:
-            axes.set_xlabel("Update", fontsize=8)
+        handles = [
+            *keys(table, 2.6, trained_seeds_of),
+            Line2D([], [], color=INK, label="hidden axes permuted", **CONTROL),
+            Line2D([], [], label=f"normal entries: {one}; their convolution: {two}", **EXPECTED),
+        ]
+        size = (WIDTH, 3.8 + legend_inches(handles, 2))
+        figure, panels = multiples(rows, columns, size, across="Update", sharex=True, sharey="row")
+        for (name, part), axes in panels.items():
+            for index, arm in enumerate(arms_of(table)):
+                own = table[(table["arm"] == arm) & (table["part"] == part)]
+                control = over_seeds(own, ["column"], f"{name}_permuted").sort_values("column")
+                axes.plot(
+                    control["column"], control["mean"], gid=f"{name}_permuted", color=look(index)["color"], **CONTROL
+                )
+                banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
+            for value in THEORY[name]:
+                axes.axhline(value, gid="theory", **EXPECTED)
+            _over_steps(axes, table)
+        for axes in panels.values():
+            axes.set_ylim(bottom=0)
         legend_below(figure, handles, columns=2)
     return figure
 
@@ -77,57 +96,37 @@ def kernel(kernel: pd.DataFrame) -> Figure:
     source.
 
     Values are shares of the whole kernel's energy: the lines of an arm's panels sum to 1. Mean over seeds ± 1 sd.
-    `kernel`: table of a single study. Raises `ValueError` for two studies, or if no arm has a kernel.
+    Raises `ValueError` if no arm has a kernel.
     """
-    table = prepared(kernel, "source", *PLACES)
-    arms, sources = arms_of(table), [source for source in SOURCES if source in set(table["source"])]
+    table = prepared(kernel)
+    arms, sources = arms_of(table), _there(SOURCES, table["source"])
+    size = (min(WIDTH, 2.9 * len(sources) + 0.9), 1.7 * len(arms) + 1.0)
     with style():
-        figure = Figure(figsize=(min(WIDTH, 2.9 * len(sources) + 0.9), 1.7 * len(arms) + 1.0), layout="constrained")
-        panels = figure.subplots(len(arms), len(sources), squeeze=False, sharex=True, sharey=True)
-        for row, arm in zip(panels, arms, strict=True):
+        rows = dict.fromkeys(arms, "Share of energy")
+        figure, panels = multiples(rows, sources, size, across="Update", sharex=True, sharey=True)
+        for (arm, source), axes in panels.items():
             own = table[table["arm"] == arm]
-            for axes, source in zip(row, sources, strict=True):
-                for index, place in enumerate(PLACES):
-                    colour, marker = look(index)
-                    _line(axes, own[own["source"] == source], place, color=colour, marker=marker, band=True)
-                _finish(axes, steps_of(table))
-                axes.set_ylim(bottom=0)
-                title = named(f"{SOURCES[source]}: {arm}", trained_seeds_of(own), 5.6 / max(len(sources), 2), size=8.5)
-                axes.set_title(title, fontsize=8.5)
-            row[0].set_ylabel("Share of energy", fontsize=8)
-        for axes in panels[-1]:
-            axes.set_xlabel("Update", fontsize=8)
-        handles = [
-            Line2D([], [], color=look(index)[0], marker=look(index)[1], label=label)
-            for index, label in enumerate(PLACES.values())
-        ]
+            for index, place in enumerate(PLACES):
+                banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
+            _over_steps(axes, table)
+            axes.set_ylim(bottom=0)
+            facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
+            axes.set_title(named(f"{SOURCES[source]}: {arm}", facts, inches, size=8.5), fontsize=8.5)
+        handles = [Line2D([], [], label=label, **look(index)) for index, label in enumerate(PLACES.values())]
         legend_below(figure, handles, columns=2)
     return figure
 
 
-def kernel_response(panels: Sequence[tuple[str, npt.ArrayLike]]) -> Figure:
+def kernel_response(panels: Sequence[tuple[str, npt.NDArray[np.float64]]]) -> Figure:
     """Draw the 2-D frequency response of kernels: a map per (title, matrix), colours from 0 to the maximum of all.
 
     Matrices `[tokens, hidden]` with zero frequency in the middle, as `isoscope.geometry.kernels.frequency_response`
-    returns them. Raises `ValueError` for a negative number, for an array that is no matrix, and without matrices.
+    returns them.
     """
-    matrices = [(title, np.asarray(matrix, dtype=float)) for title, matrix in panels]
-    if not matrices:
-        raise ValueError("nothing to draw: no matrix given")
-    for title, matrix in matrices:
-        if matrix.ndim != 2 or np.nanmin(matrix, initial=0.0) < 0:
-            raise ValueError(f"{title}: expected magnitudes [tokens, hidden], got {list(matrix.shape)}")
-    high = max(float(np.nanmax(matrix, initial=0.0)) for _, matrix in matrices) or 1.0
-    figure, grid = pictures(
-        matrices,
-        label="Magnitude",
-        low=0.0,
-        high=high,
-        colours=SEQUENTIAL,
-        origin="lower",
-    )
+    high = max(float(np.nanmax(matrix, initial=0.0)) for _, matrix in panels) or 1.0
+    figure, grid = pictures(panels, label="Magnitude", low=0.0, high=high, colours=SEQUENTIAL, origin="lower")
     with style():
-        for index, (axes, (_, matrix)) in enumerate(zip(grid, matrices, strict=True)):
+        for index, (axes, (_, matrix)) in enumerate(zip(grid, panels, strict=True)):
             rows, columns = (_edges(size) for size in matrix.shape)
             axes.images[0].set_extent((*columns, *rows))
             axes.set(xticks=(-0.4, 0, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
@@ -142,50 +141,49 @@ def _edges(size: int) -> tuple[float, float]:
     return float(frequencies[0]) - 0.5 / size, float(frequencies[-1]) + 0.5 / size
 
 
-def _line(axes: Axes, rows: pd.DataFrame, value: str, *, band: bool = False, **options: Any) -> None:
-    means = over_seeds(rows, ["column"], value)
-    if band:
-        banded(axes, means, "column", marks=6, alpha=0.16, gid=value, **options)
-    else:
-        means = means.sort_values("column")
-        axes.plot(means["column"], means["mean"], gid=value, **options)
-
-
-def _finish(axes: Axes, steps: Sequence[int]) -> None:
-    step_axis(axes, steps)
-    axes.tick_params(labelsize=7)
+def _over_steps(axes: Axes, table: pd.DataFrame) -> None:
+    step_axis(axes, table)
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.grid(visible=True, axis="y")
 
 
-def _who(table: pd.DataFrame, arm: str) -> str:
-    return named(arm, trained_seeds_of(table[table["arm"] == arm]), 2.6, size=7.5)
+def _there(names: dict[str, str], found: pd.Series) -> dict[str, str]:
+    return {name: label for name, label in names.items() if name in set(found)}
 
 
-def _keys(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    """Return the legend entries of the spectra."""
-    handles = [
-        Line2D([], [], color=look(index)[0], marker=look(index)[1], label=_who(table, arm))
-        for index, arm in enumerate(arms)
-    ]
-    one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
-    handles += [
-        Line2D([], [], color=INK, linestyle=DASHED, linewidth=0.9, label="hidden axes permuted"),
-        Line2D(
-            [],
-            [],
-            color=INK,
-            linestyle=DOTTED,
-            linewidth=1.0,
-            label=f"normal entries: {one}; their convolution: {two}",
-        ),
-    ]
-    return handles
+def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
+    """Draw magnitude by frequency, scaled to a mean of 1: a panel per part of the block, a colour per arm.
+
+    Dashed: first snapshot; solid: chosen epoch. Means over groups of neighbouring frequencies and over seeds.
+    `magnitudes`: columns arm, seed, step, part, frequency, magnitude.
+    """
+    table = ends(prepared(magnitudes))
+    group = np.ceil(table["frequency"] / max(1.0, table["frequency"].max() / BINS))
+    table = table.assign(frequency=table.groupby(group)["frequency"].transform("mean"))
+    rows, columns = {"": "Magnitude (mean 1)"}, _there(SCALED, table["part"])
+    with style():
+        handles = keys(table, 2.0, marker="")
+        for moment, name in moments_of(table).items():
+            handles.append(Line2D([], [], color=INK, linestyle=DASHES[moment], label=name))
+        size = (WIDTH, 2.3 + legend_inches(handles, 3))
+        figure, panels = multiples(rows, columns, size, across="Frequency", sharex=True, sharey=True)
+        for (_, part), axes in panels.items():
+            for index, arm in enumerate(arms_of(table)):
+                for moment, dashes in DASHES.items():
+                    own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
+                    means = over_seeds(own, ["frequency"], "magnitude").sort_values("frequency")
+                    line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
+                    axes.plot(means["frequency"], means["mean"], gid=moment, **line)
+            axes.axhline(1.0, color=INK, linewidth=0.6, alpha=0.5)
+        axes.set_ylim(bottom=0)
+        legend_below(figure, handles, columns=3)
+    return figure
 
 
 def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
     panels = kernel_response_table.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
-    return kernel_response([("{}, {}: {}".format(*place), np.stack(list(rows))) for place, rows in panels])
+    return kernel_response(
+        [("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float)) for place, rows in panels]
+    )
 
 
 SPECTRUM = View(
@@ -208,4 +206,73 @@ KERNEL = View(
     draw=kernel,
     caption="Where is the energy of the fusion's kernel, over training? A line per place of its entries; lines of an "
     "arm sum to 1.",
+)
+MAGNITUDES = View(
+    name="magnitudes",
+    needs=("magnitudes",),
+    draw=frequency_magnitudes,
+    caption="Which frequencies along the hidden index does fusion amplify? Magnitude of word, position and fused "
+    "vectors, scaled to a mean of 1; dashed: first snapshot, solid: chosen epoch.",
+)
+
+
+GRADED = {
+    "word": "Word table",
+    "position": "Position table",
+    "token_type": "Token-type table",
+    "norm": "LayerNorm",
+    "fusion": "Fusion",
+}
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def gradient_noise(gradients: pd.DataFrame) -> Figure:
+    """Draw the gradient's variance over batches / squared norm of its mean: a panel per part, a line per arm.
+
+    Mean over seeds of the logarithm, band ± 1 sd; both axes are logarithmic. Values that are not above 0 have no
+    logarithm and are left out. `gradients`: columns arm, seed, step, part, noise.
+    """
+    table = prepared(gradients)
+    table = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
+    measured = set(table.loc[table["log"].notna(), "part"])
+    columns = {part: label for part, label in GRADED.items() if part in measured}
+    rows = {"": "Gradient: variance over batches\n/ squared norm of the mean"}
+    with style():
+        handles = keys(table, 2.0)
+        size = (min(WIDTH, 1.9 * max(len(columns), 2) + 0.4), 2.6 + legend_inches(handles, min(3, len(handles))))
+        figure, panels = multiples(rows, columns, size, across="Update", sharey=True)
+        for (_, part), axes in panels.items():
+            for index, arm in enumerate(arms_of(table)):
+                own = table[(table["arm"] == arm) & (table["part"] == part)]
+                means = over_seeds(own, ["column"], "log").sort_values("column")
+                step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
+                axes.plot(step, 10**mean, markersize=3, linewidth=1.3, gid="mean", **look(index))
+                low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)  # a single seed has no sd, so no band
+                axes.fill_between(step, 10**low, 10**high, color=look(index)["color"], alpha=0.16, linewidth=0)
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(numticks=8))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            step_axis(axes, table)
+        legend_below(figure, handles, columns=min(3, len(handles)))
+    return figure
+
+
+def power(value: float) -> str:
+    """Format a power of ten: 10³."""
+    return "10" + str(round(np.log10(value))).translate(RAISED)
+
+
+def _measured(gradients: pd.DataFrame) -> Table:
+    """Return no rows if no gradient has a positive noise ratio: there is no curve to draw."""
+    return (gradients if gradients["noise"].gt(0).any() else gradients[:0],)
+
+
+GRADIENTS = View(
+    name="gradients",
+    needs=("gradients",),
+    rows=_measured,
+    draw=gradient_noise,
+    caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
+    "the mean, over training. Higher: noisier.",
 )

@@ -1,6 +1,8 @@
 """Draw cosines between tokens after the embedding block."""
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.maps import pictures
-from isoscope.figures.snapshots import MOMENTS, arms_of, ends, moments_of, over_seeds, prepared, seeds_of
-from isoscope.figures.style import DIVERGING, INK, WIDTH, legend_below, look, named, style
+from isoscope.figures.snapshots import MOMENTS, arms_of, ends, keys, moments_of, over_seeds, prepared
+from isoscope.figures.style import DIVERGING, INK, WIDTH, legend_below, look, multiples, style
 from isoscope.studies.view import View
 
 PARTS = {
@@ -26,24 +28,21 @@ PAIRS = {
     "same word": "same word,\nother position",
     "neither": "neither, not\nneighbours",
 }
+MARKS: dict[str, dict[str, Any]] = {
+    "first": {"markersize": 5.2, "markerfacecolor": "none"},
+    "chosen": {"markersize": 3.2},
+}
 
 
-def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence[str] | None = None) -> Figure:
+def cosine_maps(
+    panels: Sequence[tuple[str, npt.NDArray[np.float64]]], *, tokens: Sequence[str] | None = None
+) -> Figure:
     """Draw cosines between the same tokens in several models: a square matrix per model, colours from −1 to 1.
 
     `panels`: (title, matrix); a title's second line is the mean off the diagonal. `tokens`: their texts, for up to 40.
-    Raises `ValueError` for a matrix that is not square, differs in size from the first, or exceeds −1 … 1.
     """
-    matrices = [(title, np.asarray(matrix, dtype=float)) for title, matrix in panels]
-    if not matrices:
-        raise ValueError("nothing to draw: no matrix given")
-    n = len(matrices[0][1])
-    drawn = []
-    for title, matrix in matrices:
-        if matrix.shape != (n, n) or n < 2:
-            raise ValueError(f"{title}: expected [{n}, {n}] of two tokens or more, got {list(matrix.shape)}")
-        if np.nanmax(np.abs(matrix), initial=0.0) > 1 + 1e-4:
-            raise ValueError(f"{title}: cosines lie between −1 and 1")
+    n, drawn = len(panels[0][1]), []
+    for title, matrix in panels:
         off = matrix[~np.eye(n, dtype=bool)]
         off = off[np.isfinite(off)]
         mean = f"mean {off.mean():.2f}".replace("-0.00", "0.00").replace("-", "−") if off.size else "no number"
@@ -57,78 +56,52 @@ def cosine_maps(panels: Sequence[tuple[str, npt.ArrayLike]], *, tokens: Sequence
                 axes.set_yticks(range(n), tokens if index == 0 else [""] * n)
             else:
                 axes.set_xlabel("Token", fontsize=8)
-        if tokens is None or n > 40:
-            grid[0].set_ylabel("Token", fontsize=8)
+                axes.set_ylabel("" if index else "Token", fontsize=8)
     return figure
 
 
 def cosine_summary(cosines: pd.DataFrame) -> Figure:
     """Draw mean cosine by kind of pair, a panel per part of the block. Hollow: first snapshot; filled: chosen epoch.
 
-    A row per kind and arm, mean over seeds ± 1 sd. Raises `ValueError` for two studies.
+    A row per kind and arm, mean over seeds ± 1 sd.
     """
-    table = ends(prepared(cosines, "part", "pairs", "cosine"))
-    arms, parts = arms_of(table), [part for part in PARTS if part in set(table["part"])]
-    means = over_seeds(table, ["arm", "part", "pairs", "moment"], "cosine").set_index(
-        ["part", "pairs", "arm", "moment"]
-    )
+    table = ends(prepared(cosines))
+    arms, parts = arms_of(table), {part: label for part, label in PARTS.items() if part in set(table["part"])}
+    means = over_seeds(table, ["part", "pairs", "arm", "moment"], "cosine")
     step = 0.72 / max(len(arms), 1)
+    size = (WIDTH, max(2.0, 0.62 * len(PAIRS), 0.17 * len(PAIRS) * len(arms)) + 0.95)
     with style():
-        figure = Figure(
-            figsize=(WIDTH, max(2.0, 0.62 * len(PAIRS), 0.17 * len(PAIRS) * len(arms)) + 0.95), layout="constrained"
-        )
-        panels = figure.subplots(1, len(parts), squeeze=False, sharex=True, sharey=True)[0]
-        for axes, part in zip(panels, parts, strict=True):
-            for row, kind in enumerate(PAIRS):
-                for index, arm in enumerate(arms):
-                    y = row + (index - (len(arms) - 1) / 2) * step
-                    _pair(axes, means, (part, kind, arm), y, index)
+        figure, panels = multiples({"": ""}, parts, size, across="Mean cosine", grid="x", sharex=True, sharey=True)
+        for (_, part), axes in panels.items():
+            of_part = means[means["part"] == part].set_index(["pairs", "arm", "moment"])
+            for (row, kind), (index, arm) in product(enumerate(PAIRS), enumerate(arms)):
+                y = row + (index - (len(arms) - 1) / 2) * step
+                both = [place for place in ((kind, arm, "first"), (kind, arm, "chosen")) if place in of_part.index]
+                _pair(axes, of_part.loc[both], y, index)
             axes.axvline(0, color=INK, linewidth=0.6, alpha=0.5)
-            axes.set_title(PARTS[part], fontsize=8.5)
-            axes.set_xlabel("Mean cosine", fontsize=8)
-            axes.tick_params(labelsize=7)
-            axes.grid(visible=True, axis="x")
-        panels[0].set_yticks(range(len(PAIRS)), PAIRS.values())
-        panels[0].set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
-        legend_below(figure, _legend(table, arms), columns=3)
+            axes.set_yticks(range(len(PAIRS)), PAIRS.values())
+        axes.set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
+        handles = keys(table, 2.0, linestyle="")
+        for moment, name in moments_of(table).items():
+            mark = MARKS[moment] | ({"markerfacecolor": INK} if moment == "chosen" else {})
+            handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label=name, **mark))
+        legend_below(figure, handles, columns=3)
     return figure
 
 
-def _pair(axes: Axes, means: pd.DataFrame, place: tuple[str, str, str], y: float, index: int) -> None:
-    """Draw an arm's two points and the line between them."""
-    colour, marker = look(index)
-    found = [means.loc[(*place, moment)] if (*place, moment) in means.index else None for moment in ("first", "chosen")]
-    if found[0] is not None and found[1] is not None:
-        axes.plot([found[0]["mean"], found[1]["mean"]], [y, y], color=colour, linewidth=0.9, alpha=0.6)
-    for one, fill, size in zip(found, ("none", colour), (5.2, 3.2), strict=True):
-        if one is not None:
-            axes.errorbar(
-                *(one["mean"], y),
-                xerr=np.nan_to_num(one["sd"]) or None,
-                color=colour,
-                marker=marker,
-                markersize=size,
-                markerfacecolor=fill,
-                elinewidth=0.9,
-            )
-
-
-def _legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    handles = []
-    for index, arm in enumerate(arms):
-        colour, marker = look(index)
-        label = named(arm, seeds_of(table[table["arm"] == arm]), 2.0, size=7.5)
-        handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", label=label))
-    for moment, name in moments_of(table).items():
-        fill, size = ("none", 5.2) if moment == "first" else (INK, 3.2)
-        handles.append(
-            Line2D([], [], color=INK, marker="o", markersize=size, markerfacecolor=fill, linestyle="", label=name)
-        )
-    return handles
+def _pair(axes: Axes, ends: pd.DataFrame, y: float, index: int) -> None:
+    """Draw an arm's points, one per moment, and the line between them."""
+    if len(ends) == 2:
+        axes.plot(ends["mean"], [y, y], color=look(index)["color"], linewidth=0.9, alpha=0.6)
+    for (_, _, moment), one in ends.iterrows():
+        error = np.nan_to_num(one["sd"]) or None
+        axes.errorbar(one["mean"], y, xerr=error, elinewidth=0.9, **look(index) | MARKS[moment])
 
 
 def _drawn_maps(maps: pd.DataFrame) -> Figure:
-    return cosine_maps([(arm, np.stack(list(rows))) for arm, rows in maps.groupby("arm", sort=False)["cosines"]])
+    return cosine_maps(
+        [(arm, np.stack(list(rows)).astype(float)) for arm, rows in maps.groupby("arm", sort=False)["cosines"]]
+    )
 
 
 COSINE_MAPS = View(

@@ -1,17 +1,16 @@
 """Draw arms over training: curves of any metrics, and the trade-off between a task's metric and anisotropy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of, banded, over_seeds, seeds_of
-from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, named, style, wrapped
+from isoscope.figures.snapshots import arms_of, banded, keys
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, style, wrapped
 from isoscope.studies.view import Table, View
 
 PANELS = 3
@@ -61,7 +60,7 @@ PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, cla
 def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
     """Draw a panel per metric in `figures` (name → label): a line per arm, mean over seeds by `step`, band ± 1 sd.
 
-    `curves`: columns arm, seed, step, metric, value, as `studies.final_averages.thinned` returns them. Raises
+    `curves`: columns arm, seed, step, metric, value, as `studies.curves.thinned` returns them. Raises
     `ValueError` if none of the metrics was measured.
     """
     shown = {metric: label for metric, label in figures.items() if (curves["metric"] == metric).any()}
@@ -70,7 +69,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     arms = arms_of(curves)
     rows = -(-len(shown) // PANELS)
     with style():
-        handles = legend(curves, arms)
+        handles = keys(curves, 2.8)
         size = (WIDTH, 2.0 * rows + 0.3 + legend_inches(handles, 2))
         drawing = Figure(figsize=size, layout="constrained")
         panels = drawing.subplots(rows, min(PANELS, len(shown)), squeeze=False).ravel()
@@ -101,11 +100,11 @@ def trade(
     for arm in arms_of(averages):
         families.setdefault(weights[arm][0], []).append(arm)
     with style():
-        handles = legend(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), list(families))
+        handles = keys(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), 2.8)
         drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
         axes = drawing.subplots()
         for index, arms in enumerate(families.values()):
-            colour, marker = look(index)
+            colour, marker = look(index).values()
             several = sorted(arms, key=lambda arm: weights[arm][1])
             means = runs.groupby("arm")[[across, up]].mean().reindex(several)
             if len(several) > 1:
@@ -113,54 +112,25 @@ def trade(
             for arm in several:
                 rows = runs[runs["arm"] == arm]
                 axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
-                spread = [None if len(rows) < 2 else rows[one].std() for one in (across, up)]
+                bars = dict(zip(("xerr", "yerr"), rows[[across, up]].std(), strict=True)) if len(rows) > 1 else {}
                 at = (rows[across].mean(), rows[up].mean())
-                axes.errorbar(
-                    *at, xerr=spread[0], yerr=spread[1], marker=marker, markersize=7, color=colour, elinewidth=1
-                )
+                axes.errorbar(*at, marker=marker, markersize=7, color=colour, elinewidth=1, **bars)
                 if len(several) > 1:
-                    beside: dict[str, Any] = {
-                        "xytext": (4, 4),
-                        "textcoords": "offset points",
-                        "fontsize": 6.5,
-                        "color": colour,
-                    }
-                    axes.annotate(f"{weights[arm][1]:g}", at, **beside)
+                    beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
+                    axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
         axes.set(xlabel=labels[0], ylabel=labels[1])
         axes.grid(visible=True)
         legend_below(drawing, handles, columns=2)
     return drawing
 
 
-def legend(table: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    """Return a legend entry per arm, with its number of seeds."""
-    handles = []
-    for index, arm in enumerate(arms):
-        colour, marker = look(index)
-        label = named(arm, seeds_of(table[table["arm"] == arm]), 2.8, size=7.5)
-        handles.append(Line2D([], [], color=colour, marker=marker, label=label))
-    return handles
-
-
 def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
     for index, arm in enumerate(arms):
-        rows = curves[curves["arm"] == arm]
-        colour, marker = look(index)
-        means = over_seeds(rows, ["step"], "value")
-        banded(axes, means, "step", marks=6, alpha=0.16, color=colour, marker=marker, linewidth=1.2, zorder=3)
+        banded(axes, curves[curves["arm"] == arm], "step", "value", marks=6, linewidth=1.2, zorder=3, **look(index))
     axes.tick_params(labelsize=7)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.grid(visible=True, axis="y")
-
-
-def _measured(names: Mapping[str, str], courses: pd.DataFrame) -> Table:
-    """Return the whole table if it has any of the metrics, else no rows: so every arm keeps its colour."""
-    return (courses if courses["metric"].isin(names).any() else courses[:0],)
-
-
-def _drawn(names: Mapping[str, str], courses: pd.DataFrame) -> Figure:
-    return course(courses, names)
 
 
 def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
@@ -171,20 +141,13 @@ def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
     return PENALTY_METRICS | per_class
 
 
-def _penalised(courses: pd.DataFrame) -> Table:
-    return _measured(_with_classes(courses), courses)
-
-
-def _penalty(courses: pd.DataFrame) -> Figure:
-    return course(courses, _with_classes(courses))
-
-
-def _of_courses(name: str, names: Mapping[str, str], caption: str) -> View:
+def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str) -> View:
+    """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour."""
     return View(
         name=name,
         needs=("courses",),
-        rows=partial(_measured, names),
-        draw=partial(_drawn, names),
+        rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
+        draw=lambda courses: course(courses, names(courses)),
         caption=caption,
     )
 
@@ -217,32 +180,30 @@ def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 
 ANISOTROPY = _of_courses(
     "anisotropy",
-    ANISOTROPY_METRICS,
+    lambda _: ANISOTROPY_METRICS,
     "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
     "over seeds; band: ± 1 sd.",
 )
 TASK = _of_courses(
     "task",
-    TASK_METRICS,
+    lambda _: TASK_METRICS,
     "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd.",
 )
-PENALTY = View(
-    name="penalty",
-    needs=("courses",),
-    rows=_penalised,
-    draw=_penalty,
-    caption="The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
+PENALTY = _of_courses(
+    "penalty",
+    _with_classes,
+    "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
     "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd.",
 )
 EXPLAINED = _of_courses(
     "explained",
-    EXPLAINED_METRICS,
+    lambda _: EXPLAINED_METRICS,
     "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; compare "
     "each metric with its null (Gaussian noise, shuffled labels).",
 )
 BARS = _of_courses(
     "bars",
-    BARS_METRICS,
+    lambda _: BARS_METRICS,
     "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd.",
 )
 TRADE = View(

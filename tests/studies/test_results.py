@@ -1,0 +1,87 @@
+"""Results on the test split: confusion counts and baselines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
+
+from finished_runs import labels_of, write_run
+from isoscope.data import manifest
+from isoscope.data.corpus import Corpus
+from isoscope.errors import InputError
+from isoscope.outputs import read_output, read_predictions
+from isoscope.studies import results
+from isoscope.studies.results import baselines_on_test
+
+CLASSES = ("negative", "neutral", "positive")
+
+
+def confusion(folders: Sequence[Path]) -> pd.DataFrame:
+    return results.confusion([read_output(folder) for folder in folders])
+
+
+def test_counts_agree_with_scikit_learn(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path, "fft", seed, labels=CLASSES, items=91) for seed in (0, 1)]
+    table = confusion(folders)
+    for folder, (_, rows) in zip(folders, table.groupby("seed"), strict=True):
+        predictions = read_predictions(read_output(folder))
+        expected = confusion_matrix(predictions["label"], predictions["predicted"])
+        found = rows.pivot_table(index="actual", columns="predicted", values="count").loc[list(CLASSES), list(CLASSES)]
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+    assert table.groupby("seed")["count"].sum().tolist() == [91, 91]
+
+
+def test_an_empty_cell_is_a_zero(tmp_path: Path) -> None:
+    right = np.ones(60, dtype=bool)
+    table = confusion([write_run(tmp_path, "fft", 0, labels=CLASSES, items=60, right=right)])
+    assert len(table) == 9
+    assert table.query("actual == predicted")["count"].tolist() == np.bincount(labels_of(60, 3)).tolist()
+    assert table.query("actual != predicted")["count"].tolist() == [0] * 6
+
+
+def test_predictions_of_another_form_are_named(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "fft", 0)
+    (folder / "predictions.parquet").write_bytes(b"no parquet")
+    with pytest.raises(InputError, match=r"predictions\.parquet: cannot be read as predictions"):
+        confusion([folder])
+
+
+def test_no_runs_no_rows() -> None:
+    assert confusion([]).empty
+
+
+def corpus() -> Corpus:
+    rng = np.random.default_rng(0)
+    splits = {}
+    for split, rows in {"train": 90, "validation": 30, "test": 40}.items():
+        label = rng.choice(3, size=rows, p=[0.2, 0.5, 0.3])
+        texts = [f"{'abc'[y]} {rng.integers(9)} {rng.integers(9)}" for y in label]
+        splits[split] = pa.table({"sentence": texts, "label": label})
+    return Corpus(splits, ("a", "b", "c"), "made here", "CC0-1.0", None, {})
+
+
+def test_the_majority_class_is_that_of_train(tmp_path: Path) -> None:
+    made = corpus()
+    found = baselines_on_test(manifest.write(made, tmp_path))
+    assert list(found) == ["majority class", "TF-IDF, unigrams", "TF-IDF, uni- and bigrams"]
+    labels = {split: made.splits[split]["label"].to_numpy() for split in ("train", "test")}
+    dummy = DummyClassifier().fit(labels["train"][:, None], labels["train"]).predict(labels["test"][:, None])
+    assert found["majority class"] == pytest.approx(
+        {
+            "n": 40,
+            "accuracy": accuracy_score(labels["test"], dummy),
+            "f1": f1_score(labels["test"], dummy, average="macro", zero_division=0.0),
+            "matthews": matthews_corrcoef(labels["test"], dummy),
+        }
+    )
+    assert found["TF-IDF, unigrams"]["accuracy"] > found["majority class"]["accuracy"]
+
+
+def test_a_manifest_without_baselines_is_named() -> None:
+    with pytest.raises(InputError, match=r"manifest\.json: 'splits' is missing"):
+        baselines_on_test({})
