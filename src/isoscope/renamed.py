@@ -47,7 +47,7 @@ MODULES = {
     "search.cluster": "executor.cluster",
     "search.live": "search.status",
     "search.pool": "executor.execute",
-    "tracking.addresses": "mirror.addresses",
+    "tracking.addresses": "mirror.fields",
     "tracking.follow": "mirror.follow",
     "tracking.mending": "runs.reconcile",
     "tracking.mirror": "mirror.replay",

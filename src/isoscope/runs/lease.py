@@ -53,15 +53,9 @@ class Lease:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._descriptor >= 0:
-            if self._noted:
-                os.ftruncate(self._descriptor, 0)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._noted:
+            os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
 
 
 def held(folder: Path) -> bool:
