@@ -106,7 +106,7 @@ def test_a_cluster_of_its_own_stops_on_ctrl_c_and_another_gives_the_same_bits(
     assert process.returncode == 130, said
     assert "done; run the same command to resume" in said
     assert left(everyone, 10) == []
-    done = project.cold.isoscope(*words[:-1], "auto", **nodes.settings)
+    done = project.isoscope(*words[:-1], "auto", **CLUSTER, RAY_ADDRESS=nodes.address)
     assert "2 of 2 done" in done.err
     attempts = done_once(project)
     assert max(attempts.values()) == 2
@@ -124,7 +124,8 @@ def test_a_failing_cell_is_named_and_stops_no_other(project: Project, nodes: Ray
         "-S",
         "training.epochs=2",
     )
-    done = project.cold.isoscope("train", "fusion", *arms, "--cluster", "auto", code=1, **nodes.settings)
+    words = ("train", "fusion", *arms, "--cluster", "auto")
+    done = project.isoscope(*words, code=1, **CLUSTER, RAY_ADDRESS=nodes.address)
     line = done.err.splitlines()[-1]
     assert re.match(
         r"isoscope: train fusion: 1 of 2 failed: .*broken.*: plugin .*broken.py, line \d+: .*no such layer", line
@@ -137,7 +138,7 @@ def test_repro_hands_the_cluster_on_to_its_stages(project: Project, nodes: RayNo
     done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")
     assert "isoscope: RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers" in done.err
     words = ("repro", "train@fusion", "--cluster", "auto", "--gpus-per-run", "0")
-    done = project.cold.isoscope(*words, **nodes.settings)
+    done = project.isoscope(*words, **CLUSTER, RAY_ADDRESS=nodes.address)
     assert done.ran == ["train@fusion"]
     assert sorted(done_once(project).values()) == [1, 1]
 

@@ -31,7 +31,7 @@ EXPERIMENTS = Path(".isoscope/experiments.json")
 
 
 class Input(NamedTuple):
-    """A data set in MLflow; `context` lists all splits that it serves as."""
+    """A data set in MLflow; `context`: training, validation or test."""
 
     name: str
     digest: str
@@ -127,10 +127,8 @@ def inputs(record: RunRecord) -> list[Input]:
     found: dict[tuple[str, str], Input] = {}
     for item in record.datasets:
         key = (safe_name(item.name), item.digest[:DIGEST_LENGTH])
-        contexts = found[key].context.split(",") if key in found else []
-        if item.context not in contexts:
-            profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
-            found[key] = Input(*key, ",".join([*contexts, item.context]), item.path, profile)
+        profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
+        found[key] = Input(*key, item.context, item.path, profile)
     return list(found.values())
 
 
