@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import BINARIES, Done, Finished, Project, family, left, wait_for, written
+from pipeline_project import BINARIES, LAUNCH, TWO, Done, Finished, Project, family, left, wait_for, written
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -30,8 +30,6 @@ PLAIN = (
 )
 UNEVEN = (*PLAIN, "-S", "training.batch_size=7")
 FROZEN = ("-S", "training.freeze.embeddings=true", "-S", "training.freeze.epochs=1")
-LAUNCH = ("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
-TWO = (*LAUNCH, "--multi_gpu", "--num_processes", "2", "--main_process_port", "0", "-m", "isoscope")
 
 
 @pytest.fixture(scope="module")
