@@ -24,6 +24,7 @@ test: .venv/.project  ## run the tests; the summary names skipped tests
 
 faults: .venv/.project  ## inject faults at every durable write and at a hundred random moments (about an hour)
 	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
+	$(PYTEST) --dist loadfile tests/e2e --exhaustive -m exhaustive
 
 suite: .venv/.project hf  ## transformers' own common model tests, over every fusion (about ten minutes)
 	$(PYTEST) --dist worksteal tests/models/test_transformers_suite.py --exhaustive

@@ -72,11 +72,14 @@ REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="faults at every durable write")
+    parser.addoption("--exhaustive", action="store_true", help="faults at every durable write, and all variants")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start slow files first, so that no process ends with a slow file (Makefile: in this order)."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out exhaustive variants; start slow files first, so that no process ends with one (Makefile)."""
+    if not config.getoption("--exhaustive"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("exhaustive")])
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
     items.sort(key=lambda item: item.path.parent.name not in ("e2e", "faults", "security"))
 
 

@@ -23,6 +23,9 @@ from isoscope.runs.record import read
 ROOT = Path(__file__).parents[1]
 BINARIES = Path(sys.executable).parent
 ARMS = ("additive", "conv2d")
+# Words of `accelerate` that start isoscope on several processes, here two.
+LAUNCH = ("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
+TWO = (*LAUNCH, "--multi_gpu", "--num_processes", "2", "--main_process_port", "0", "-m", "isoscope")
 
 # Two classes that differ in the order of two words; 200 sentences of 3 to 7 tokens.
 TASK = """\

@@ -33,7 +33,8 @@ class RayNodes:
         assert self._process.stdout is not None
         known = json.loads(next(line for line in self._process.stdout if line.startswith("{")))
         self.raylets: list[int] = known["raylets"]
-        self.settings = {**SETTINGS, "RAY_ADDRESS": known["address"]}
+        self.address: str = known["address"]
+        self.settings = {**SETTINGS, "RAY_ADDRESS": self.address}
 
     def remove(self) -> None:
         """End all nodes."""

@@ -54,17 +54,21 @@ def binaries() -> Path:
     from filelock import FileLock
 
     folder = Path(os.environ[FOLDER])
-    made, address = folder / "bin", folder / "socket"
     with FileLock(folder / "warm.lock"):
-        if not made.exists():
-            controller = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-            command = [sys.executable, __file__, str(address), str(made / "python"), str(controller)]
-            with (folder / "warm.log").open("wb") as log:
-                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
-            assert done.returncode == 0, (folder / "warm.log").read_text()
-            _write(folder / "bin.new", address)
-            (folder / "bin.new").rename(made)
-    return made
+        return folder / "bin" if (folder / "bin").exists() else start(folder)
+
+
+def start(folder: Path, *prefix: str, **environment: str) -> Path:
+    """Start a server by the command `prefix`, for as long as this test run; return the folder of its executables."""
+    made, address, log = (folder / name for name in ("bin", "socket", "warm.log"))
+    controller = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    command = [*prefix, sys.executable, __file__, str(address), str(made / "python"), str(controller)]
+    streams: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+    with log.open("wb") as said:
+        done = subprocess.run(command, env={**os.environ, **environment}, stdout=said, check=False, **streams)
+    assert done.returncode == 0, log.read_text()
+    _write(folder / "bin.new", address)
+    return (folder / "bin.new").rename(made)
 
 
 def _write(folder: Path, address: Path) -> None:

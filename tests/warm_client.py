@@ -14,10 +14,10 @@ import sys
 def main() -> None:
     address, python, name, *words = sys.argv[1:]
     if name == "python":
-        module = words[1:] if words[:1] == ["-u"] else words
-        if module[:2] != ["-m", "isoscope"]:
+        at = next((at for at, word in enumerate(words) if word not in ("-P", "-u")), 0)
+        if words[at : at + 2] != ["-m", "isoscope"]:
             os.execv(python, [python, *words])
-        name, words = "isoscope", module[2:]
+        name, words = "isoscope", words[at + 2 :]
     folder = os.getcwd()  # noqa: PTH109 - pathlib alone would take longer to start than all of this
     request = {"name": name, "words": words, "folder": folder, "environment": dict(os.environ)}
     data = json.dumps(request).encode()

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.runs.metric_points import points_of
+from isoscope.runs.restored import points_of
 
 CONFIG, METRICS, PREDICTIONS = Path("config.yaml"), Path("metrics.jsonl"), Path("predictions.parquet")
 

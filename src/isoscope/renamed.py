@@ -50,7 +50,7 @@ MODULES = {
     "search.pool": "executor.execute",
     "statistics.verdicts": "statistics.paired",
     "studies.classified": "studies.results",
-    "tracking.addresses": "mirror.addresses",
+    "tracking.addresses": "mirror.fields",
     "tracking.follow": "mirror.follow",
     "tracking.mending": "runs.reconcile",
     "tracking.mirror": "mirror.replay",

@@ -1,5 +1,6 @@
 """A run's code version covers exactly the modules that the run uses."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,39 +21,52 @@ PENALTIES = {
     "spectrum": {"prior": "exponential", "rate": 0.05, "power": 1.0} | WEIGHTED,
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
-RUN = """
-import sys
+CASES = [(kind, watched) for kind in (*used.PENALTIES, "none") for watched in (False, True)]
+# Each run in a process of its own, forked from a process that has the libraries and no module of isoscope.
+RUNS = """
+import json, os, sys
 from pathlib import Path
-from training_runs import make_loop
+import accelerate, numba, pandas, pyarrow.parquet, scipy.stats, sklearn, torch, transformers
 
-options = {options}
-loop = make_loop(Path(sys.argv[1]), epochs=1, **options)
-loop.fit()
-loop.test(1)
-print(*(module.__file__ for name, module in sys.modules.items() if name.startswith("isoscope.") and module.__file__))
+for number, options in enumerate(json.loads(sys.argv[1])):
+    if os.fork() == 0:
+        from training_runs import make_loop
+
+        folder = Path(sys.argv[2], str(number))
+        folder.mkdir()
+        loop = make_loop(folder, epochs=1, **options)
+        loop.fit()
+        loop.test(1)
+        own = [module.__file__ for name, module in sys.modules.items() if name.startswith("isoscope.")]
+        (folder / "loaded.json").write_text(json.dumps([file for file in own if file]))
+        os._exit(0)
+    assert os.wait()[1] == 0
 """
 
 
-def loaded(folder: Path, **options: object) -> set[Path]:
-    """Return the package's modules that a run loads, in a separate process."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.format(options=repr(options)), str(folder)],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], set[Path]]:
+    """Return the package's modules that each run loads."""
+    folder = tmp_path_factory.mktemp("runs")
+    watch = {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2}
+    options = [
+        {"penalty": {"kind": kind} | PENALTIES.get(kind, {}), "watch": watch if watched else None}
+        for kind, watched in CASES
+    ]
+    command = [sys.executable, "-c", RUNS, json.dumps(options), str(folder)]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return {Path(file) for file in done.stdout.splitlines()[-1].split()}
+    lists = (json.loads((folder / str(number) / "loaded.json").read_text()) for number in range(len(CASES)))
+    return {case: {Path(file) for file in files} for case, files in zip(CASES, lists, strict=True)}
 
 
-@pytest.mark.parametrize("kind", [*code.PENALTIES, "none"])
-@pytest.mark.parametrize("watched", [False, True])
-def test_a_run_loads_nothing_outside_its_code_version(kind: str, watched: bool, tmp_path: Path) -> None:
-    watch = {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2} if watched else None
+@pytest.mark.parametrize("kind, watched", CASES)
+def test_a_run_loads_nothing_outside_its_code_version(
+    kind: str, watched: bool, loaded: dict[tuple[str, bool], set[Path]]
+) -> None:
     names = code.modules(objective="classification", penalty=kind, observers=code.observers(watched=watched))
     covered = code.closure("train", names)
-    found = loaded(tmp_path, penalty={"kind": kind} | PENALTIES.get(kind, {}), watch=watch)
+    found = loaded[kind, watched]
     assert not {file for file in found if not code.inert(file) and file not in covered}
     module = code.PACKAGE / "penalties" / f"{kind}.py"
     assert (module in found) == (kind != "none")

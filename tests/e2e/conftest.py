@@ -17,7 +17,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with FileLock(shared / "finished.lock"):
         if not ended.exists():
             project = make(folder)
-            first = project.cold.isoscope("repro")
+            first = project.isoscope("repro")
             project.isoscope("mirror")  # what a loaded machine may have left
             project.commit("Results")
             ended.write_text(json.dumps(first))

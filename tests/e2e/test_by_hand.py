@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from isoscope.runs.lines import RunRecord
@@ -60,16 +59,6 @@ def stored(project: Project) -> Path:
     run = long_run(project).run
     assert run is not None
     return project.folder / ".isoscope" / "runs" / run.digest / "output"
-
-
-def at_home(project: Project) -> list[str]:
-    """Command lines of living processes that work in the project."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if Path(process.cwd()).is_relative_to(project.folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline()))
-    return found
 
 
 def test_by_hand_is_the_pipelines_own_run_to_the_byte(project: Project, finished: Finished) -> None:
@@ -136,21 +125,3 @@ def test_mlflow_shows_the_interrupted_run_as_one(project: Project, elsewhere: Pr
 def test_settings_of_ones_own_leave_the_pipelines_place_alone(project: Project) -> None:
     assert not project.output("conv2d").exists()
     assert project.git("status", "--porcelain") == ""
-
-
-def test_a_killed_pipeline_leaves_nothing_running_and_goes_on(project: Project) -> None:
-    project.edit("params.yaml", "epochs: 4", "epochs: 61")
-    before = project.records().keys()
-
-    def fresh() -> RunRecord:
-        return next((one for digest, one in project.records().items() if digest not in before), RunRecord())
-
-    with running(project, "repro", "train@fusion") as pipeline:
-        wait_for(lambda: any(point.epoch == 2 for point in fresh().metrics))
-        assert any("train fusion" in line for line in at_home(project))
-        pipeline.kill()
-        wait_for(lambda: not at_home(project), seconds=5)
-    assert fresh().status == "KILLED"
-    assert not project.output("additive").exists()
-    assert project.isoscope("repro", "train@fusion").ran == ["train@fusion"]
-    assert (fresh().status, len(fresh().attempts)) == ("FINISHED", 2)

@@ -16,7 +16,7 @@ from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import kill, tree
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-CELLS = ("-S", "studies.fusion.seeds=[0, 1, 2]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
+CELLS = ("-S", "studies.fusion.seeds=[0, 1]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
 CLUSTER = {name: value for name, value in SETTINGS.items() if name != "PYTHONPATH"}
 BROKEN = """
 from isoscope.plugins import fusion
@@ -27,9 +27,10 @@ def broken(hidden_size: int):
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[RayNodes]:
-    found = RayNodes(2, 2)
+    """Two nodes; the last test kills the second."""
+    found = RayNodes(1, 1)
     try:
         yield found
     finally:
@@ -93,6 +94,62 @@ def done_once(project: Project) -> dict[str, int]:
     return {digest: len(record.attempts) for digest, record in records.items()}
 
 
+def test_a_cluster_of_its_own_stops_on_ctrl_c_and_another_gives_the_same_bits(
+    project: Project, local: Project, nodes: RayNodes
+) -> None:
+    words = ("train", "fusion", "additive", *CELLS, "--cluster", "local")
+    process = start(project, *words, **CLUSTER)
+    wait_for(lambda: any(len(record.metrics) > 5 for record in project.records().values()))
+    everyone = family(process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "done; run the same command to resume" in said
+    assert left(everyone, 10) == []
+    done = project.isoscope(*words[:-1], "auto", **CLUSTER, RAY_ADDRESS=nodes.address)
+    assert "2 of 2 done" in done.err
+    attempts = done_once(project)
+    assert max(attempts.values()) == 2
+    assert outputs(project) == {digest: files for digest, files in outputs(local).items() if digest in attempts}
+
+
+def test_a_failing_cell_is_named_and_stops_no_other(project: Project, nodes: RayNodes) -> None:
+    (project.folder / "plugins/broken.py").write_text(BROKEN, "utf-8")
+    (project.folder / "variants/fusion/broken.yaml").write_text("model: {fusion: {kind: broken}}\n", "utf-8")
+    arms = (
+        "--plugin",
+        "plugins/broken.py",
+        "-S",
+        "studies.fusion.axes.fusion=[broken, additive]",
+        "-S",
+        "training.epochs=2",
+    )
+    words = ("train", "fusion", *arms, "--cluster", "auto")
+    done = project.isoscope(*words, code=1, **CLUSTER, RAY_ADDRESS=nodes.address)
+    line = done.err.splitlines()[-1]
+    assert re.match(
+        r"isoscope: train fusion: 1 of 2 failed: .*broken.*: plugin .*broken.py, line \d+: .*no such layer", line
+    )
+    assert sorted(record.status for record in project.records().values() if record.run) == ["FAILED", "FINISHED"]
+
+
+def test_repro_hands_the_cluster_on_to_its_stages(project: Project, nodes: RayNodes) -> None:
+    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 3\n")
+    done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")
+    assert "isoscope: RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers" in done.err
+    words = ("repro", "train@fusion", "--cluster", "auto", "--gpus-per-run", "0")
+    done = project.isoscope(*words, **CLUSTER, RAY_ADDRESS=nodes.address)
+    assert done.ran == ["train@fusion"]
+    assert sorted(done_once(project).values()) == [1, 1]
+
+
+@pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("measure", "fusion"), ("search", "run")])
+def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
+    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT\n"
+    assert project.isoscope(*command, "--cluster", "everywhere", code=2).err == line
+    assert project.isoscope(*command, code=2, ISOSCOPE_CLUSTER="everywhere").err == line
+
+
 def test_a_node_is_killed_and_every_cell_is_done_once(project: Project, local: Project, nodes: RayNodes) -> None:
     process = start(project, "train", "fusion", *CELLS, "--cluster", "auto", **nodes.settings)
     lost: list[str] = []
@@ -114,55 +171,3 @@ def test_a_node_is_killed_and_every_cell_is_done_once(project: Project, local: P
     assert {digest for digest, count in attempts.items() if count > 1} >= set(lost)
     assert sorted(attempts) == sorted(outputs(local))
     assert outputs(project) == outputs(local)
-
-
-def test_a_cluster_of_its_own_stops_on_ctrl_c_and_gives_the_same_bits(project: Project, local: Project) -> None:
-    words = ("train", "fusion", "additive", *CELLS, "--cluster", "local")
-    process = start(project, *words, **CLUSTER)
-    wait_for(lambda: any(len(record.metrics) > 5 for record in project.records().values()))
-    everyone = family(process)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "done; run the same command to resume" in said
-    assert left(everyone, 10) == []
-    done = project.cold.isoscope(*words, **CLUSTER)
-    assert "3 of 3 done" in done.err
-    attempts = done_once(project)
-    assert max(attempts.values()) == 2
-    assert outputs(project) == {digest: files for digest, files in outputs(local).items() if digest in attempts}
-
-
-def test_a_failing_cell_is_named_and_stops_no_other(project: Project) -> None:
-    (project.folder / "plugins/broken.py").write_text(BROKEN, "utf-8")
-    (project.folder / "variants/fusion/broken.yaml").write_text("model: {fusion: {kind: broken}}\n", "utf-8")
-    arms = (
-        "--plugin",
-        "plugins/broken.py",
-        "-S",
-        "studies.fusion.axes.fusion=[broken, additive]",
-        "-S",
-        "training.epochs=2",
-    )
-    done = project.cold.isoscope("train", "fusion", *arms, "--cluster", "local", code=1, **CLUSTER)
-    line = done.err.splitlines()[-1]
-    assert re.match(
-        r"isoscope: train fusion: 1 of 2 failed: .*broken.*: plugin .*broken.py, line \d+: .*no such layer", line
-    )
-    assert sorted(record.status for record in project.records().values() if record.run) == ["FAILED", "FINISHED"]
-
-
-def test_repro_hands_the_cluster_on_to_its_stages(project: Project) -> None:
-    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 3\n")
-    done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")
-    assert "isoscope: RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers" in done.err
-    done = project.cold.isoscope("repro", "train@fusion", "--cluster", "local", "--gpus-per-run", "0", **CLUSTER)
-    assert done.ran == ["train@fusion"]
-    assert sorted(done_once(project).values()) == [1, 1]
-
-
-@pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("measure", "fusion"), ("search", "run")])
-def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
-    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT\n"
-    assert project.isoscope(*command, "--cluster", "everywhere", code=2).err == line
-    assert project.isoscope(*command, code=2, ISOSCOPE_CLUSTER="everywhere").err == line

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -24,6 +25,16 @@ def project(finished: Finished, tmp_path: Path) -> Project:
 
 def stored(project: Project, arm: str) -> Path:
     return project.folder / ".isoscope/runs" / project.digest(arm) / "output"
+
+
+def cached_weights(project: Project) -> Path:
+    """The weights of the additive run in DVC's cache."""
+    md5 = project.lock()["train@fusion"]["outs"][0]["md5"]
+    objects = project.folder / ".dvc/cache/files/md5"
+    listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
+    names = {entry["relpath"]: entry["md5"] for entry in listing}
+    weights = next(names[name] for name in names if re.fullmatch(r"additive/.*model\.safetensors", name))
+    return objects / weights[:2] / weights[2:]
 
 
 def aged(folder: Path) -> None:
@@ -53,15 +64,7 @@ def test_what_dvc_holds_goes_and_the_pipeline_needs_nothing(project: Project) ->
 @pytest.mark.parametrize("lost", ["cache", "lock"])
 def test_what_dvc_does_not_hold_stays(project: Project, lost: str) -> None:
     if lost == "cache":
-        md5 = project.lock()["train@fusion"]["outs"][0]["md5"]
-        objects = project.folder / ".dvc/cache/files/md5"
-        listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
-        weights = next(
-            entry["md5"]
-            for entry in listing
-            if entry["relpath"].startswith("additive/") and entry["relpath"].endswith("model.safetensors")
-        )
-        (objects / weights[:2] / weights[2:]).unlink()
+        cached_weights(project).unlink()
     else:
         (project.folder / "dvc.lock").unlink()
     project.isoscope("gc")
@@ -179,15 +182,7 @@ def test_a_run_that_went_is_put_back_and_not_trained_again(project: Project, los
 def test_a_run_that_the_cache_holds_damaged_is_not_put_back(project: Project) -> None:
     project.isoscope("gc")
     shutil.rmtree(project.folder / "models")
-    md5 = project.lock()["train@fusion"]["outs"][0]["md5"]
-    objects = project.folder / ".dvc/cache/files/md5"
-    listing = json.loads((objects / md5[:2] / md5[2:]).read_text())
-    weights = next(
-        entry["md5"]
-        for entry in listing
-        if entry["relpath"].startswith("additive/") and entry["relpath"].endswith("model.safetensors")
-    )
-    damaged = objects / weights[:2] / weights[2:]
+    damaged = cached_weights(project)
     damaged.chmod(0o644)
     damaged.write_bytes(b"damaged")
     done = project.isoscope("train", "fusion", "additive", "--seed", "0")

@@ -11,6 +11,7 @@ import pytest
 
 from browser import opened
 from drawn import sticking_out
+from isoscope.cli import main
 from isoscope.report.checkpoint_page import read_tables, sections
 from probe_material import bert, gpt2, pieces, sentences
 
@@ -163,7 +164,16 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", *OWN, "--out", "p", "--analysis", "sizes"), "--analysis sizes: expected measures"),
     ],
 )  # fmt: skip
-def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_input_is_one_line(
+    place: Path,
+    words: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("ISOSCOPE_OWN_TREE", "1")
+    monkeypatch.setattr(sys, "argv", ["isoscope", *words])
     (place / "latin.txt").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
     (place / "few.txt").write_text("one\ntwo\n", "utf-8")
     (place / "lists.jsonl").write_text('{"text": "one", "l": [1]}\n', "utf-8")
@@ -175,9 +185,12 @@ def test_wrong_input_is_one_line(place: Path, words: tuple[str, ...], said: str)
         broken.encoder.layer[0].output.dense.weight.data[0, 0] = float("nan")
         broken.save_pretrained(place / "broken")
         pieces(place / "broken")
-    done = isoscope(place, *words, code=2)
-    assert said in done.stderr
-    assert done.stderr.strip().count("\n") == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert said in line
     assert not (place / "p").exists() or not any((place / "p").glob("*.html"))
 
 

@@ -1,4 +1,7 @@
-"""Without any network, in a network namespace, everything works on local files."""
+"""Without any network, in a network namespace, everything works on local files.
+
+A server in that namespace (warm.py) runs the commands; it watches from its first import.
+"""
 
 import os
 import shutil
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import warm
 from pipeline_project import Finished, Project
 
 # Loaded by every Python process: notes the hosts that it looks up or calls.
@@ -41,20 +45,12 @@ def test_nobody_is_called(finished: Finished, tmp_path: Path, calls: Path) -> No
     project = finished.project.copy(tmp_path / "project", without=gone)
     shutil.copytree(finished.project.folder / ".dvc", project.folder / ".dvc", ignore=shutil.ignore_patterns("cache"))
     (calls / "sitecustomize.py").write_text(WATCH)
-    watched = {
-        "CALLS": str(calls / "log"),
-        "PYTHONPATH": f"{calls}{os.pathsep}{project.sources}",
-        "ISOSCOPE_OWN_TREE": "1",
-    }
-
-    def isolated(*words: str) -> None:
-        project.run(*prefix, *words, **watched)
-
-    isolated("isoscope", "repro")
-    isolated("isoscope", "train", "fusion", "additive", "--seed", "5")
-    isolated("isoscope", "mirror")
-    isolated("isoscope", "accept")
-    isolated("isoscope", "gc")
+    watched = {"CALLS": str(calls / "log"), "PYTHONPATH": f"{calls}{os.pathsep}{project.sources}"}
+    project.binaries = warm.start(calls, *prefix, **watched)
+    path = f"{project.binaries}{os.pathsep}{os.environ['PATH']}"
+    training = ("train", "fusion", "additive", "--seed", "5")
+    for words in (("repro",), training, ("mirror",), ("accept",), ("gc",)):
+        project.run(str(project.binaries / "isoscope"), *words, PATH=path, ISOSCOPE_OWN_TREE="1", **watched)
     assert len(Project(project.folder).tracked()) == len(project.records())
     assert "Order of two words" in project.text("reports/index.html")
     log = (calls / "log").read_text().splitlines() if (calls / "log").exists() else []

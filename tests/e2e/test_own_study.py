@@ -9,12 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import ROOT, Finished, Project, written
+from pipeline_project import ROOT, TWO, Finished, Project, written
 
-LAUNCH = (
-    *("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--multi_gpu"),
-    *("--num_processes", "2", "--main_process_port", "0", "-m", "isoscope"),
-)
 OVERLAY = """\
 objective: {kind: piece_length}
 observers:
@@ -77,7 +73,7 @@ def test_two_processes_train_it_as_one(project: Project) -> None:
     words = ("train", "lengths", "conv2d", "--seed", "0", *PLAIN, "--out")
     project.isoscope(*words, "models/one")
     project.run("rm", "-rf", ".isoscope", "mlflow.db")
-    project.run(str(project.binaries / "accelerate"), *LAUNCH, *words, "models/two")
+    project.run(str(project.binaries / "accelerate"), *TWO, *words, "models/two")
     one, two = (project.folder / "models" / name for name in ("one", "two"))
     (record,) = project.records().values()
     assert record.author is not None

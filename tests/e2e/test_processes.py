@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import BINARIES, Done, Finished, Project, family, left, wait_for, written
+from pipeline_project import BINARIES, LAUNCH, TWO, Done, Finished, Project, family, left, wait_for, written
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -29,8 +29,7 @@ PLAIN = (
     "training.learning_rate=3e-3",
 )
 UNEVEN = (*PLAIN, "-S", "training.batch_size=7")
-LAUNCH = ("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
-TWO = (*LAUNCH, "--multi_gpu", "--num_processes", "2", "--main_process_port", "0", "-m", "isoscope")
+FROZEN = ("-S", "training.freeze.embeddings=true", "-S", "training.freeze.epochs=1")
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +64,8 @@ def forget(project: Project) -> None:
 
 
 @pytest.mark.parametrize("arm, options", [
-    ("additive", UNEVEN),
-    ("conv2d", (*UNEVEN, "-S", "training.accumulation=2")),
-    ("conv2d", (*PLAIN, "-S", "training.freeze.embeddings=true", "-S", "training.freeze.epochs=1")),
+    ("conv2d", (*UNEVEN, "-S", "training.accumulation=2", *FROZEN)),
+    pytest.param("additive", UNEVEN, marks=pytest.mark.exhaustive),
 ])  # fmt: skip
 def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[str, ...]) -> None:
     forget(project)
@@ -143,7 +141,7 @@ def test_a_penalty_sees_the_points_of_all_processes(project: Project) -> None:
         np.testing.assert_allclose(*values, rtol=1e-3)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGKILL])
 def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
     project: Project, whole: dict[str, list[tuple[int, float]]], how: signal.Signals
 ) -> None:

@@ -22,7 +22,7 @@ def undisturbed(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_full_disk_costs_nothing_but_time(
     prepared: Project, undisturbed: Project, tmp_path: Path, exhaustive: bool
 ) -> None:
-    leaves = range(0, 400_000, 8_192 if exhaustive else 65_536)
+    leaves = range(0, 400_000, 8_192 if exhaustive else 131_072)
     failed = 0
     with disk(tmp_path / "disk", "256m") as one:
         for leave in leaves:

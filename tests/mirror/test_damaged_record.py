@@ -120,7 +120,7 @@ def test_a_mirror_mends_a_finished_runs_record_and_mlflow_gets_every_point_once(
         assert record.status == "FINISHED"
     assert capsys.readouterr().err.count("damaged lines: 2; points restored from metrics.jsonl: 1") == 1
     [sent] = mirror(project, records=[record])
-    assert (sent.error, sent.points) == (None, len(whole.metrics))
+    assert (sent.error, sent.new["metrics"]) == (None, len(whole.metrics))
     [run] = shown(connect(None, project), "fusion")
     assert sum(map(len, run["metrics"].values())) == len(whole.metrics)
 

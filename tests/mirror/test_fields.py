@@ -96,7 +96,7 @@ def test_an_experiment_is_a_study_and_a_run_an_arm_and_a_seed(
     fields: dict[str, object], experiment: str, name: str
 ) -> None:
     run = Run(0, DIGEST, **{**RUN, **fields})
-    assert (plan.experiment(run), plan.run_name(run)) == (experiment, name)
+    assert (plan.experiment(run), run.title) == (experiment, name)
 
 
 def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ def test_a_clean_commit_has_no_diff_and_no_commit_no_git_tags(tmp_path: Path) ->
     assert not any(name.startswith("mlflow.source.git.") for name in plan.tags(none, none.run))
 
 
-def test_one_data_set_read_as_two_splits_names_both(tmp_path: Path) -> None:
+def test_a_data_set_read_by_two_attempts_stands_once(tmp_path: Path) -> None:
     with start(tmp_path) as record:
-        for context in ("validation", "test", "test"):
-            record.dataset("order", context=context, digest="d" * 32 + ".dir", path="data/processed/order", rows=7)
+        for _ in range(2):
+            record.dataset("order/test", context="test", digest="d" * 32 + ".dir", path="data/order", rows=7)
     [item] = plan.inputs(read(record.path))
-    assert (item.context, json.loads(item.profile)) == ("validation,test", {"num_rows": 7})
+    assert (item.context, json.loads(item.profile)) == ("test", {"num_rows": 7})
 
 
 def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:

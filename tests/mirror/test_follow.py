@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.mirror.follow import follow
 from isoscope.mirror.mlflow import connect
-from isoscope.mirror.replay import mirror_record
+from isoscope.mirror.replay import Mirror
 from isoscope.runs.record import read
 from tracked_runs import DIGEST, Following, log_epochs, shown, start, wait_for, write_record
 
@@ -29,7 +29,7 @@ def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
     other.mkdir()
     shutil.copyfile(empty_database, other / "mlflow.db")
     replayed = connect(None, other)
-    mirror_record(replayed, read(record.path))
+    Mirror(replayed).send(read(record.path))
     assert shown(server, "fusion") == shown(replayed, "fusion")
 
 
@@ -67,7 +67,7 @@ def test_a_run_started_again_is_taken_up(project: Path) -> None:
         wait_for(grown)
         record.end("FAILED", reason="again")
     assert following.end() == {}
-    mirror_record(server, read(path))
+    Mirror(server).send(read(path))
     [run] = shown(server, "fusion")
     assert (run["status"], run["metrics"]["train/loss"][-1][0]) == ("FAILED", next(steps) - 1)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.mirror.addresses import known_experiments
+from isoscope.mirror.fields import known_experiments
 from isoscope.mirror.follow import follow
 from isoscope.mirror.mlflow import connect
 from isoscope.paths import Project

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.mirror.mlflow import connect
-from isoscope.mirror.replay import mirror_record
+from isoscope.mirror.replay import Mirror
 from isoscope.runs.record import read
 from tracked_runs import DIGEST, shown, start_together, write_record
 
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.postgresql
 CHILD = """
 import sys
 from pathlib import Path
-from isoscope.mirror.replay import connect, mirror_record
+from isoscope.mirror.replay import Mirror, connect
 from isoscope.runs.record import read
 root, uri, path = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
-mirror_record(connect(uri, root), read(path))
+Mirror(connect(uri, root)).send(read(path))
 """
 
 
@@ -32,9 +32,9 @@ def test_postgresql_shows_what_sqlite_shows(project: Path, postgresql: str) -> N
     said = [child.communicate(timeout=600)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], said
     direct, large = connect(None, project), connect(postgresql, project)
-    mirror_record(direct, read(path))
+    Mirror(direct).send(read(path))
     expected = shown(direct, "fusion")
     assert len(expected) == 1
     assert shown(large, "fusion") == expected
-    sent = mirror_record(large, read(path))
-    assert (sent.digest, sent.created, sent.points, sent.tags, sent.models) == (DIGEST, False, 0, 0, 0)
+    sent = Mirror(large).send(read(path))
+    assert (sent.digest, sent.new.total()) == (DIGEST, 0)

@@ -10,7 +10,7 @@ import pytest
 from isoscope.errors import InputError
 from isoscope.mirror import fields as plan
 from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect
-from isoscope.mirror.replay import Mirror, MirrorResult, mirror, mirror_record
+from isoscope.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import Tail, read
@@ -23,7 +23,7 @@ def server(project: Path) -> Server:
 
 
 def _wrote_nothing(sent: MirrorResult) -> bool:
-    return not any((sent.created, sent.params, sent.tags, sent.points, sent.datasets, sent.models, sent.artifacts))
+    return not sent.new.total()
 
 
 def test_mlflow_shows_all_that_the_record_says(project: Path, server: Server) -> None:
@@ -32,7 +32,7 @@ def test_mlflow_shows_all_that_the_record_says(project: Path, server: Server) ->
     record = read(path)
     assert record.run is not None
     assert record.end is not None
-    sent = mirror_record(server, record)
+    sent = Mirror(server).send(record)
     [run] = shown(server, "fusion")
     assert (run["name"], run["status"]) == ("additive seed 0", "FINISHED")
     assert (run["start"], run["end"]) == (record.run.t, record.end.t)
@@ -55,15 +55,15 @@ def test_mlflow_shows_all_that_the_record_says(project: Path, server: Server) ->
         ("validation/loss", 10, 1.0),
     ]
     assert [name for name, _ in run["artifacts"]] == ["config.yaml", "diff.patch"]
-    assert (sent.points, sent.models, sent.datasets, sent.artifacts) == (14, 2, 2, 2)
+    assert {"metrics": 14, "models": 2, "data sets": 2, "artifacts": 2}.items() <= sent.new.items()
 
 
 def test_any_number_of_replays_gives_the_same(project: Path, server: Server) -> None:
     path = write_record(project)
-    mirror_record(server, read(path))
+    Mirror(server).send(read(path))
     first = shown(server, "fusion")
     for _ in range(2):
-        assert _wrote_nothing(mirror_record(server, read(path)))
+        assert _wrote_nothing(Mirror(server).send(read(path)))
         assert shown(server, "fusion") == first
 
 
@@ -72,7 +72,7 @@ def replayed(record: Path, folder: Path, empty_database: Path) -> list[dict[str,
     folder.mkdir()
     shutil.copyfile(empty_database, folder / "mlflow.db")
     server = connect(None, folder)
-    mirror_record(server, read(record))
+    Mirror(server).send(read(record))
     return shown(server, "fusion")
 
 
@@ -88,7 +88,7 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
             tail.poll()
             live.send(tail.record)
             if number % 5 == 0:  # another process at times, which knows nothing
-                mirror_record(server, read(growing))
+                Mirror(server).send(read(growing))
     assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
 
 
@@ -146,7 +146,7 @@ def test_killed_before_any_request_a_replay_completes_the_same(
     project: Path, server: Server, tmp_path: Path, empty_database: Path
 ) -> None:
     path = write_record(project, epochs=1, git=Git("1" * 40, "+x\n"))
-    mirror_record(server, read(path))
+    Mirror(server).send(read(path))
     expected = shown(server, "fusion")
     kills = 0
     for last in range(100):
@@ -156,11 +156,11 @@ def test_killed_before_any_request_a_replay_completes_the_same(
         hurt = connect(None, root)
         client, hurt.client = hurt.client, Dying(hurt.client, last)  # type: ignore[assignment]
         try:
-            mirror_record(hurt, read(path))
+            Mirror(hurt).send(read(path))
         except KeyboardInterrupt:
             kills += 1
             hurt.client = client
-            mirror_record(hurt, read(path))
+            Mirror(hurt).send(read(path))
             assert shown(hurt, "fusion") == expected
             shutil.rmtree(root)
             continue
@@ -171,12 +171,13 @@ def test_killed_before_any_request_a_replay_completes_the_same(
 CHILD = """
 import sys
 from pathlib import Path
-from isoscope.mirror import replay as mirror, mlflow
+from isoscope.mirror import mlflow
+from isoscope.mirror.replay import Mirror
 from isoscope.runs.record import read
 print("ready", flush=True)
 sys.stdin.readline()
 server = mlflow.connect(None, Path(sys.argv[1]))
-for path in map(Path, sys.argv[2:]): print(mirror.mirror_record(server, read(path)).run_id)
+for path in map(Path, sys.argv[2:]): print(Mirror(server).send(read(path)).run_id)
 """
 
 
@@ -201,7 +202,7 @@ def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
     assert len({own_id for _, own_id in ids}) == 4
     server = connect(None, tmp_path)
     assert len(shown(server, "fusion", "aa" * 32)) == 1
-    assert _wrote_nothing(mirror_record(server, read(shared)))
+    assert _wrote_nothing(Mirror(server).send(read(shared)))
 
 
 def test_an_inherited_run_id_means_nothing(project: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +212,8 @@ def test_an_inherited_run_id_means_nothing(project: Path, server: Server, monkey
     with start(project) as record:
         record.attempt(git=Git("1" * 40), environment={}, parent_run=around.info.run_id)
         record.end("FINISHED")
-    sent = mirror_record(connect(None, project), read(record.path))
-    assert sent.created
+    sent = Mirror(connect(None, project)).send(read(record.path))
+    assert sent.new["runs"] == 1
     assert sent.run_id != around.info.run_id
     [run] = shown(server, "fusion")
     assert run["tags"]["mlflow.parentRunId"] == around.info.run_id
@@ -225,10 +226,10 @@ def test_status_follows_the_record_and_leaves_nothing_stale(project: Path, serve
     path = project / ".isoscope" / "records" / f"{DIGEST}.jsonl"
     for status, reason in (("KILLED", "SIGTERM"), ("FAILED", "loss is NaN"), ("FINISHED", None)):
         with start(project, git=Git("1" * 40, f"+{status}\n")) as record:
-            mirror_record(server, read(path))
+            Mirror(server).send(read(path))
             seen.append(shown(server, "fusion")[0]["status"])
             record.end(status, reason=reason)
-        mirror_record(server, read(path))
+        Mirror(server).send(read(path))
         [run] = shown(server, "fusion")
         seen.append((run["status"], run["tags"].get("isoscope.reason")))
         assert run["end"] == read(path).end.t  # type: ignore[union-attr]
@@ -242,9 +243,9 @@ def test_status_follows_the_record_and_leaves_nothing_stale(project: Path, serve
     ]
     assert run["tags"]["isoscope.attempts"] == "3"
     with start(project, git=Git("2" * 40)) as record:
-        mirror_record(server, read(path))
+        Mirror(server).send(read(path))
         record.end("FINISHED")
-    mirror_record(server, read(path))
+    Mirror(server).send(read(path))
     [run] = shown(server, "fusion")
     assert (run["status"], run["tags"]["mlflow.source.git.commit"]) == ("FINISHED", "1" * 40)
 
@@ -257,14 +258,14 @@ def test_odd_values_and_names_and_amounts_arrive(project: Path, server: Server) 
         for step, value in enumerate((float("nan"), float("inf"), -float("inf"), 5e-324)):
             record.metric("odd@value", value, step=step)
         record.checkpoint("x", epoch=None, step=0, path="p", md5="m", metrics={"odd@value": float("nan"), "many": 3.0})
-    sent = mirror_record(server, read(record.path))
-    assert (sent.points, sent.params) == (2304, 230 + 5)
+    sent = Mirror(server).send(read(record.path))
+    assert {"metrics": 2304, "parameters": 230 + 5}.items() <= sent.new.items()
     [run] = shown(server, "fusion")
     [name] = set(run["metrics"]) - {"many"}
     largest = repr(sys.float_info.max)
     assert [value for _, _, value in run["metrics"][name]] == ["nan", largest, f"-{largest}", "5e-324"]
     assert [metric[0] for metric in run["models"][0]["metrics"]] == ["many"]
-    assert _wrote_nothing(mirror_record(server, read(record.path)))
+    assert _wrote_nothing(Mirror(server).send(read(record.path)))
 
 
 def test_a_missing_artifact_is_named_and_holds_nothing_up(project: Path, server: Server) -> None:
@@ -276,42 +277,44 @@ def test_a_missing_artifact_is_named_and_holds_nothing_up(project: Path, server:
         record.artifact(project / "a.txt", name="renamed.txt")
         record.end("FINISHED")
     (project / "a.txt").unlink()
-    sent = mirror_record(server, read(record.path))
-    assert (sent.missing, sent.status) == (("a.txt", "renamed.txt"), "FINISHED")
+    sent = Mirror(server).send(read(record.path))
+    assert sent.missing == ("a.txt", "renamed.txt")
+    assert shown(server, "fusion")[0]["status"] == "FINISHED"
     assert [item.path for item in server.client.list_artifacts(sent.run_id or "", "notes/deep")] == ["notes/deep/b.txt"]
     (project / "b.txt").write_text("B")
-    assert mirror_record(server, read(record.path)).artifacts == 1
+    assert Mirror(server).send(read(record.path)).new == {"opening the run": 0, "artifacts": 1}
 
 
 def test_the_record_takes_the_place_of_what_was_restored(project: Path, server: Server) -> None:
     record = read(write_record(project))
     stand_in = RunRecord(**{**vars(record), "restored": True, "attempts": [], "path": None})
-    first = mirror_record(server, stand_in)
+    first = Mirror(server).send(stand_in)
     assert shown(server, "fusion")[0]["tags"]["isoscope.timestamps"] == "restored"
-    assert _wrote_nothing(mirror_record(server, stand_in))
-    second = mirror_record(server, record)
+    assert _wrote_nothing(Mirror(server).send(stand_in))
+    second = Mirror(server).send(record)
     assert second.run_id != first.run_id
     [run] = shown(server, "fusion")
     assert "isoscope.timestamps" not in run["tags"]
-    again = mirror_record(server, stand_in)
+    again = Mirror(server).send(stand_in)
     assert _wrote_nothing(again)
     assert again.run_id == second.run_id
     assert shown(server, "fusion") == [run]
 
 
 def test_a_deleted_experiment_is_refused_with_the_cure_and_the_others_go_on(project: Path, server: Server) -> None:
-    first = mirror_record(server, read(write_record(project)))
+    first = Mirror(server).send(read(write_record(project)))
     write_record(project, digest="aa" * 32, study="other")
     experiment = server.client.get_run(first.run_id or "").info.experiment_id
     server.client.delete_experiment(experiment)
     done = {sent.digest: sent for sent in mirror(project)}
     assert f"mlflow experiments restore --experiment-id {experiment}" in (done[DIGEST].error or "")
-    assert done["aa" * 32].status == "FINISHED"
+    assert done["aa" * 32].error is None
+    assert shown(server, "other", "aa" * 32)[0]["status"] == "FINISHED"
 
 
 def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="first line is missing"):
-        mirror_record(server, RunRecord())
+        Mirror(server).send(RunRecord())
     for uri in ("./mlruns", "file:///tmp/mlruns"):
         with pytest.raises(InputError, match="unset it, or give"):
             connect(uri, project)
@@ -337,20 +340,20 @@ def test_a_relative_database_lies_in_the_project(
 def test_runs_of_one_digest_in_two_studies_are_two(project: Path, server: Server) -> None:
     record = read(write_record(project))
     assert record.run is not None
-    mirror_record(server, record)
+    Mirror(server).send(record)
     record.run = record.run._replace(study="remedies", arm="plain")
-    assert mirror_record(server, record).created
+    assert Mirror(server).send(record).new["runs"] == 1
     assert len(shown(server, "fusion")) == len(shown(server, "remedies")) == 1
 
 
 def test_epochs_added_later_reach_the_run(project: Path, server: Server) -> None:
     path = write_record(project, epochs=1)
-    mirror_record(server, read(path))
+    Mirror(server).send(read(path))
     with start(project) as record:
         log_epochs(record, range(1, 4))
         record.end("FINISHED")
-    sent = mirror_record(server, read(path))
-    assert (sent.points, sent.datasets) == (14, 0)
+    sent = Mirror(server).send(read(path))
+    assert (sent.new["metrics"], sent.new["data sets"]) == (14, 0)
     assert len(shown(server, "fusion")[0]["models"]) == 3
 
 
@@ -360,7 +363,7 @@ def test_a_checkpoint_is_what_mlflow_calls_an_external_model(
     import mlflow
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
-    run_id = mirror_record(server, read(write_record(project, epochs=1))).run_id or ""
+    run_id = Mirror(server).send(read(write_record(project, epochs=1))).run_id or ""
     experiment = server.client.get_run(run_id).info.experiment_id
     [own] = server.models(experiment, run_id).values()
     theirs = mlflow.create_external_model("reference", source_run_id=run_id, experiment_id=experiment)

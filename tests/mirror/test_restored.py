@@ -9,7 +9,7 @@ from isoscope.config.tree import dump_yaml
 from isoscope.errors import InputError
 from isoscope.mirror import fields as plan
 from isoscope.mirror.mlflow import connect
-from isoscope.mirror.replay import mirror, mirror_record
+from isoscope.mirror.replay import Mirror, mirror
 from isoscope.runs.provenance import Git, dvc_md5
 from isoscope.runs.record import Record, read
 from isoscope.runs.restored import restored
@@ -87,7 +87,7 @@ def test_a_clone_without_records_shows_the_runs_and_says_that_the_times_are_stan
 ) -> None:
     _, output = finished
     [sent] = mirror(project, records=[restored(output, root=project, t=1_700_000_000_000)])
-    assert (sent.error, sent.points, sent.models, sent.datasets) == (None, 5, 2, 3)
+    assert (sent.error, *(sent.new[kind] for kind in ("metrics", "models", "data sets"))) == (None, 5, 2, 3)
     [run] = shown(connect(None, project), "fusion")
     assert run["start"] == run["end"] == 1_700_000_000_000
     assert run["tags"]["isoscope.timestamps"] == "restored"
@@ -97,9 +97,9 @@ def test_a_clone_without_records_shows_the_runs_and_says_that_the_times_are_stan
 def test_where_the_records_are_the_outputs_add_nothing(finished: tuple[Record, Path], project: Path) -> None:
     record, output = finished
     server = connect(None, project)
-    mirror_record(server, read(record.path))
+    Mirror(server).send(read(record.path))
     before = shown(server, "fusion")
-    mirror_record(server, restored(output, root=project, t=1))
+    Mirror(server).send(restored(output, root=project, t=1))
     assert shown(server, "fusion") == before
 
 

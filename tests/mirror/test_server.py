@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isoscope.mirror.mlflow import connect
-from isoscope.mirror.replay import mirror, mirror_record
+from isoscope.mirror.replay import Mirror, mirror
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import read
 from tracked_runs import DIGEST, Following, log_epochs, shown, start, wait_for, write_record
@@ -20,13 +20,13 @@ def test_a_server_shows_what_a_database_shows(project: Path, mlflow_server: Any)
             record.metric("odd", value, step=step)
         record.end("FINISHED")
     direct, served = connect(None, project), connect(mlflow_server.uri, project)
-    mirror_record(direct, read(path))
-    mirror_record(served, read(path))
+    Mirror(direct).send(read(path))
+    Mirror(served).send(read(path))
     expected = shown(direct, "fusion")
     assert len(expected) == 1
     assert shown(served, "fusion") == expected
-    sent = mirror_record(served, read(path))
-    assert (sent.created, sent.points, sent.params, sent.tags, sent.models, sent.artifacts) == (False, 0, 0, 0, 0, 0)
+    sent = Mirror(served).send(read(path))
+    assert sent.new.total() == 0
     assert shown(served, "fusion") == expected
 
 
@@ -51,7 +51,7 @@ def test_a_server_dead_and_back_has_missed_nothing(
     assert following.end() == {}
     assert len("".join(said).splitlines()) == 2
     direct = connect(None, project)
-    mirror_record(direct, read(record.path))
+    Mirror(direct).send(read(record.path))
     assert shown(served, "fusion", digest) == shown(direct, "fusion", digest)
 
 

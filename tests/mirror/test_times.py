@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.mirror.mlflow import connect
-from isoscope.mirror.replay import mirror, mirror_record
+from isoscope.mirror.replay import Mirror, mirror
 from isoscope.report.runs import working_seconds
 from isoscope.runs.lines import End
 from isoscope.runs.record import Record, read
@@ -44,7 +44,7 @@ def test_an_earlier_record_whose_end_lies_before_its_start_has_no_duration_in_ml
     assert record.run is not None
     record.end = End(record.run.t - YEAR // 10**6, "FINISHED")
     server = connect(None, project)
-    mirror_record(server, record)
+    Mirror(server).send(record)
     [run] = shown(server, "fusion")
     assert run["end"] == run["start"]
 

@@ -1,15 +1,21 @@
-"""Convert a record to MLflow names, parameters, tags and links within MLflow's limits. Does not import MLflow."""
+"""What MLflow is told of a record (names, parameters, tags, links, within its limits), and where. Imports no MLflow.
+
+Experiment ids are noted by address, without credentials, so that the report can link to MLflow.
+"""
 
 import hashlib
 import json
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from isoscope.runs.lines import DIFF, Artifact, Checkpoint, Point, Run, RunRecord
+from isoscope.sealing import write_text
 
 # MLflow's limits (mlflow.utils.validation).
 NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 250, 6000, 8000, 36
@@ -20,9 +26,12 @@ LACKS = "speeds, times, attempts, machine and commit: only the record has them, 
 CHECKPOINT, ARTIFACT = "isoscope.checkpoint", "isoscope.artifact."
 OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
+LOCAL = "mlflow.db"
+EXPERIMENTS = Path(".isoscope/experiments.json")
+
 
 class Input(NamedTuple):
-    """A data set in MLflow; `context` lists all splits that it serves as."""
+    """A data set in MLflow; `context`: training, validation or test."""
 
     name: str
     digest: str
@@ -64,12 +73,6 @@ def cut(text: str, length: int) -> str:
 def experiment(run: Run) -> str:
     """Return the experiment name: the study, or the stage if it belongs to no study."""
     return run.study or run.stage
-
-
-def run_name(run: Run) -> str:
-    """Return the run name: arm and seed; without arm: the stage and its study or task."""
-    name = run.arm or f"{run.stage} {run.study or run.task or ''}".strip()
-    return name if run.seed is None else f"{name} seed {run.seed}"
 
 
 def params(run: Run) -> dict[str, str]:
@@ -124,10 +127,8 @@ def inputs(record: RunRecord) -> list[Input]:
     found: dict[tuple[str, str], Input] = {}
     for item in record.datasets:
         key = (safe_name(item.name), item.digest[:DIGEST_LENGTH])
-        contexts = found[key].context.split(",") if key in found else []
-        if item.context not in contexts:
-            profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
-            found[key] = Input(*key, ",".join([*contexts, item.context]), item.path, profile)
+        profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
+        found[key] = Input(*key, item.context, item.path, profile)
     return list(found.values())
 
 
@@ -136,14 +137,13 @@ def models(record: RunRecord, run: Run) -> list[Model]:
     latest: dict[str, Checkpoint] = {}
     for item in record.checkpoints:
         latest[f"epoch-{item.epoch}" if item.epoch is not None else f"step-{item.step}"] = item
-    by_step = {(point.name, point.step): point for point in record.metrics} if latest else {}
-    by_epoch: dict[tuple[str, int | None], Point] = {}
-    if latest:
-        by_epoch = {(point.name, point.epoch): point for point in record.metrics if point.epoch is not None}
+    points = record.metrics if latest else []
+    by_step = {(point.name, point.step): point for point in points}
+    by_epoch: dict[Any, Point] = {(point.name, point.epoch): point for point in points if point.epoch is not None}
     found = []
     for key, item in latest.items():
         # A metric of the model is the run's own point, so that linking them writes no second point.
-        points = [
+        own = [
             by_step.get((name, item.step))
             or by_epoch.get((name, item.epoch))
             or Point(item.t, name, float(value), item.step, item.epoch)
@@ -154,11 +154,11 @@ def models(record: RunRecord, run: Run) -> list[Model]:
         found.append(
             Model(
                 key=key,
-                name=re.sub(r"[^\w\- ]", "-", f"{run_name(run)} {key}"),
+                name=re.sub(r"[^\w\- ]", "-", f"{run.title} {key}"),
                 step=item.step,
                 params={name: _text(value) for name, value in facts.items() if value is not None},
                 tags={DIGEST: run.digest, CHECKPOINT: key},
-                points=points,
+                points=own,
             )
         )
     return found
@@ -194,3 +194,39 @@ def _head(path: Path) -> str | None:
         return None
     note = f"\n… cut: {whole} bytes, whole in {DIFF}"
     return text if len(text) <= TAG_LENGTH else text[: TAG_LENGTH - len(note)] + note
+
+
+def address(uri: str | None) -> str:
+    """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database."""
+    parts = urlsplit(uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def known_experiments(root: Path, uri: str | None) -> dict[str, str]:
+    """Return name → id of the experiments noted for an address."""
+    return read_notes(root / EXPERIMENTS).get(address(uri), {})
+
+
+def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:
+    """Note an experiment's id for an address."""
+    notes = read_notes(root / EXPERIMENTS)
+    here = notes.setdefault(address(uri), {})
+    if here.get(name) != known:
+        here[name] = known
+        write_text(root / EXPERIMENTS, json.dumps(notes), "note", shared=True)
+
+
+def read_notes(path: Path) -> dict[str, dict[str, Any]]:
+    """Return a mirror's notes by address; empty without a file. Warns about a damaged file."""
+    try:
+        notes = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        wrong = str(error).splitlines()[0]
+    else:
+        if isinstance(notes, dict) and all(isinstance(note, dict) for note in notes.values()):
+            return notes
+        wrong = "expected one object per address"
+    print(f"warning: {path}: damaged ({wrong}); it will be rewritten", file=sys.stderr)
+    return {}

@@ -27,12 +27,12 @@ class _MirroredRecord:
 
     @property
     def unsent(self) -> int:
-        return self.tail.position.lines - self.sent
+        return self.tail.lines - self.sent
 
     def send(self, server: Server, deadline: float) -> None:
         """Send new lines; drop the mirror's state when the run has ended."""
         self.mirror = self.mirror or Mirror(server)
-        lines = self.tail.position.lines
+        lines = self.tail.lines
         self.mirror.send(self.tail.record, deadline)
         self.sent, self.refusal = lines, None
         if self.tail.record.status != RUNNING:
@@ -68,7 +68,7 @@ class Follower:
             except OSError:
                 continue
             if not self._begun and self.digests is None and known.tail.record.status != RUNNING:
-                known.sent = known.tail.position.lines
+                known.sent = known.tail.lines
         self._begun = True
 
     def send(self, deadline: float) -> None:

@@ -18,8 +18,7 @@ from filelock import FileLock
 from filelock import Timeout as LockTimeout
 
 from isoscope.errors import InputError
-from isoscope.mirror.addresses import note_experiment
-from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Input, Model, safe_name
+from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Input, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Point
 
 # No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
@@ -173,10 +172,6 @@ class Server:
         """Set tags."""
         self.client.log_batch(run_id, tags=[entities.RunTag(*pair) for pair in tags])
 
-    def delete_tag(self, run_id: str, name: str) -> None:
-        """Delete a tag."""
-        self.client.delete_tag(run_id, name)
-
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         """Write metrics with their own times; with `model_id`, also as metrics of the model."""
         metrics = [entities.Metric(safe_name(p.name), p.value, p.t, p.step, model_id) for p in points]
@@ -220,10 +215,6 @@ class Server:
         """Log the model as an output of the run at a step."""
         self.client.log_outputs(run_id, [entities.LoggedModelOutput(model_id, step)])
 
-    def log_file(self, run_id: str, path: Path, folder: str | None) -> None:
-        """Upload a file as an artifact of the run."""
-        self.client.log_artifact(run_id, str(path), folder)
-
     def set_status(self, run_id: str, status: str, end: int | None) -> None:
         """Set a run's status, and its end in Unix ms if it has ended."""
         if status == RUNNING:
@@ -252,10 +243,8 @@ def connect(uri: str | None, root: Path) -> Server:
         )
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
         uri = f"sqlite:///{root / uri.removeprefix('sqlite:///')}"
-    for name in (
-        "alembic",
-        "mlflow.store.db.utils",
-    ):  # silences sixty migration messages, and tracebacks of errors that are raised anyway
+    # Silence sixty migration messages, and tracebacks of errors that are raised anyway.
+    for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with trouble(), _lock(root, "schema") if _direct(uri) else nullcontext():
         if uri.startswith("sqlite:////"):

@@ -3,9 +3,9 @@
 import shutil
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,17 @@ from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
 
+Written = tuple[str, int]
+"""Kind and number of what a request has written."""
+
 
 @dataclass
 class MirrorResult:
-    """Counts of what was written to MLflow. `missing`: artifacts without file; `error`: why it stopped early."""
+    """What was written to MLflow: `new` counts by kind. `missing`: artifacts without file; `error`: why it stopped."""
 
     digest: str
     run_id: str | None = None
-    created: bool = False
-    params: int = 0
-    tags: int = 0
-    points: int = 0
-    datasets: int = 0
-    models: int = 0
-    artifacts: int = 0
-    status: str | None = None
+    new: Counter[str] = field(default_factory=Counter)
     missing: tuple[str, ...] = ()
     error: str | None = None
 
@@ -73,32 +69,31 @@ class Mirror:
     def _send(self, record: RunRecord, run: Run, sent: MirrorResult, deadline: float) -> None:
         patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
         with trouble(), self.server.lock(run.digest[:16], patience):
-            for what in self._requests(record, run, sent):
+            for what, count in self._requests(record, run, sent):
+                sent.new[what] += count
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"no time left after {what}")
 
-    def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[str]:
+    def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[Written]:
         present = self._present = self._present or self._open(record, run, sent)
         if present is None:
             return
         sent.run_id = present.run_id
-        yield "opening the run"
-        yield from self._send_params(present, run, sent)
-        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record, sent)
+        yield "opening the run", 0
+        yield from self._send_params(present, run)
+        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record)
         lacking = [item for item in plan.inputs(record) if (item.name, item.digest) not in present.inputs]
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
             present.inputs |= {(item.name, item.digest) for item in lacking}
-            sent.datasets = len(lacking)
-            yield "data sets"
-        yield from self._send_points(present, record, sent)
-        yield from self._send_models(present, plan.models(record, run), sent)
+            yield "data sets", len(lacking)
+        yield from self._send_points(present, record)
+        yield from self._send_models(present, plan.models(record, run))
         yield from self._send_artifacts(present, record, sent)
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
             present.status, present.end = record.status, end
-            sent.status = record.status
 
     def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
         """Find or create the run by its digest; None for a restored record whose original is in MLflow.
@@ -116,9 +111,8 @@ class Mirror:
             self.server.retire(self._experiment, item.run_id)
         candidates = restored if record.restored else originals
         if not candidates:
-            name = plan.run_name(run)
-            sent.created = True
-            return self.server.create(self._experiment, name, run.digest, run.t, restored=record.restored)
+            sent.new["runs"] = 1
+            return self.server.create(self._experiment, run.title, run.digest, run.t, restored=record.restored)
         present = candidates[0]
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             self._steps[metric] = self.server.steps(present.run_id, metric)
@@ -134,34 +128,29 @@ class Mirror:
         known = self.server.parents.get(run.parent)
         return {} if known is None else {"mlflow.parentRunId": known}
 
-    def _send_params(self, present: Present, run: Run, sent: MirrorResult) -> Iterator[str]:
+    def _send_params(self, present: Present, run: Run) -> Iterator[Written]:
         # MLflow cannot change a parameter: send only missing parameters.
         lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
             self.server.log_params(present.run_id, part)
             present.params.update(part)
-            sent.params += len(part)
-            yield "parameters"
+            yield "parameters", len(part)
 
-    def _send_tags(
-        self, present: Present, wanted: dict[str, str], record: RunRecord, sent: MirrorResult
-    ) -> Iterator[str]:
+    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord) -> Iterator[Written]:
         lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
             self.server.log_tags(present.run_id, part)
             present.tags.update(part)
-            sent.tags += len(part)
-            yield "tags"
+            yield "tags", len(part)
         if record.damaged:  # keep tags in MLflow that may come from a lost line
             return
         own = {name for name in present.tags if name.startswith(plan.OWN_TAGS) and not name.startswith(plan.ARTIFACT)}
         for name in sorted(own - set(wanted)):
-            self.server.delete_tag(present.run_id, name)
+            self.server.client.delete_tag(present.run_id, name)
             del present.tags[name]
-            sent.tags += 1
-            yield "tags"
+            yield "tags", 1
 
-    def _send_points(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[str]:
+    def _send_points(self, present: Present, record: RunRecord) -> Iterator[Written]:
         lacking = []
         for point in record.metrics[self._points :]:
             steps = self._steps[plan.safe_name(point.name)]
@@ -170,18 +159,15 @@ class Mirror:
                 lacking.append(point)
         for part in plan.chunks(lacking, plan.METRICS_PER_BATCH):
             self.server.log_points(present.run_id, part)
-            sent.points += len(part)
-            yield "metrics"
+            yield "metrics", len(part)
         self._points = len(record.metrics)
 
-    def _send_models(self, present: Present, wanted: list[plan.Model], sent: MirrorResult) -> Iterator[str]:
+    def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[Written]:
         if any(item.key not in self._models for item in wanted):
             self._models = self.server.models(self._experiment, present.run_id)
         for item in wanted:
-            model = self._models.get(item.key)
-            if model is None:
-                model = self.server.create_model(self._experiment, present.run_id, item)
-                sent.models += 1
+            known = self._models.get(item.key)
+            model = known or self.server.create_model(self._experiment, present.run_id, item)
             if str(model.status) != "READY":
                 model = self.server.finish_model(model)
             if model.model_id not in present.outputs:
@@ -195,14 +181,14 @@ class Mirror:
                 self._models = {}
             else:
                 self._models[item.key] = model
-            yield "models"
+            yield "models", known is None
 
-    def _send_artifacts(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[str]:
-        missing = []
+    def _send_artifacts(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[Written]:
+        sent.missing = ()
         for name, item in plan.artifacts(record).items():
             path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
             if not path.is_file():
-                missing.append(name)
+                sent.missing += (name,)
                 continue
             md5 = file_md5(path)
             if present.tags.get(tag) == md5:
@@ -210,17 +196,10 @@ class Mirror:
             folder, _, file = name.rpartition("/")
             with tempfile.TemporaryDirectory() as scratch:
                 shutil.copyfile(path, Path(scratch) / file)
-                self.server.log_file(present.run_id, Path(scratch) / file, folder or None)
+                self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
             self.server.log_tags(present.run_id, [(tag, md5)])
             present.tags[tag] = md5
-            sent.artifacts += 1
-            yield "artifacts"
-        sent.missing = tuple(missing)
-
-
-def mirror_record(server: Server, record: RunRecord) -> MirrorResult:
-    """Write what MLflow lacks of `record`; raises the errors of `Mirror.send`."""
-    return Mirror(server).send(record)
+            yield "artifacts", 1
 
 
 def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] | None = None) -> list[MirrorResult]:
@@ -240,10 +219,8 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
             if away is not None:
                 raise UnreachableError(away)
             server = server or connect(uri, root)
-            done.append(mirror_record(server, record))
-        except UnreachableError as error:
-            away = str(error)
-            done.append(MirrorResult(digest, error=away))
-        except RefusedError as error:
+            done.append(Mirror(server).send(record))
+        except (UnreachableError, RefusedError) as error:
+            away = str(error) if isinstance(error, UnreachableError) else None
             done.append(MirrorResult(digest, error=str(error)))
     return done

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 from isoscope.errors import InputError
 from isoscope.paths import Project
-from isoscope.runs import accepted
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED
 from isoscope.runs.record import read
-from isoscope.runs.stored import locked_runs
+from isoscope.runs.stored import accepted_runs, locked_runs
 
 YOUNG = 3600.0
 """Age in seconds below which an unreferenced diff is kept."""
@@ -42,7 +41,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     runs. Removes unfinished work that is unchanged for `idle_days`. Keeps everything that a live process owns.
     """
     held = locked_runs(project.folder, cache).keys()
-    standing = accepted.standing(project)
+    standing = accepted_runs(project)
     pieces: list[Piece] = []
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         try:
@@ -65,10 +64,8 @@ def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: fl
     record = read(file) if file.is_file() else None
     output, unfinished = folder / "output", [folder / name for name in ("work", "states") if (folder / name).is_dir()]
     end = record.end if record else None
-    if output.is_dir() and end is not None and end.status == FINISHED and not stands:
-        md5 = end.output_md5
-        if md5 in held:
-            yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {md5})")
+    if output.is_dir() and end and end.status == FINISHED and end.output_md5 in held and not stands:
+        yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {end.output_md5})")
     if unfinished:
         idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
         if idle >= idle_days:
@@ -88,9 +85,8 @@ def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
 def _diffs(project: Project) -> Iterator[Piece]:
     """Yield stored diffs that no record references; skip young diffs, because a new run may be about to record them."""
     folder = project.records / "diffs"
-    there = (
-        sorted(folder.iterdir()) if folder.is_dir() else []
-    )  # list before reading the records: a new diff may appear meanwhile
+    # List before reading the records: a new diff may appear meanwhile.
+    there = sorted(folder.iterdir()) if folder.is_dir() else []
     records = [read(path) for path in sorted(project.records.glob("*.jsonl"))]
     named = {Path(item.path).name for record in records for item in record.artifacts}
     named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}

@@ -18,8 +18,8 @@ class HeldError(InputError):
 class Lease:
     """Exclusive right to write a run's folder, held while the process lives.
 
-    It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, boot id, pid, start
-    time) only names the holder. Raises `HeldError`, which names the holder, if another process has the lock.
+    It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, pid, start time) only
+    names the holder. Raises `HeldError`, which names the holder, if another process has the lock.
     """
 
     def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
@@ -40,11 +40,10 @@ class Lease:
             return
         try:
             announce("lease", self.path)
-            who = {"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(), "since": time.time()}
+            who = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
             written = os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
-            os.ftruncate(
-                self._descriptor, written
-            )  # after writing, so that a full disk does not erase a dead owner's note
+            # After writing, so that a full disk does not erase a dead owner's note.
+            os.ftruncate(self._descriptor, written)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -53,15 +52,9 @@ class Lease:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._descriptor >= 0:
-            if self._noted:
-                os.ftruncate(self._descriptor, 0)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._noted:
+            os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
 
 
 def held(folder: Path) -> bool:
@@ -79,13 +72,6 @@ def held(folder: Path) -> bool:
 def left_behind(runs: Path) -> list[Path]:
     """Return the folders below `runs` with a stale lease: their last owner died without releasing it."""
     return [path.parent for path in sorted(runs.glob("*/lease.json")) if path.stat().st_size and not held(path.parent)]
-
-
-def _boot() -> str | None:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
 
 
 def _holder(text: str) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
-ENDS = (FINISHED, FAILED, KILLED)
 DIFF = "diff.patch"
 _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 
@@ -33,6 +32,12 @@ class Run(NamedTuple):
     code: str | None = None
     parent: str | None = None
     tags: Mapping[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        """Arm and seed; without arm: the stage and its study or task."""
+        name = self.arm or f"{self.stage} {self.study or self.task or ''}".strip()
+        return name if self.seed is None else f"{name} seed {self.seed}"
 
 
 class Attempt(NamedTuple):
@@ -124,6 +129,14 @@ KINDS: dict[str, Any] = {
     "accepted": AcceptedVersion,
     "mended": Repair,
 }
+LISTS: dict[Any, str] = {
+    Attempt: "attempts",
+    Point: "metrics",
+    Dataset: "datasets",
+    Artifact: "artifacts",
+    Checkpoint: "checkpoints",
+    AcceptedVersion: "accepted",
+}
 
 
 def summed(text: str) -> bytes:
@@ -172,8 +185,10 @@ class RunRecord:
         try:
             fields = json.loads(line)
             kind = KINDS.get(fields.pop("kind"))
-            item = kind and kind(**{name: fields[name] for name in kind._fields if name in fields})
-            if isinstance(item, Point):
+            if kind is None:
+                return
+            item = kind(**{name: fields[name] for name in kind._fields if name in fields})
+            if kind is Point:
                 item = item._replace(value=float(item.value))
         except (ValueError, TypeError, KeyError, AttributeError):
             self.damaged += 1
@@ -182,31 +197,20 @@ class RunRecord:
 
     def take(self, item: Any) -> None:
         """Add a parsed line."""
-        self.latest = max(self.latest, getattr(item, "t", 0))
-        match item:
-            case Run():
-                self.run = self.run or item
-            case Attempt():
-                self.attempts.append(item)
-            case Point():
-                self.metrics.append(item)
-            case Dataset():
-                self.datasets.append(item)
-            case Artifact():
-                self.artifacts.append(item)
-            case Checkpoint():
-                self.checkpoints.append(item)
-            case AcceptedVersion():
-                self.accepted.append(item)
-            case Repair():
-                self.mended = item.damaged
-            case End():
-                if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:
-                    item = item._replace(t=self.end.t)  # only published again: no work since
-                self.end = item
-                self._before_end = len(self.attempts)
-                if item.status == FINISHED and self._before_finish is None:
-                    self._before_finish = self._before_end
+        self.latest = max(self.latest, item.t)
+        if isinstance(item, Run):
+            self.run = self.run or item
+        elif isinstance(item, Repair):
+            self.mended = item.damaged
+        elif isinstance(item, End):
+            if self.end and self.end.status == item.status == FINISHED and len(self.attempts) == self._before_end:
+                item = item._replace(t=self.end.t)  # only published again: no work since
+            self.end = item
+            self._before_end = len(self.attempts)
+            if item.status == FINISHED and self._before_finish is None:
+                self._before_finish = self._before_end
+        else:
+            getattr(self, LISTS[type(item)]).append(item)
 
     @property
     def status(self) -> str:

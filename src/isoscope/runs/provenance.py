@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -80,15 +80,15 @@ class Git:
         return hashlib.sha256(self.diff.encode("utf-8", "surrogateescape")).hexdigest() if self.diff else None
 
 
-def git_state(root: Path, *, paths_that_count: Iterable[str] = SOURCES) -> Git:
-    """Return the current commit of the project in `root`, and the diff of the given paths.
+def git_state(root: Path) -> Git:
+    """Return the current commit of the project in `root`, and the diff of its `SOURCES`.
 
     The diff contains staged, unstaged and untracked changes, not ignored files: commit and diff restore the sources
     exactly. Does not change the repository.
     """
     try:
         commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-        new = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *paths_that_count)
+        new = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
         index, objects = (root / _git(root, "rev-parse", "--git-path", name).strip() for name in ("index", "objects"))
         with tempfile.TemporaryDirectory() as folder:
             # Add untracked files to a private index and object store, so that the user's index stays unchanged.
@@ -104,7 +104,7 @@ def git_state(root: Path, *, paths_that_count: Iterable[str] = SOURCES) -> Git:
                 listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
                 _git(root, "--literal-pathspecs", "add", "--intent-to-add", *listed, private=private, stdin=new)
             form = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-            diff = _git(root, "diff", *form, "HEAD", "--", *paths_that_count, private=private)
+            diff = _git(root, "diff", *form, "HEAD", "--", *SOURCES, private=private)
     except (OSError, subprocess.SubprocessError):
         return Git(None)
     return Git(commit, diff)

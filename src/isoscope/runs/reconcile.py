@@ -1,17 +1,21 @@
-"""Repair what dead processes left: mark their runs as KILLED, restore damaged records from metric points."""
+"""Repair what dead processes left: runs that seem to be running, damaged records, DVC's path locks."""
 
+import json
+import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs.lease import HeldError, Lease, left_behind
-from isoscope.runs.lines import FINISHED, RUNNING, RunRecord
-from isoscope.runs.metric_points import points_of
+from isoscope.runs.lines import FINISHED, RUNNING, Run, RunRecord
 from isoscope.runs.record import Record, read
-from isoscope.runs.restored import METRICS
+from isoscope.runs.restored import METRICS, points_of
 from isoscope.runs.stored import whole_files
 from isoscope.sealing import fault
+
+RWLOCK = Path(".dvc/tmp/rwlock")
+REASON = "its process died (killed, out of memory, or power loss)"
 
 
 def mended(project: Project, digest: str) -> RunRecord:
@@ -47,39 +51,61 @@ def _points(project: Project, digest: str, record: RunRecord) -> list[dict[str, 
     return None if file is None or not file.is_file() else [*points_of(file)]
 
 
-REASON = "its process died (killed, out of memory, or power loss)"
-
-
-class KilledRun(NamedTuple):
-    """A run that was marked as KILLED."""
-
-    digest: str
-    title: str
-
-
-def reconcile(project: Project) -> list[KilledRun]:
+def reconcile(project: Project) -> list[Run]:
     """Mark every run as KILLED that is RUNNING in its record and that no live process owns; return these runs.
 
     A run's owner holds the kernel lock of its lease and empties the lease file at its end. A lease with text that
     nobody holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
     """
-    healed = []
+    killed = []
     for folder in left_behind(project.runs):
+        path = project.records / f"{folder.name}.jsonl"
         try:
             with Lease(folder):
-                path = project.records / f"{folder.name}.jsonl"
-                healed += _heal(path) if path.is_file() else []
+                known = read(path) if path.is_file() else RunRecord()
+                if known.run and known.attempts and known.status == RUNNING:
+                    with Record(path) as record:
+                        record.end("KILLED", reason=REASON)
+                    killed.append(known.run)
         except InputError:  # another process has resumed the run meanwhile
             continue
-    return healed
+    return killed
 
 
-def _heal(path: Path) -> list[KilledRun]:
-    known = read(path)
-    if known.run is None or not known.attempts or known.status != RUNNING:
-        return []
-    with Record(path) as record:
-        record.end("KILLED", reason=REASON)
-    run = known.run
-    title = run.arm or f"{run.stage} {run.study or ''}".strip()
-    return [KilledRun(run.digest, title if run.seed is None else f"{title} seed {run.seed}")]
+def free_dvc(folder: Path) -> None:
+    """Remove DVC's rwlock if it is stale: none of its processes is a live dvc, or a kill truncated the file.
+
+    DVC only checks that a process with that pid exists. A zombie exists (in a container whose init reaps no children,
+    forever), and so does another process that reuses the pid. DVC writes the file in place, so a kill can truncate it.
+    """
+    path = folder / RWLOCK
+    owners = _owners(path)
+    if owners is None:
+        time.sleep(0.5)  # a live dvc may be writing it right now
+        owners = _owners(path)
+    if owners is None or (owners and not any(_alive(pid) for pid in owners)):
+        path.unlink(missing_ok=True)
+
+
+def _owners(path: Path) -> set[int] | None:
+    """Return the pids in the file; None if it cannot be read."""
+    try:
+        held = json.loads(path.read_text("utf-8"))
+        readers = [one for infos in held.get("read", {}).values() for one in infos]
+        writers = [info for info in held.get("write", {}).values() if info]
+        return {int(info["pid"]) for info in (*readers, *writers)}
+    except FileNotFoundError:
+        return set()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _alive(pid: int) -> bool:
+    """Return whether a process is a live dvc; without /proc, assume that it is."""
+    if not Path("/proc/self").exists():
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX" and b"dvc" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

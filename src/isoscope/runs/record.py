@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from isoscope.errors import InputError
-from isoscope.runs.lines import DIFF, ENDS, RunRecord, plain, summed
+from isoscope.runs.lines import DIFF, RunRecord, plain, summed
 from isoscope.runs.provenance import Git
 from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import announce, sync, write_text
@@ -39,25 +39,18 @@ class Record:
             self._steps[point.name].add(point.step)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._unwritten = bytearray()
-        self._refused = self._written = False
+        self._refused = False
+        self.written = False
+        """Whether lines were added since it was opened."""
+        self.begun = self.before.run is not None
+        """Whether the record has the run's identity."""
         self._began = max(time.time_ns() // 1_000_000, self.before.latest), _ticks()
         self._lock = threading.Lock()
-        self._begun = self.before.run is not None
         size = os.fstat(self._fd).st_size
         if size == 0:
             sync(path.parent)
         elif os.pread(self._fd, 1, size - 1) != b"\n":
             self._unwritten += b"\n"
-
-    @property
-    def written(self) -> bool:
-        """Whether lines were added since it was opened."""
-        return self._written
-
-    @property
-    def begun(self) -> bool:
-        """Whether the record has the run's identity."""
-        return self._begun
 
     def run(self, *, digest: str, stage: str, **fields: Any) -> None:
         """Write the run's identity, once; `fields`: further fields of `lines.Run`.
@@ -67,20 +60,21 @@ class Record:
         known = self.before.run
         if known is not None and known.digest != digest:
             raise InputError(f"{self.path}: record of run {known.digest[:12]}, not of {digest[:12]}; move it away")
-        if not self._begun:
+        if not self.begun:
             self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
-            self._begun = True
+            self.begun = True
 
-    def attempt(
-        self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None, host: str | None = None
-    ) -> None:
+    def attempt(self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
         state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256, "scrubbed": git.scrubbed}
-        where = {"host": host or socket.gethostname(), "pid": os.getpid()}
+        where = {"host": socket.gethostname(), "pid": os.getpid()}
         fields = {**where, "git": state, "environment": environment, "parent_run": parent_run}
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:
-            self.artifact(_store(self.path.parent / "diffs" / f"{git.diff_sha256}.patch", git.diff), name=DIFF)
+            diff = self.path.parent / "diffs" / f"{git.diff_sha256}.patch"
+            if not diff.exists():
+                write_text(diff, git.diff, "diff", shared=True)
+            self.artifact(diff, name=DIFF)
 
     def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
         """Log a value, unless this metric already has a value at this step."""
@@ -117,8 +111,6 @@ class Record:
         t: int | None = None,
     ) -> None:
         """Write the end of this attempt: FINISHED, FAILED or KILLED; `t`: its time [default: now]."""
-        if status not in ENDS:
-            raise ValueError(f"status {status!r}: expected one of {', '.join(ENDS)}")
         reason = scrub(reason) if reason else None
         fields = {"t": t, "status": status, "reason": reason, "output": output, "output_md5": output_md5}
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
@@ -138,17 +130,15 @@ class Record:
         damaged = self.before.damaged - self.before.mended
         if not (lacking or damaged):
             return
-        t = max(
-            (point.t for point in self.before.metrics), default=self._now()
-        )  # the time of the work, not of the repair
+        # The time of the work, not of the repair.
+        t = max((point.t for point in self.before.metrics), default=self._now())
         for point in lacking:
             fields = {name: point.get(name) for name in ("name", "value", "step", "epoch")}
             self._append("metric", {"t": t, **fields})
             self._steps[point["name"]].add(point["step"])
         self._append("mended", {"damaged": self.before.damaged, "refilled": len(lacking)}, force=True)
         refilled = f"points restored from {source}: {len(lacking)}" if source else "there is no copy of their contents"
-        said = f"damaged lines: {damaged}; {refilled}"
-        print(f"warning: {self.path}: {said}", file=sys.stderr)
+        print(f"warning: {self.path}: damaged lines: {damaged}; {refilled}", file=sys.stderr)
 
     def close(self) -> None:
         """Write pending lines and close the file."""
@@ -174,7 +164,7 @@ class Record:
         except ValueError:
             text = json.dumps(plain(line), allow_nan=False)
         with self._lock:
-            self._written = True
+            self.written = True
             self._unwritten += summed(text) + b"\n"
             try:
                 announce("record", self.path)
@@ -202,46 +192,36 @@ class Record:
             os.fsync(self._fd)
 
 
-class Position(NamedTuple):
-    """Read position in a file: bytes and lines."""
-
-    offset: int
-    lines: int
-
-
 class Tail:
-    """Follows a growing record; each `poll` reads only the new lines."""
+    """Follows a growing record; each `poll` reads only the new lines. `offset` and `lines`: read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record = RunRecord(path=path)
-        self.position = Position(0, 0)
+        self.offset = self.lines = 0
 
     def poll(self) -> bool:
         """Read new lines; return whether there were any. An incomplete last line waits for the next poll."""
-        offset, lines = self.position
         with self.path.open("rb") as file:
-            file.seek(offset)
+            file.seek(self.offset)
             new = file.read()
         *whole, last = new.split(b"\n")
         if last and _parses(last):
             whole.append(last)
             last = b""
-        for line in whole:
-            if line.strip():
-                self.record.add(line)
-                lines += 1
-        moved = Position(offset + len(new) - len(last), lines)
-        changed = moved.lines != self.position.lines
-        self.position = moved
-        return changed
+        lines = [line for line in whole if line.strip()]
+        for line in lines:
+            self.record.add(line)
+        self.offset += len(new) - len(last)
+        self.lines += len(lines)
+        return bool(lines)
 
 
 def read(path: Path) -> RunRecord:
     """Return the record in a file; a truncated last line is skipped and counted as damaged."""
     tail = Tail(path)
     tail.poll()
-    if path.stat().st_size > tail.position.offset:
+    if path.stat().st_size > tail.offset:
         tail.record.damaged += 1
     return tail.record
 
@@ -256,10 +236,3 @@ def _parses(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:
         return False
-
-
-def _store(path: Path, text: str) -> Path:
-    """Write a file atomically, named by the hash of its content."""
-    if not path.exists():
-        write_text(path, text, "diff", shared=True)
-    return path

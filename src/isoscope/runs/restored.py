@@ -7,7 +7,7 @@ record, and a restored run says that it lacks them.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from isoscope.config.tree import flatten, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import RESULTS, processed
 from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord
-from isoscope.runs.metric_points import points_of
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 
 CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
@@ -38,7 +37,9 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
         stage = config.get("stage") or "train"
         run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
         record.run = run._replace(code=config.get("code"))
-        record.metrics = [_point(t, fields) for fields in (read_scores if stage == ANALYSE else read_metrics)(output)]
+        scores = (output / SCORES).read_text("utf-8") if stage == ANALYSE else None
+        points = read_metrics(output) if scores is None else score_points(json.loads(scores))
+        record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; get it with dvc pull") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -62,11 +63,6 @@ def shown(folder: Path) -> list[Path]:
     return [path for path in there if path.is_file() and not path.name.startswith(".")]
 
 
-def read_scores(folder: Path) -> list[dict[str, Any]]:
-    """Return the scores of an analysed study's arms as points."""
-    return score_points(json.loads((folder / SCORES).read_text("utf-8")))
-
-
 def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
     """Convert metric → arm → statistic → value to points of the study's run."""
     return [
@@ -77,13 +73,8 @@ def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> lis
     ]
 
 
-def published_digest(output: Path) -> str | None:
-    """Return the run digest in a published folder; None if it has none."""
-    return named_digest(output / CONFIG)
-
-
 def named_digest(config: Path) -> str | None:
-    """Return the digest in an output's config.yaml, under any file name."""
+    """Return the run digest in an output's config.yaml, under any file name; None if it has none."""
     try:
         match = _DIGEST.search(config.read_text("utf-8"))
     except (OSError, ValueError):
@@ -96,8 +87,19 @@ def read_metrics(output: Path) -> list[dict[str, Any]]:
     return [*points_of(output / METRICS)]
 
 
-def _point(t: int, fields: Mapping[str, Any]) -> Point:
-    return Point(t, fields["name"], float(fields["value"]), fields["step"], fields.get("epoch"))
+def points_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield every point of a metrics file, under any file name. Raises `InputError` if it is damaged or missing."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; get it with dvc pull, or train the run")
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            point = json.loads(line)
+            epoch = point.get("epoch")
+            if epoch is not None and epoch != int(epoch):
+                raise ValueError("epoch is not an integer")
+            yield {**point, "name": str(point["name"]), "value": float(point["value"])}
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path}:{number}: not a metric point (name, value, step, epoch): {line[:80]!r}") from None
 
 
 def _checkpoints(md5s: dict[str, str], where: str, t: int, points: list[Point]) -> list[Checkpoint]:

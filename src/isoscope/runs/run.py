@@ -14,14 +14,13 @@ from isoscope.code import code_version
 from isoscope.config.tree import Tree, dump_yaml, flatten, run_digest
 from isoscope.errors import plugins_named
 from isoscope.guard import StopSignal
-from isoscope.runs import accepted, follower, stored
+from isoscope.runs import follower, stored
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED
 from isoscope.runs.provenance import dvc_md5, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.runs.secrets import scrub_tree
-from isoscope.runs.stored import publish
 from isoscope.sealing import announce, fault, seal
 
 
@@ -69,21 +68,10 @@ class Identity(NamedTuple):
         name = self.arm or f"{self.stage} {self.study or ''}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
 
-    def summary(self, code: str) -> dict[str, Any]:
-        """Return the deterministic entries of an output's config.yaml for a code version."""
-        return {
-            "stage": self.stage,
-            "study": self.study,
-            "arm": self.arm,
-            "seed": self.seed,
-            "task": self.task,
-            "axes": self.axes,
-            "digest": self.digest_under(code),
-            "code": code,
-            "plugins": self.plugins,
-            "inputs": self.input_paths,
-            "params": self.params,
-        }
+    @property
+    def names(self) -> dict[str, Any]:
+        """Stage, study, arm, seed, task and axes."""
+        return {name: getattr(self, name) for name in ("stage", "study", "arm", "seed", "task", "axes")}
 
 
 class Run:
@@ -95,7 +83,7 @@ class Run:
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:
         self.project, self.identity = project, identity
-        self.code = accepted.code(project, identity.digest) or identity.code
+        self.code = stored.accepted_code(project, identity.digest) or identity.code
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
         self.under_way = False
@@ -152,10 +140,8 @@ class Run:
     def _introduce(self) -> None:
         """Write the run's identity to the record."""
         one = self.identity
-        names = {"study": one.study, "arm": one.arm, "seed": one.seed, "task": one.task, "axes": one.axes}
-        params = flatten(one.params)
         self.record.run(
-            digest=self.digest, stage=one.stage, **names, params=params, inputs=one.input_paths, code=self.code
+            digest=self.digest, **one.names, params=flatten(one.params), inputs=one.input_paths, code=self.code
         )
 
     def complete(self) -> None:
@@ -169,12 +155,14 @@ class Run:
 
     def publish(self, target: Path, **facts: Any) -> str:
         """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5."""
-        publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
+        stored.publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
         return dvc_md5(target)
 
     def summary(self, **facts: Any) -> str:
         """Return the text of an output's config.yaml: run, inputs, parameters, and `facts`."""
-        return dump_yaml(scrub_tree(self.identity.summary(self.code)) | facts)
+        one = self.identity
+        origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
+        return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""

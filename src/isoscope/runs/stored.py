@@ -1,23 +1,27 @@
-"""Publish a run's output by link or copy, and restore a removed output from its published copy or DVC's cache."""
+"""Stored outputs: publish by link or copy, restore from a published copy or DVC's cache, accept for later code."""
 
 import fcntl
 import json
 import os
 import re
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from isoscope.config.tree import read_yaml
 from isoscope.links import dvc_cache
 from isoscope.paths import Project
-from isoscope.runs.dvc_lock import LOCK, locked
 from isoscope.runs.lines import FINISHED, End
 from isoscope.runs.provenance import dvc_md5, file_md5, tree_md5
 from isoscope.runs.record import read
-from isoscope.runs.restored import CONFIG, named_digest, published_digest
-from isoscope.sealing import replacing, seal
+from isoscope.runs.restored import CONFIG, named_digest
+from isoscope.sealing import fault, replacing, seal, write_text
+
+LOCK = Path("dvc.lock")
 
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
@@ -30,21 +34,16 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: 
     additional text files (name → text). `leave_out`: file names to skip.
     """
     with replacing(output, "publish") as fresh:
-        copy(source, fresh, leave_out=leave_out)
+        for folder, _, files in os.walk(source):
+            place = fresh / Path(folder).relative_to(source)
+            place.mkdir(exist_ok=True)
+            for name in set(files) - set(leave_out):
+                _duplicate(Path(folder) / name, place / name)
         for name, text in extra.items():
             (fresh / name).write_text(text, "utf-8")
 
 
-def copy(source: Path, target: Path, *, leave_out: Collection[str]) -> None:
-    """Link or copy every file below `source` to `target`, except file names in `leave_out`."""
-    for folder, _, files in os.walk(source):
-        place = target / Path(folder).relative_to(source)
-        place.mkdir(exist_ok=True)
-        for name in set(files) - set(leave_out):
-            duplicate(Path(folder) / name, place / name)
-
-
-def duplicate(source: Path, target: Path) -> None:
+def _duplicate(source: Path, target: Path) -> None:
     """Link or copy a file, as cheaply as the file system allows."""
     if not _reflink(source, target):
         try:
@@ -81,10 +80,14 @@ def take_back(project: Project, digest: str) -> bool:
     cache still has them. A clone has no record of the run; there, files from `dvc pull` count, checked by dvc.lock.
     """
     files = whole_files(project, digest, finished(project, digest))
-    if not files:
-        return False
-    _store(files, project.runs / digest / "output")
-    return True
+    if files:
+        with replacing(project.runs / digest / "output", "output") as fresh:
+            for name, path in files.items():
+                if name != CONFIG:  # publishing writes it
+                    (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                    _duplicate(path, fresh / name)
+            seal(fresh)
+    return bool(files)
 
 
 def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Path]:
@@ -110,7 +113,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
     """Return the files of an output with the run's digest, checked by dvc.lock (its own or a parent folder's hash)."""
     known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
     for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
-        if published_digest(folder) == digest and any(
+        if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
             return _files(folder)
@@ -130,6 +133,16 @@ def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
 
 def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+
+
+def locked(folder: Path) -> dict[str, str]:
+    """Return path → hash of every output in a project's dvc.lock."""
+    if not (folder / LOCK).is_file():
+        return {}
+    stages = read_yaml(folder, LOCK, most=None).get("stages") or {}
+    return {
+        str(out["path"]): str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out
+    }
 
 
 def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
@@ -167,11 +180,35 @@ def _object(cache: Path, md5: str) -> Path:
     return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 
-def _store(files: Mapping[str, Path], output: Path) -> None:
-    """Link or copy `files` to a sealed folder, without config.yaml, which publishing writes."""
-    with replacing(output, "output") as fresh:
-        for name, path in files.items():
-            if name != CONFIG:
-                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                duplicate(path, fresh / name)
-        seal(fresh)
+def accepted_code(project: Project, digest: str) -> str | None:
+    """Return the code version of the run accepted for `digest`; None if there is none or its file is damaged."""
+    note = _accepted(_note(project, digest))
+    if note is None or fault(project.runs / note["run"] / "output") is not None:
+        return None
+    return note["code"]
+
+
+def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
+    """Accept the finished run `run` of code version `code` for `digest`: its golden trace is equal."""
+    write_text(_note(project, digest), json.dumps({"run": run, "code": code}) + "\n", "note", shared=True)
+
+
+def accepted_runs(project: Project) -> set[str]:
+    """Return the digests of the accepted runs."""
+    notes = (_accepted(path) for path in _note(project, "").parent.glob("*.json"))
+    return {note["run"] for note in notes if note}
+
+
+def _note(project: Project, digest: str) -> Path:
+    return project.state / ".isoscope" / "accepted" / f"{digest}.json"
+
+
+def _accepted(path: Path) -> dict[str, str] | None:
+    try:
+        note: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return {"run": str(note["run"]), "code": str(note["code"])}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        print(f"warning: {path}: cannot be read; ignored", file=sys.stderr)
+        return None

@@ -10,10 +10,9 @@ import torch
 
 from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
-from isoscope.runs import accepted
 from isoscope.runs.lease import Lease
 from isoscope.runs.record import Record, read
-from isoscope.runs.stored import finished, take_back
+from isoscope.runs.stored import accept_run, finished, take_back
 from isoscope.sealing import fault
 from isoscope.stages.train import rehearse
 from isoscope.stages.training_job import Job
@@ -71,7 +70,7 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
         run = one.job.run
         with Lease(project.runs / one.digest), Record(project.records / f"{one.digest}.jsonl") as record:
             record.accepted(code=run.identity.code, digest=run.identity.digest)
-            accepted.write(project, run.identity.digest, run=one.digest, code=one.code)
+            accept_run(project, run.identity.digest, run=one.digest, code=one.code)
     return found
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
-from isoscope.mirror.addresses import LOCAL, address, read_notes
+from isoscope.mirror.fields import LOCAL, address, read_notes
 from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
 from isoscope.runs.follower import FOLLOWED
-from isoscope.runs.restored import published_digest
+from isoscope.runs.restored import CONFIG, named_digest
 from isoscope.sealing import write_text
 
 _NOTE = Path(".isoscope/mirrored.json")
@@ -62,8 +62,8 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     return {
         "uri": address(uri),
         "runs": len(sent),
-        "points": sum(one.points for one in sent),
-        "models": sum(one.models for one in sent),
+        "points": sum(one.new["metrics"] for one in sent),
+        "models": sum(one.new["models"] for one in sent),
     }
 
 
@@ -146,7 +146,7 @@ def serve(project: Project, port: int) -> int:
 def _outputs(folder: Path) -> dict[str, Path]:
     """Return digest → published output in the working tree, of training runs and of analysed studies."""
     places = (*sorted(folder.glob("models/*/*/seed-*")), *sorted((folder / PARTS).glob("*")))
-    named = ((published_digest(path), path) for path in places)
+    named = ((named_digest(path / CONFIG), path) for path in places)
     return {digest: path for digest, path in named if digest}
 
 

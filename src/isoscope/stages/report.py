@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.project import Report, Study
-from isoscope.mirror.addresses import known_experiments
+from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, read_records
 from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import write_text

@@ -15,7 +15,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.guard import end_with_parent
-from isoscope.runs.dvc_lock import free_dvc
+from isoscope.runs.reconcile import free_dvc
 from isoscope.stages.mirror import following
 
 

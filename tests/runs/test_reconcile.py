@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.dvc_lock import RWLOCK, free_dvc
+from isoscope.runs.reconcile import RWLOCK, free_dvc
 
 
 @pytest.fixture
