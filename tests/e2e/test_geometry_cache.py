@@ -146,8 +146,7 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
         ("plugins.digest", lambda path: of_file(path) + "another"),
     ):
         kept = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
-        for part in ("tables", *(["states"] if name == "code_version" else [])):
-            monkeypatch.setattr(f"isoscope.stages.geometry_{part}.{name}", version)
+        monkeypatch.setattr(f"isoscope.stages.geometry_tables.{name}", version)
         made(place, tmp_path / "page", measures=("isoscore", "size"))
         now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
         new = {"states": 1, "tables": 3} if name == "code_version" else {"states": 0, "tables": 1}

@@ -37,7 +37,7 @@ def shipped() -> Iterator[Shipped]:
         for arm, cell in configuration.cells(study).items() if settings.seeds else ():
             yield Shipped(f"{study}-{arm}", study, arm, settings.seeds[0], cell)
     if search := configuration.root.search:
-        cell = configuration.laid(search.study, search.arm, {}, search.settings)
+        cell = configuration.cell(search.study, search.arm, {}, search.settings)
         yield Shipped("search-default", search.study, search.arm, search.seeds[0], cell)
 
 
