@@ -176,6 +176,10 @@ def test_labels_below_0_belong_to_no_class() -> None:
     assert len(nobody.points) == 0
 
 
+def test_a_penalty_says_its_settings() -> None:
+    assert "selection='top-k', k=4, per_class=True, weight=0.5" in repr(PersistentEntropy("top-k", k=4, weight=0.5))
+
+
 def test_a_selection_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"selection: expected one of all, c-ratio, .*, got 'cratio'"):
         PersistentEntropy("cratio")

@@ -33,14 +33,6 @@ from isoscope.cli.options import (
 )
 from isoscope.errors import InputError
 
-# Looks without which a study has no runs to show, and the folders of tables and figures that are then empty.
-_EMPTY = {"explore": ("inside", paths.inside, paths.figures), "chart": ("chart", paths.charted, paths.charts)}
-_NOTHING = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
-    '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
-)
-_NO_LAYERS = "figure,arm,layer,step,mean,sd,n\n"
-
 
 @app.command()
 def prepare(
@@ -190,23 +182,14 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
     project, configuration = configured
     arms, settings = configuration.cells(study), configuration.study(study)
     as_stage()
-    if verb in _EMPTY:
-        look, tables, figures = _EMPTY[verb]
+    shared = load("stages.study_run")
+    if look := shared.LOOKS.get(verb):
         settings = settings.looked_at(look)
         if not settings.seeds:
-            from isoscope.sealing import replacing, write_text
-
-            with (
-                replacing(project.folder / tables(study), "table"),
-                replacing(project.folder / figures(study), "table") as shown,
-            ):
-                write_text(shown / "nothing.svg", _NOTHING, "table")
-            if verb == "explore":
-                write_text(project.folder / paths.analysed(study) / "layers.csv", _NO_LAYERS, "table")
+            shared.write_nothing(verb, study, project)
             say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
             return
-    if verb != "chart":
-        check_data(project, configuration, *([settings.task] if settings.seeds else []))
+    check_data(project, configuration, *([settings.task] if settings.seeds else []))
     heal(project)
     stage = getattr(load(f"stages.{verb}"), verb)
     given = [getattr(configuration.root, section) for section in sections]

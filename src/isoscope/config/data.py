@@ -35,7 +35,7 @@ class Columns(Section):
 
 
 class Splits(Section):
-    """Names of the source's splits (in a folder: file names without suffix); null: held out from train."""
+    """Names of the splits in the source (in a folder: file names without suffix); null: held out from train."""
 
     train: PlainName
     """Training split."""

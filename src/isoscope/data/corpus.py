@@ -78,7 +78,7 @@ def build(
 ) -> Corpus:
     """Make a corpus of the splits in `raw`; a missing split is held out from train.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the source's names. Labels that all read as
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the names in the source. Labels that all are
     integers keep their numeric order, others are sorted. `held_out` is the fraction of train each missing split takes.
     The corpus' facts name what was held out, and the sha256 of the files read.
     Raises `InputError` for invalid input; it names file, row and column.

@@ -87,6 +87,15 @@ def test_kernel_shares_are_the_means() -> None:
             np.testing.assert_allclose(drawn, made[made["source"] == source].groupby("step")[place].mean())
 
 
+@pytest.mark.parametrize("high", ["word", "position"])
+def test_no_kernel_share_is_outside_its_panel(high: str) -> None:
+    made = energy()
+    made.loc[made["source"] != high, list(PLACES)] *= 0.01
+    for axes in kernel(made).axes:
+        assert axes.get_ylim()[0] == 0
+        assert all(line.get_ydata().max() <= axes.get_ylim()[1] for line in axes.lines)
+
+
 def test_arms_without_a_kernel_are_simply_absent() -> None:
     titles = [axes.get_title(loc="left") for axes in kernel(energy(arms=("conv2d", "residual"))).axes]
     assert titles == [

@@ -109,9 +109,9 @@ def kernel(kernel: pd.DataFrame) -> Figure:
             for index, place in enumerate(PLACES):
                 banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
             _over_steps(axes, table)
-            axes.set_ylim(bottom=0)
             facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
             axes.set_title(named(f"{SOURCES[source]}: {arm}", facts, inches, size=8.5), fontsize=8.5)
+        axes.set_ylim(bottom=0)  # for all panels, after the last curve: it ends the scaling of the shared axis
         handles = [Line2D([], [], label=label, **look(index)) for index, label in enumerate(PLACES.values())]
         legend_below(figure, handles, columns=2)
     return figure
