@@ -37,6 +37,18 @@ FUSIONS: dict[str, dict[str, Any]] = {
     "fft-three-l2": FFT
     | {"sources": ["word", "position", "token_type"], "token_type": "ignore", "normalisation": "l2"},
     "fft-residual": FFT | {"start": "residual"},
+    "fft-power-delta": FFT | {"magnitudes": "power", "exponent": 0.5, "start": "delta"},
+    "fft-phase-complex": FFT | {"magnitudes": "phase", "output": "complex"},
+    "fft-learned-positions": FFT | {"positions": "learned"},
+    "conv2d-frozen-permuted": CONV2D | {"kernel": "frozen", "hidden_axes": "permuted"},
+    "linear": {
+        "kind": "linear",
+        "blocks": 5,
+        "activation": "gelu",
+        "sources": ["word", "position"],
+        "token_type": "ignore",
+        "normalisation": "none",
+    },
 }
 VOCABULARY, WIDTH, POSITIONS = 50, 16, 24
 PAD = 1  # of the RoBERTas

@@ -29,7 +29,7 @@ MASK = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2, [1.0] * 1 + [0.0] * 5], d
 
 
 def make(fusion: dict[str, Any], *, causal: bool = False) -> nn.Module:
-    return build_fusion(fusion, hidden_size=D, causal=causal).double()
+    return build_fusion(fusion, hidden_size=D, causal=causal, init_std=0.02).double()
 
 
 def test_additive_sums_in_the_order_of_bert(tables: tuple[Tensor, ...]) -> None:
@@ -44,8 +44,11 @@ def expected_conv2d(module: nn.Module, options: dict[str, Any], tables: tuple[Te
     named = {"word": word, "token_type": token_type, "position": position.expand_as(word)}
     sources = [named[name] for name in ("word", "token_type", "position") if name in options["sources"]]
     seen = [s / s.norm(dim=-1, keepdim=True) for s in sources] if options["normalisation"] == "l2" else sources
+    order = module.order if options.get("hidden_axes") == "permuted" else torch.arange(D)
+    seen = [s[..., order] for s in seen]
     h, w = options["kernel_size"]
     y = F.conv2d(torch.stack(seen, 1) * MASK.unsqueeze(1), module.weight.unsqueeze(0), padding=(h // 2, w // 2))[:, 0]
+    y = y[..., order.argsort()]
     y = y + module.bias if options["bias"] else y
     y = F.gelu(y) if options["activation"] == "gelu" else y
     if options["start"] == "residual":
@@ -103,6 +106,29 @@ def test_a_closed_gate_is_the_sum_and_an_open_one_the_kernel(tables: tuple[Tenso
             torch.testing.assert_close(module(*tables), expected, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("blocks", [1, 4, D])
+def test_linear_weighs_each_block_of_each_source(blocks: int, tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    module = make(FUSIONS["linear"] | {"blocks": blocks, "activation": "none", "token_type": "add"})
+    expected = torch.empty_like(word)
+    for j in range(D):
+        own, other = module.weight[:, j * blocks // D]
+        expected[..., j] = own * word[..., j] + other * position[..., j] + token_type[..., j]
+    torch.testing.assert_close(module(*tables), expected)
+    assert len(set(module.weight.flatten().tolist())) == 2 * blocks  # each block has weights of its own
+
+
+def test_a_permuted_kernel_sees_other_neighbours_and_a_frozen_one_stays(tables: tuple[Tensor, ...]) -> None:
+    torch.manual_seed(0)
+    natural, permuted = make(CONV2D), make(CONV2D | {"hidden_axes": "permuted", "kernel": "frozen"})
+    permuted.weight.copy_(natural.weight.detach())
+    order = permuted.order
+    assert not torch.allclose(permuted(*tables), natural(*tables))
+    torch.testing.assert_close(permuted(*tables)[..., order], natural(*(table[..., order] for table in tables)))
+    assert list(permuted.parameters()) == []
+    assert "weight" in permuted.state_dict()
+
+
 @pytest.mark.parametrize("width", [8, 9])
 def test_fft_is_the_circulant_product_and_the_direct_sum(width: int, tables: tuple[Tensor, ...]) -> None:
     word, position, token_type = (table[..., :width] for table in tables)
@@ -146,7 +172,7 @@ def test_l2_makes_binding_blind_to_length(tables: tuple[Tensor, ...]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["conv2d-three-l2", "fft-three-l2"])
 def test_l2_leaves_a_zero_vector_zero(name: str, dtype: torch.dtype, tables: tuple[Tensor, ...]) -> None:
-    module = build_fusion(FUSIONS[name], hidden_size=D, causal=False).to(dtype)
+    module = build_fusion(FUSIONS[name], hidden_size=D, causal=False, init_std=0.02).to(dtype)
     word, position, token_type = (table.to(dtype, copy=True) for table in tables)
     word[0, 2] = position[0, 4] = 0  # as the vector of a padding token is
     assert module(word, position, token_type).isfinite().all()
@@ -170,7 +196,12 @@ def test_the_number_of_parameters(name: str) -> None:
     count = 0
     if options["kind"] == "conv2d":
         h, w = options["kernel_size"]
-        count = len(options["sources"]) * h * w + options["bias"] + (options["gate"] is not None)
+        kernel = len(options["sources"]) * h * w
+        count = kernel * (options.get("kernel") != "frozen") + options["bias"] + (options["gate"] is not None)
+    if options["kind"] == "linear":
+        count = len(options["sources"]) * options["blocks"]
+    count += options.get("exponent") is not None
+    count += D * 2 * (D // 2 + 1) * (options.get("output") == "complex")
     count += options.get("start") == "residual"
     assert sum(parameter.numel() for parameter in make(options).parameters()) == count
     assert name != "conv2d" or count == 18  # as the source counts
@@ -206,33 +237,48 @@ def test_a_causal_kernel_sees_no_later_token(kernel_size: list[int], at: int, ta
 @pytest.mark.parametrize(
     "options, expected",
     [
-        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, conv2d, fft"),
+        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, conv2d, linear, fft"),
         ({}, "model.fusion.kind: None is none of"),
-        ({"kind": "additive", "bias": True}, "model.fusion: kind 'additive' has no option bias"),
-        ({"kind": "conv2d"}, "model.fusion: kind 'conv2d' lacks start, kernel_size, activation, bias"),
-        (CONV2D | {"causal": True}, "model.fusion: kind 'conv2d' has no option causal"),
-        (CONV2D | {"kernel_size": [2, 3]}, r"model.fusion.kernel_size: \[2, 3\]; expected two odd numbers"),
-        (CONV2D | {"kernel_size": [3]}, "expected two odd numbers"),
-        (CONV2D | {"kernel_size": [-1, 3]}, "expected two odd numbers"),
-        (CONV2D | {"activation": "relu"}, "model.fusion.activation: 'relu' is none of gelu, none"),
-        (CONV2D | {"start": "zero"}, "model.fusion.start: 'zero' is none of random, identity, residual"),
+        ({"kind": "additive", "bias": True}, "model.fusion: bias: unknown key"),
+        ({"kind": "conv2d"}, "model.fusion: sources: missing"),
+        (CONV2D | {"causal": True}, "model.fusion: causal: unknown key"),
+        (CONV2D | {"kernel_size": [2, 3]}, r"model.fusion: .*kernel_size \[2, 3\] must be odd in both directions"),
+        (CONV2D | {"kernel_size": [3]}, "model.fusion: kernel_size.1: missing"),
+        (CONV2D | {"kernel_size": [-1, 3]}, "model.fusion: kernel_size.0: expected greater than or equal to 1, got -1"),
+        (CONV2D | {"activation": "relu"}, "model.fusion: activation: expected 'gelu' or 'none', got 'relu'"),
+        (CONV2D | {"start": "zero"}, "model.fusion: start: expected 'random', 'identity' or 'residual', got 'zero'"),
         (
             CONV2D | {"start": "identity", "token_type": "add"},
             "'identity' needs activation 'none' and normalisation 'none'",
         ),
-        (
-            CONV2D | {"start": "identity", "activation": "none"},
-            "start 'identity' adds the token type: set 'add'",
-        ),
+        (CONV2D | {"start": "identity", "activation": "none"}, "equals adding, .*set token_type to 'add'"),
         (CONV2D | {"start": "residual", "token_type": "add", "gate": 0.5}, "start 'residual' has its own gate"),
-        (CONV2D | {"start": "residual"}, "start 'residual' adds the token type: set 'add'"),
-        (CONV2D | {"sources": ["word"]}, "expected word and position"),
-        (CONV2D | {"sources": ["word", "position", "position"]}, "expected word and position"),
-        (CONV2D | {"sources": ["word", "position", "segment"]}, "expected word and position"),
+        (CONV2D | {"start": "residual"}, "equals adding, .*set token_type to 'add'"),
+        (CONV2D | {"hidden_axes": "permuted", "kernel_size": [3, 1]}, "changes nothing for a kernel of width 1"),
+        (CONV2D | {"sources": ["word"]}, "model.fusion: sources: expected .*at least 2 items"),
+        (CONV2D | {"sources": ["word", "token_type"]}, "must name word and position"),
+        (CONV2D | {"sources": ["word", "position", "position"]}, "names a table twice"),
+        (CONV2D | {"sources": ["word", "position", "segment"]}, "model.fusion: sources.2: expected"),
+        (FUSIONS["linear"] | {"blocks": D + 1}, f"model.fusion.blocks: {D + 1}, but the encoder has {D} hidden"),
         (FFT | {"sources": ["word", "position", "token_type"]}, "'add' would count the token type twice"),
-        (FFT | {"token_type": "sum"}, "model.fusion.token_type: 'sum' is none of add, ignore"),
-        (FFT | {"normalisation": "l1"}, "model.fusion.normalisation: 'l1' is none of none, l2"),
-        (FFT | {"start": "identity"}, "model.fusion.start: 'identity' is none of random, residual"),
+        (FFT | {"token_type": "sum"}, "model.fusion: token_type: expected 'add' or 'ignore', got 'sum'"),
+        (FFT | {"normalisation": "l1"}, "model.fusion: normalisation: expected 'none' or 'l2', got 'l1'"),
+        (FFT | {"start": "identity"}, "model.fusion: start: expected 'random', 'residual' or 'delta', got 'identity'"),
+        (FFT | {"start": "residual", "token_type": "ignore"}, "equals adding, .*set token_type to 'add'"),
+        (FFT | {"magnitudes": "power"}, "exponent None: set it for magnitudes 'power', and only there"),
+        (FFT | {"exponent": 0.5}, "exponent 0.5: set it for magnitudes 'power', and only there"),
+        (FFT | {"magnitudes": "phase", "normalisation": "l2"}, "'l2' changes nothing under magnitudes 'phase'"),
+        (FFT | {"start": "delta", "normalisation": "l2"}, "start 'delta' needs normalisation 'none'"),
+        (FFT | {"positions": "fractional", "magnitudes": "unit"}, "magnitudes 'unit' changes nothing"),
+        (FFT | {"positions": "learned", "start": "delta"}, "start 'delta' needs positions 'table'"),
+        (FFT | {"scale": "variance", "output": "complex"}, "scale 'variance' needs output 'real'"),
+        (FFT | {"scale": "variance", "normalisation": "l2"}, "scale 'variance' needs normalisation 'none'"),
+        (FFT | {"scale": "variance", "magnitudes": "unit"}, "scale 'variance' changes nothing"),
+        (FFT | {"scale": "variance", "positions": "learned"}, "scale 'variance' changes nothing"),
+        (
+            FFT | {"scale": "variance", "magnitudes": "power", "exponent": 0.5, "start": "delta"},
+            "scale 'variance' of magnitudes 'power' needs",
+        ),
     ],
     ids=str,
 )

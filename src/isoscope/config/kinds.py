@@ -11,7 +11,8 @@ from isoscope import plugins
 from isoscope.config.base import Name, Section
 from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.config.explain import Faults, explain
-from isoscope.config.model import FFT, Additive, Conv2d, Model
+from isoscope.config.fusion import BUILT_IN
+from isoscope.config.model import Model
 from isoscope.config.penalty import PENALTIES
 from isoscope.config.project import Cell, ClassificationObjective, Root, Study
 from isoscope.config.tree import Tree
@@ -66,7 +67,7 @@ def data_type() -> type[Data]:
 
 def cell_type() -> type[Cell]:
     """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
-    model = create_model("Model", __base__=Model, fusion=(_union((Additive, Conv2d, FFT), plugins.FUSIONS), ...))
+    model = create_model("Model", __base__=Model, fusion=(_union((*BUILT_IN.values(),), plugins.FUSIONS), ...))
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
         "model": (model, ...),

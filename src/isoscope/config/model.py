@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from isoscope.config.base import Count, Probability, Section
+from isoscope.config.fusion import Fusion
 
-Table = Literal["word", "position", "token_type"]
 Deviation = Annotated[float, Field(ge=1e-6, le=100)]
 CheckpointName = Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
 
@@ -70,87 +70,11 @@ class Pretrained(Section):
     """Commit, tag or branch on the hub."""
 
 
-class Additive(Section):
-    """The sum of word, position and token-type embeddings, as in BERT."""
-
-    kind: Literal["additive"]
-
-
-class Sources(Section):
-    """Options of both convolutions."""
-
-    sources: Annotated[tuple[Table, ...], Field(min_length=2, strict=False)]
-    """Embedding tables to fuse."""
-    token_type: Literal["add", "ignore"]
-    """Add or ignore the token-type embedding after the fusion, if it is not in `sources`."""
-    normalisation: Literal["none", "l2"]
-    """l2: scale each source vector to unit length before the fusion."""
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if len(set(self.sources)) < len(self.sources):
-            raise ValueError(f"sources {list(self.sources)} names a table twice")
-        if not {"word", "position"} <= set(self.sources):
-            raise ValueError(f"sources {list(self.sources)} must name word and position")
-        if "token_type" in self.sources and self.token_type == "add":
-            raise ValueError("token_type 'add' would count the token type twice: it is already in sources")
-        return self
-
-    @property
-    def drops_token_type(self) -> bool:
-        """Whether the model has no token-type embedding."""
-        return self.token_type == "ignore" and "token_type" not in self.sources
-
-
-class Conv2d(Sources):
-    """A convolution over (sequence, hidden) whose channels are the sources."""
-
-    kind: Literal["conv2d"]
-    start: Literal["random", "identity", "residual"]
-    """random: random kernel of Li 2025 (fusion); identity: delta kernel, equal to the sum; residual: w + t + p + g·f
-    with g = 0 initially.
-    """
-    kernel_size: Annotated[tuple[Count, Count], Field(strict=False)]
-    """Kernel size over positions and over hidden dimensions; both odd."""
-    activation: Literal["gelu", "none"]
-    """Activation after the convolution."""
-    bias: bool
-    """Add a bias to the convolution."""
-    gate: Annotated[float, Field(ge=0, le=1)] | None
-    """Initial value of the learned gate r in (1 − r)(w + p) + r·conv; null: no gate."""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if any(k % 2 == 0 for k in self.kernel_size):
-            raise ValueError(f"kernel_size {list(self.kernel_size)} must be odd in both directions")
-        if self.start == "identity" and (self.activation, self.normalisation) != ("none", "none"):
-            raise ValueError("start 'identity' needs activation 'none' and normalisation 'none' to equal adding")
-        if self.start == "residual" and self.gate is not None:
-            raise ValueError("start 'residual' has its own gate: set gate to null")
-        if self.start != "random" and self.drops_token_type:
-            raise ValueError(f"start {self.start!r} equals adding, token type included: set token_type to 'add'")
-        return self
-
-
-class FFT(Sources):
-    """Circular convolution of the sources along the hidden axis: inverse FFT of the product of their spectra."""
-
-    kind: Literal["fft"]
-    start: Literal["random", "residual"]
-    """random: product of Li 2025 (fusion); residual: w + t + p + g·f with g = 0 initially."""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.start == "residual" and self.drops_token_type:
-            raise ValueError("start 'residual' equals adding, token type included: set token_type to 'add'")
-        return self
-
-
 class Model(Section):
     """The encoder and how its embeddings are fused."""
 
     encoder: Annotated[Scratch | Pretrained, Field(discriminator="kind")]
-    fusion: Annotated[Additive | Conv2d | FFT, Field(discriminator="kind")]
+    fusion: Annotated[Fusion, Field(discriminator="kind")]
     max_length: Annotated[int, Field(ge=4)]
     """Maximum input length in tokens; longer text is truncated."""
 

@@ -46,7 +46,9 @@ FAMILIES = {
     ),
 }
 _FUSION = "embeddings.fusion."
-_NEW = (_FUSION, "classifier.", "pooler.")  # weights that a plain encoder may lack
+_TABLE = "embeddings.position_embeddings.weight"  # unexpected only where `_ANGLES` take its place
+_ANGLES = "embeddings.position_embeddings.angles"
+_NEW = (_FUSION, _ANGLES, "classifier.", "pooler.")  # weights that a plain encoder may lack
 
 
 def from_scratch(
@@ -193,7 +195,11 @@ def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
 
 def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:
     lacking = sorted(key for key in info["missing_keys"] if not key.removeprefix(prefix).startswith(_NEW))
-    extra = sorted(key for key in info["unexpected_keys"] if not key.startswith((*family.dropped, "classifier.")))
+    extra = sorted(
+        key
+        for key in info["unexpected_keys"]
+        if not (key.startswith((*family.dropped, "classifier.")) or key.endswith(_TABLE))
+    )
     other = sorted(key for key, *_ in info["mismatched_keys"] if not key.startswith("classifier."))
     for what, keys in (
         ("lacks", lacking),

@@ -10,7 +10,9 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 from isoscope.errors import InputError
+from isoscope.models.binding import FFT
 from isoscope.models.fusion import build_fusion, check_fused
+from isoscope.models.positions import FractionalPositions
 
 
 class FusedTables(nn.Module):
@@ -32,10 +34,14 @@ class FusedTables(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.fusion_options = dict(config.fusion)
-        self.hidden_size, self.causal = config.hidden_size, config.is_decoder
+        self.given = {"hidden_size": config.hidden_size, "causal": config.is_decoder, "init_std": config.init_std}
         self.fusion, self._unseen = self.fresh_fusion(), True
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
+        if isinstance(self.fusion, FFT) and self.fusion.positions != "table":
+            table, learned = self.position_embeddings, self.fusion.positions == "learned"
+            rows, padding = table.num_embeddings, table.padding_idx
+            self.position_embeddings = FractionalPositions(rows, config.hidden_size, padding, learned=learned)
 
     def fresh_fusion(self) -> nn.Module:
         """Return a new, initialised fusion from its own random stream; on the meta device, build it on the CPU.
@@ -46,7 +52,7 @@ class FusedTables(nn.Module):
         on_meta = torch.get_default_device().type == "meta"
         with torch.random.fork_rng(devices=[]), torch.device("cpu") if on_meta else nullcontext():
             torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
-            return build_fusion(self.fusion_options, hidden_size=self.hidden_size, causal=self.causal)
+            return build_fusion(self.fusion_options, **self.given)
 
     def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
         """Return rows of the position table, `[B, L]` or `[1, L]`; raises `InputError` if there are too few."""

@@ -19,6 +19,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from isoscope.errors import InputError
 from isoscope.models.embeddings import FusedTables
+from isoscope.models.positions import FractionalPositions, rope_angles
 
 
 class UncachedGenerationMixin(GenerationMixin):
@@ -100,6 +101,10 @@ def start_weights(module: nn.Module, config: Any) -> None:
         init.normal_(module.weight, std=config.init_std)
         if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
             module.weight[module.padding_idx].zero_()
+    elif isinstance(module, FractionalPositions):
+        # The table that it replaces would have drawn as many numbers: later weights are the same for every fusion.
+        torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
+        init.copy_(module.angles, rope_angles(module.embedding_dim))
     elif isinstance(module, nn.LayerNorm):
         init.ones_(module.weight)
         init.zeros_(module.bias)

@@ -1,36 +1,28 @@
-"""Fuse word, position and token-type embeddings: add them, convolve them in 2D, or bind them circularly.
+"""Fuse word, position and token-type embeddings: add them, convolve them in 2D, weigh them, or bind them circularly.
 
 Each fusion is a module `forward(word, position, token_type, mask) -> [B, L, D]`. The three tables' rows are `[B, L,
 D]`, or `[1, L, D]` if every sentence has the same rows. `mask` is `[B, L, 1]`, 1 at tokens and 0 at padding (None: no
 padding). `uses_token_type` says whether the fusion reads the third table, `looks_around` whether it reads neighbouring
-tokens. Options are those of `model.fusion`.
+tokens. Options are those of `model.fusion` (`isoscope.config.fusion`).
 """
 
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope import plugins
-from isoscope.errors import InputError, brief
+from isoscope.config.explain import explain
+from isoscope.config.fusion import BUILT_IN, EARLIER, Table
+from isoscope.errors import InputError, InputsError, brief
+from isoscope.models.binding import FFT
 from isoscope.models.correlation import correlate
-
-Table = Literal["word", "token_type", "position"]
-TABLES: tuple[Table, ...] = get_args(Table)  # BERT's order of addition, and the order of a kernel's channels
-
-
-def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
-    """Return `(w + t) + p`, added in the order of Hugging Face's BertModel, so the result is bitwise equal."""
-    return (word + token_type) + position
-
-
-def unit(source: Tensor) -> Tensor:
-    """Scale vectors to unit length; zero vectors (padding) stay zero, even where fp16 rounds PyTorch's 1e-12 to 0."""
-    return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
+from isoscope.models.sources import Sources, added
 
 
 class Additive(nn.Module):
@@ -43,38 +35,7 @@ class Additive(nn.Module):
         return added(word, position, token_type)
 
 
-class _Sources(nn.Module):
-    """A fusion of some of the tables, in the order of `TABLES`."""
-
-    def __init__(
-        self, sources: Sequence[str], token_type: str, normalisation: str, start: str, starts: tuple[str, ...]
-    ) -> None:
-        super().__init__()
-        if len(set(sources)) < len(sources) or not {"word", "position"} <= set(sources) <= set(TABLES):
-            raise InputError(
-                f"model.fusion.sources: {list(sources)}; expected word and position, and token_type if it is fused too"
-            )
-        _check("start", start, starts)
-        _check("token_type", token_type, ("add", "ignore"))
-        _check("normalisation", normalisation, ("none", "l2"))
-        if "token_type" in sources and token_type == "add":
-            raise InputError(
-                "model.fusion.token_type: 'add' would count the token type twice: it is one of the sources"
-            )
-        if "token_type" not in sources and token_type == "ignore" and start != "random":
-            raise InputError(f"model.fusion.token_type: start {start!r} adds the token type: set 'add'")
-        self.start, self.normalisation = start, normalisation
-        self.sources = tuple(table for table in TABLES if table in sources)
-        self.adds_token_type = token_type == "add"
-        self.uses_token_type = self.adds_token_type or "token_type" in sources or start == "residual"
-
-    def chosen(self, word: Tensor, position: Tensor, token_type: Tensor) -> list[Tensor]:
-        """Return the vectors of the sources."""
-        tables = {"word": word, "token_type": token_type, "position": position}
-        return [tables[name] for name in self.sources]
-
-
-class Conv2d(_Sources):
+class Conv2d(Sources):
     """A convolution over (sequence, hidden) whose channels are the sources: `act(Σ_c K_c ∗ source_c + b)`.
 
     - `start` random: `K` and `b` uniform in ±1/√(sources · kh · kw).
@@ -83,9 +44,11 @@ class Conv2d(_Sources):
     - `gate` r: `(1 − r) · Σ_c source_c + r · act(…)`, r learned, starting from the given value.
     - `token_type="add"` then adds t, unless t is a source.
     - `normalisation="l2"` scales each source vector to unit length before the kernel.
+    - `kernel` frozen: K keeps its initial values. `hidden_axes` permuted: the kernel sees the hidden dimensions in a
+      random order, the same for every model of that width, and its output returns to the natural order.
 
-    The kernel sees zeros at padding; with `causal` it sees no later token. Parameters: sources · kh · kw, + 1 for a
-    bias, + 1 for a gate.
+    The kernel sees zeros at padding; with `causal` it sees no later token. Parameters: sources · kh · kw
+    unless frozen, + 1 for a bias, + 1 for a gate.
     """
 
     looks_around = True
@@ -95,28 +58,30 @@ class Conv2d(_Sources):
         *,
         start: Literal["random", "identity", "residual"],
         kernel_size: Sequence[int],
+        kernel: Literal["learned", "frozen"],
+        hidden_axes: Literal["natural", "permuted"],
         activation: Literal["gelu", "none"],
         bias: bool,
         gate: float | None,
         sources: Sequence[Table],
         token_type: Literal["add", "ignore"],
         normalisation: Literal["none", "l2"],
+        hidden_size: int,
         causal: bool = False,
     ) -> None:
-        super().__init__(sources, token_type, normalisation, start, ("random", "identity", "residual"))
-        _check("activation", activation, ("gelu", "none"))
-        if len(kernel_size) != 2 or any(size < 1 or size % 2 == 0 for size in kernel_size):
-            raise InputError(
-                f"model.fusion.kernel_size: {list(kernel_size)}; expected two odd numbers, over sequence and hidden: "
-                "an even kernel has no centre"
-            )
-        if start == "identity" and (activation, normalisation) != ("none", "none"):
-            raise InputError("model.fusion.start: 'identity' needs activation 'none' and normalisation 'none'")
-        if start == "residual" and gate is not None:
-            raise InputError("model.fusion.gate: start 'residual' has its own gate: set gate to null")
+        super().__init__(sources, token_type, normalisation, start)
         self.activation: Callable[[Tensor], Tensor] | None = F.gelu if activation == "gelu" else None
         self.past = kernel_size[0] - 1 if causal else kernel_size[0] // 2
-        self.weight = nn.Parameter(torch.empty(len(self.sources), *kernel_size))
+        kernels = torch.empty(len(self.sources), *kernel_size)
+        if kernel == "learned":
+            self.weight = nn.Parameter(kernels)
+        else:
+            self.register_buffer("weight", kernels)
+        if hidden_axes == "permuted":
+            order = torch.randperm(hidden_size, generator=torch.Generator().manual_seed(0))
+            self.register_buffer("order", order)
+            self.register_buffer("natural", order.argsort())
+        self.permuted = hidden_axes == "permuted"
         self.bias = nn.Parameter(torch.empty(())) if bias else None
         self.gate_start = gate or 0.0
         self.gate = nn.Parameter(torch.empty(())) if start == "residual" or gate is not None else None
@@ -137,9 +102,13 @@ class Conv2d(_Sources):
             self.gate.fill_(self.gate_start)
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        sources = self.chosen(word, position, token_type)
-        seen = [unit(source) for source in sources] if self.normalisation == "l2" else sources
+        sources = list(self.chosen(word, position, token_type).values())
+        seen = [self.normalised(source) for source in sources]
+        if self.permuted:
+            seen = [source[..., self.order] for source in seen]
         fused = correlate(seen, self.weight, mask=mask, past=self.past)
+        if self.permuted:
+            fused = fused[..., self.natural]
         if self.bias is not None:
             fused = fused + self.bias
         if self.activation is not None:
@@ -151,64 +120,64 @@ class Conv2d(_Sources):
         return fused + token_type if self.adds_token_type else fused
 
 
-class FFT(_Sources):
-    """Circular convolution of the sources along the hidden axis, `F⁻¹(Π_c F(source_c))` (Plate's holographic binding).
+class Linear(Sources):
+    """A weighted sum of the sources, `act(Σ_c a_c[⌊j · blocks / D⌋] · source_c[j])`; it mixes neither tokens nor axes.
 
-    `(a ⊛ b)_j = Σ_k a_k b_{(j − k) mod D}`; `token_type="add"` then adds t, unless t is a source. `start` random: the
-    product alone, no parameters. residual: `(w + t) + p + g · (…)`, a learned scalar g = 0 at the start.
-    `normalisation="l2"` scales each source vector to unit length first. Half-precision sources are transformed in fp32,
-    since not every device and width has a half-precision transform. Positions never mix.
+    A control for Conv2D with as many parameters, sources · blocks, drawn like a kernel's: uniform in ±1/√(sources ·
+    blocks). `token_type="add"` then adds t, unless t is a source.
     """
-
-    looks_around = False
 
     def __init__(
         self,
         *,
-        start: Literal["random", "residual"],
+        blocks: int,
+        activation: Literal["gelu", "none"],
         sources: Sequence[Table],
         token_type: Literal["add", "ignore"],
         normalisation: Literal["none", "l2"],
+        hidden_size: int,
     ) -> None:
-        super().__init__(sources, token_type, normalisation, start, ("random", "residual"))
-        self.gate = nn.Parameter(torch.empty(())) if start == "residual" else None
+        super().__init__(sources, token_type, normalisation)
+        if blocks > hidden_size:
+            raise InputError(f"model.fusion.blocks: {blocks}, but the encoder has {hidden_size} hidden dimensions")
+        self.activation: Callable[[Tensor], Tensor] | None = F.gelu if activation == "gelu" else None
+        self.weight = nn.Parameter(torch.empty(len(self.sources), blocks))
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Set the gate of a residual start to 0."""
-        if self.gate is not None:
-            self.gate.zero_()
+        """Initialise the weights as the class says."""
+        self.weight.uniform_(-(self.weight.numel() ** -0.5), self.weight.numel() ** -0.5)
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        spectra = [self._spectrum(source) for source in self.chosen(word, position, token_type)]
-        bound = torch.fft.irfft(math.prod(spectra[1:], start=spectra[0]), n=word.shape[-1]).to(word.dtype)
-        if self.gate is not None:
-            return torch.addcmul(added(word, position, token_type), self.gate, bound)
-        return bound + token_type if self.adds_token_type else bound
-
-    def _spectrum(self, source: Tensor) -> Tensor:
-        source = source.float() if source.dtype in (torch.float16, torch.bfloat16) else source
-        return torch.fft.rfft(unit(source) if self.normalisation == "l2" else source)
+        sources = [self.normalised(source) for source in self.chosen(word, position, token_type).values()]
+        of = torch.arange(word.shape[-1], device=word.device) * self.weight.shape[1] // word.shape[-1]
+        weights = self.weight[:, of]
+        fused = sum((row * source for row, source in zip(weights[1:], sources[1:], strict=True)), weights[0] * sources[0])
+        if self.activation is not None:
+            fused = self.activation(fused)
+        return fused + token_type if self.adds_token_type else fused
 
 
-BUILT_IN: dict[str, type[nn.Module]] = {"additive": Additive, "conv2d": Conv2d, "fft": FFT}
+MODULES: dict[str, Callable[..., nn.Module]] = {"additive": Additive, "conv2d": Conv2d, "linear": Linear, "fft": FFT}
 
 
-def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool) -> nn.Module:
+def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, init_std: float) -> nn.Module:
     """Build the module that `fusion` describes: `kind`, a built-in name or a registered plugin's, and its options.
 
-    A plugin in a `causal` encoder must set `causal = True` on its module: it uses no later token. Raises `InputError`
-    for an unknown kind, for missing or unknown options, and for invalid values.
+    `init_std` is the standard deviation of the tables at the start. A plugin in a `causal` encoder must set
+    `causal = True` on its module: it uses no later token. Raises `InputError` for an unknown kind, for missing or
+    unknown options, and for invalid values.
     """
-    options = dict(fusion)
-    kind = options.pop("kind", None)
-    if kind in BUILT_IN:
-        given = {"causal": causal} if kind == "conv2d" else {}
-        return _call(BUILT_IN[kind], kind, options, given)
+    kind = fusion.get("kind")
+    given = {"hidden_size": hidden_size, "causal": causal, "init_std": init_std}
+    if kind in MODULES:
+        takes = inspect.signature(MODULES[kind]).parameters
+        return MODULES[kind](**_checked(fusion, kind), **{name: value for name, value in given.items() if name in takes})
     if kind not in plugins.FUSIONS:
-        known = ", ".join([*BUILT_IN, *plugins.FUSIONS])
+        known = ", ".join([*MODULES, *plugins.FUSIONS])
         raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a custom fusion must be loaded as a plugin")
+    options = {name: value for name, value in fusion.items() if name != "kind"}
     module = _call(plugins.FUSIONS[kind].factory, kind, options, {"hidden_size": hidden_size})
     if not isinstance(module, nn.Module):
         raise InputError(f"{plugins.FUSIONS[kind].title}: returns {brief(module)}; expected a torch.nn.Module")
@@ -217,6 +186,15 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool) -
             f"model.fusion.kind: {kind!r} does not set `causal = True` on its module, so a causal model cannot use it"
         )
     return module
+
+
+def _checked(fusion: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the options of a built-in fusion, checked as in params.yaml: a model can also be built from config.json."""
+    tree = EARLIER.get(kind, {}) | dict(fusion)
+    try:
+        return BUILT_IN[kind].model_validate(tree).model_dump(exclude={"kind"})
+    except ValidationError as error:
+        raise InputsError(explain(BUILT_IN[kind], tree, error, lambda _: "model.fusion")) from None
 
 
 def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
@@ -240,8 +218,3 @@ def _call(make: Callable[..., nn.Module], kind: str, options: dict[str, Any], gi
     if lacking:
         raise InputError(f"model.fusion: kind {kind!r} lacks {', '.join(lacking)}")
     return make(**given)
-
-
-def _check(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"model.fusion.{name}: {value!r} is none of {', '.join(allowed)}")
