@@ -80,7 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--exhaustive"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("exhaustive")])
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
-    items.sort(key=lambda item: item.path.parent.name not in ("e2e", "faults", "security"))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in slow, item.path.parent.name not in ("e2e", "faults", "security")))
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

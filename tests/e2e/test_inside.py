@@ -19,6 +19,8 @@ from isoscope.runs.provenance import file_md5s
 from isoscope.stages.extract import sources_of
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = """\
 import numpy as np
 from isoscope.plugins import measure
