@@ -40,6 +40,7 @@ def write_run(
     epochs: int = 4,
     labels: tuple[str, ...] = ("negative", "positive"),
     plugins: dict[str, str] | None = None,
+    fusion: dict[str, Any] | None = None,
 ) -> Path:
     """Write a run below `root` and return its folder.
 
@@ -61,7 +62,7 @@ def write_run(
         "code": "c" * 64,
         "plugins": plugins or {},
         "inputs": {f"data/processed/{task}": "0123456789abcdef0123456789abcdef.dir"},
-        "params": {"model": {"fusion": {"kind": arm}}, "training": {"epochs": epochs}},
+        "params": {"model": {"fusion": fusion or {"kind": arm}}, "training": {"epochs": epochs}},
         "labels": list(labels),
     }
     with (folder / "config.yaml").open("w", encoding="utf-8") as file:

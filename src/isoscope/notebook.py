@@ -111,7 +111,10 @@ class StudyTables(NamedTuple):
         return [
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
-            (scored.VIEWS, read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {}),
+            (
+                (*scored.VIEWS, *fusion.SCORED),
+                read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
+            ),
         ]
 
 

@@ -39,6 +39,8 @@ class Output(NamedTuple):
     """Name of class 0, 1, …"""
     objective: str
     """Kind of its section `objective`."""
+    params: dict[str, Any]
+    """Its sections of the configuration."""
 
 
 def read_output(folder: Path) -> Output:
@@ -59,7 +61,8 @@ def read_output(folder: Path) -> Output:
             plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
         )
         objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
-        return Output(folder, run, tuple(str(name) for name in config["labels"]), str(objective["kind"]))
+        labels = tuple(str(name) for name in config["labels"])
+        return Output(folder, run, labels, str(objective["kind"]), dict(config["params"]))
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
     except KeyError as missing:

@@ -109,7 +109,9 @@ def test_a_zero_vector_stays_finite_forwards_and_backwards(kind: str, exponent: 
         assert one.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("value, gradient, passes", [(0.5, 1, True), (1.0, -1, False), (1.0, 1, True), (1.2, -1, False)])
+@pytest.mark.parametrize(
+    "value, gradient, passes", [(0.5, 1, True), (1.0, -1, False), (1.0, 1, True), (1.2, -1, False)]
+)
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_bounded_parameter_can_always_return(value: float, gradient: float, passes: bool, mirrored: bool) -> None:
     if mirrored:
@@ -156,9 +158,10 @@ def test_fractional_positions_are_powers_and_bind_relative_positions(width: int)
     torch.testing.assert_close(products[3, 7], products[100, 104], rtol=0, atol=1e-12)
     assert abs(products[7, 3] - products[7, 4]) > 1e-3
     table = drawn(200, width, seed=2)
-    scattered = bind(word.expand(1, 200, width), table[None], table)[0] @ bind(
-        other.expand(1, 200, width), table[None], table
-    )[0].T
+    scattered = (
+        bind(word.expand(1, 200, width), table[None], table)[0]
+        @ bind(other.expand(1, 200, width), table[None], table)[0].T
+    )
     assert abs(scattered[7, 3] - scattered[104, 100]) > 1e-3
 
 
@@ -226,7 +229,9 @@ def test_scaling_gives_the_variance_of_the_word_table(options: dict[str, Any], s
     scaled = make(size, init_std=std, scale="variance", **options)(*tables).detach()
     assert float(scaled.var()) == pytest.approx(std**2, rel=0.05)
     bare = make(size, init_std=std, **options)(*tables).detach()
-    assert float(bare.var()) != pytest.approx(std**2, rel=0.05) or 1 + size * std**2 < 1.3  # else the scale does nothing
+    assert (
+        float(bare.var()) != pytest.approx(std**2, rel=0.05) or 1 + size * std**2 < 1.3
+    )  # else the scale does nothing
 
 
 def test_the_plain_product_loses_frequencies_as_theory_says() -> None:

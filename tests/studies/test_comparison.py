@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 from finished_runs import labels_of, write_metrics, write_run
 from isoscope.errors import InputError
 from isoscope.outputs import read_output, read_predictions
-from isoscope.studies.comparison import Comparison, compare
+from isoscope.studies.comparison import Comparison, compare, results
 
 BASELINES = {
     "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},
@@ -21,7 +21,7 @@ BASELINES = {
 
 
 def run_compare(folders: list[Path], margin: float = 0.02) -> list[Comparison]:
-    return compare(folders, BASELINES, confidence=0.95, power=0.8, margin=margin)
+    return compare(results(map(read_output, folders)), BASELINES, confidence=0.95, power=0.8, margin=margin)
 
 
 def only(rows: list[Comparison], arm: str, metric: str = "accuracy") -> Comparison:

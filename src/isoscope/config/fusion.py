@@ -1,6 +1,6 @@
 """The options of `model.fusion`: how word, position and token-type embeddings are fused."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -102,9 +102,7 @@ class FFT(Sources):
     exponent: Annotated[float, Field(ge=0, le=1)] | None
     """Initial value of the learned β in [0, 1] of magnitudes 'power'; null for the others."""
     positions: Literal["table", "fractional", "learned"]
-    """table: the encoder's position table; fractional: F⁻¹(e^{imθ}) with the frequencies of RoPE; learned: the same with
-    learned θ.
-    """
+    """table: the encoder's position table; fractional: F⁻¹(e^{imθ}) with RoPE's frequencies; learned: with learned θ."""
     output: Literal["real", "complex"]
     """real: the inverse FFT; complex: real and imaginary part of the spectrum, mapped to the hidden size by a learned
     matrix.
@@ -149,7 +147,7 @@ Fusion = Additive | Conv2d | Linear | FFT
 """Options of a built-in fusion."""
 BUILT_IN: dict[str, type[Section]] = {get_args(one.model_fields["kind"].annotation)[0]: one for one in get_args(Fusion)}
 """The options of each kind."""
-EARLIER = {
+EARLIER: dict[str, dict[str, Any]] = {
     "conv2d": {"kernel": "learned", "hidden_axes": "natural"},
     "fft": {"magnitudes": "product", "exponent": None, "positions": "table", "output": "real", "scale": "none"},
 }

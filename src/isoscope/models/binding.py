@@ -58,7 +58,7 @@ class FFT(Sources):
         """Initialise the parameters as the class says."""
         if self.gate is not None:
             self.gate.zero_()
-        if self.exponent is not None:
+        if self.exponent is not None and self.exponent_start is not None:
             self.exponent.fill_(self.exponent_start)
         if self.projection is not None:
             self.projection.normal_(std=self.projection.shape[1] ** -0.5)

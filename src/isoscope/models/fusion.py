@@ -52,6 +52,8 @@ class Conv2d(Sources):
     """
 
     looks_around = True
+    order: Tensor
+    natural: Tensor
 
     def __init__(
         self,
@@ -153,7 +155,9 @@ class Linear(Sources):
         sources = [self.normalised(source) for source in self.chosen(word, position, token_type).values()]
         of = torch.arange(word.shape[-1], device=word.device) * self.weight.shape[1] // word.shape[-1]
         weights = self.weight[:, of]
-        fused = sum((row * source for row, source in zip(weights[1:], sources[1:], strict=True)), weights[0] * sources[0])
+        fused = sum(
+            (row * source for row, source in zip(weights[1:], sources[1:], strict=True)), weights[0] * sources[0]
+        )
         if self.activation is not None:
             fused = self.activation(fused)
         return fused + token_type if self.adds_token_type else fused
@@ -173,7 +177,9 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, i
     given = {"hidden_size": hidden_size, "causal": causal, "init_std": init_std}
     if kind in MODULES:
         takes = inspect.signature(MODULES[kind]).parameters
-        return MODULES[kind](**_checked(fusion, kind), **{name: value for name, value in given.items() if name in takes})
+        return MODULES[kind](
+            **_checked(fusion, kind), **{name: value for name, value in given.items() if name in takes}
+        )
     if kind not in plugins.FUSIONS:
         known = ", ".join([*MODULES, *plugins.FUSIONS])
         raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a custom fusion must be loaded as a plugin")
@@ -189,7 +195,7 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, i
 
 
 def _checked(fusion: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the options of a built-in fusion, checked as in params.yaml: a model can also be built from config.json."""
+    """Return the options of a built-in fusion, checked as in params.yaml: a config.json may have any."""
     tree = EARLIER.get(kind, {}) | dict(fusion)
     try:
         return BUILT_IN[kind].model_validate(tree).model_dump(exclude={"kind"})

@@ -69,7 +69,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path)
     for row in tables.comparison:
         metrics.setdefault(called(row.metric), []).append(row)
     with reading(folder, "analyse"):
-        drawings = read_drawings(scored.VIEWS, tables.by_name, folder / RESULTS, key=key)
+        drawings = read_drawings((*scored.VIEWS, *fusion.SCORED), tables.by_name, folder / RESULTS, key=key)
     return {
         "key": key,
         "tables": tables,

@@ -1,13 +1,12 @@
 """Compare a study's arms with its reference arm, over seeds and over test items."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from isoscope.errors import InputError
-from isoscope.outputs import read_output
+from isoscope.outputs import Output
 from isoscope.statistics.paired import (
     Interval,
     Paired,
@@ -63,37 +62,34 @@ class Comparison(NamedTuple):
 
 
 Arms = Mapping[str, Mapping[int, Result]]
+"""Arm → seed → its result on the test split."""
 
 
-def compare(
-    outputs: Sequence[Path],
-    baselines: Baselines,
-    *,
-    confidence: float,
-    power: float,
-    margin: float,
-    items: int = 0,
-) -> list[Comparison]:
-    """Compare the arms of the study in `outputs` on each metric of the test split, reference arm first.
+def results(outputs: Iterable[Output], items: int = 0) -> Arms:
+    """Return the results of finished runs by arm and seed; `items`: number of test items of runs without predictions.
+
+    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
+    """
+    arms: dict[str, dict[int, Result]] = {}
+    for output in outputs:
+        arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items)
+    if arms:
+        _check_same_test(arms)
+    return arms
+
+
+def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float, margin: float) -> list[Comparison]:
+    """Compare the arms of a study on each metric of the test split, reference arm first.
 
     Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
     all recorded metrics. The reference is the first arm given. Differences are paired by seed. p is corrected by Holm
     within task × metric.
 
-    - `items`: number of test items of runs that keep no predictions.
-    - `margin`: the smallest difference that counts; only the verdict uses it.
-
-    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
+    `margin` is the smallest difference that counts; only the verdict uses it.
     """
-    arms: dict[str, dict[int, Result]] = {}
-    for folder in outputs:
-        found = result(read_output(folder), items)
-        run = found.output.run
-        arms.setdefault(run.arm, {})[run.seed] = found
     rows: list[Comparison] = []
     if arms:
-        first = _check_same_test(arms)
-        for metric in first.scores:
+        for metric in metrics_of(arms):
             rows.extend(_corrected([*_rows(arms, metric, baselines, confidence=confidence)], confidence, power))
     options = {"confidence": confidence, "margin": margin}
     return [
@@ -102,6 +98,11 @@ def compare(
         else row
         for row in rows
     ]
+
+
+def metrics_of(arms: Arms) -> list[str]:
+    """Return the metrics of the first run."""
+    return list(next(iter(next(iter(arms.values())).values())).scores)
 
 
 def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[Comparison]:
@@ -154,12 +155,11 @@ def _corrected(rows: list[Comparison], confidence: float, power: float) -> list[
     return rows
 
 
-def _check_same_test(arms: Arms) -> Result:
-    """Check that runs were tested on the same rows of a task: else differences are meaningless. Return the first."""
+def _check_same_test(arms: Arms) -> None:
+    """Check that runs were tested on the same rows of a task: else differences are meaningless."""
     first, *others = (run for seeds in arms.values() for run in seeds.values())
     for run in others:
         if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
             raise InputError(
                 f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
             )
-    return first

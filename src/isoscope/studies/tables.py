@@ -1,7 +1,7 @@
 """Write and read a study's tables, which figures and report use."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +11,12 @@ from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
 from isoscope.statistics.paired import Interval, Paired, Verdict
-from isoscope.studies.comparison import Baselines, Comparison, compare
+from isoscope.studies.comparison import Baselines, Comparison, compare, results
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.results import confusion
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
+"""Tables with a file of their own; the others are in comparison.json."""
 COMPARISON = "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -26,7 +27,9 @@ class Tables(NamedTuple):
 
     study: str
     by_name: dict[str, pd.DataFrame]
-    """Tables that views draw: `bands` and `confusion` (without rows if no run is a classifier)."""
+    """Tables that views draw: `bands`, `confusion` (without rows if no run is a classifier), and those of a kind of
+    study.
+    """
     comparison: list[Comparison]
     runs: list[Trained]
     confidence: float
@@ -46,11 +49,12 @@ def tables(
     power: float,
     margin: float,
     items: int = 0,
+    more: Callable[..., Mapping[str, pd.DataFrame]] | None = None,
 ) -> Tables:
     """Make all tables of a study from the folders of its finished runs, reference arm first.
 
-    `baselines` of its task; `items` as for `compare`. Raises `InputError` if a folder is damaged or belongs to another
-    study.
+    `baselines` of its task; `items` as for `results`; `more(arms, confidence=…, power=…, margin=…)` returns further
+    tables by name. Raises `InputError` if a folder is damaged or belongs to another study.
     """
     found = [read_output(folder) for folder in outputs]
     runs = [output.run for output in found]
@@ -58,19 +62,23 @@ def tables(
         if run.study != study:
             raise InputError(f"{folder}: a run of study {run.study!r}, not of {study!r}")
     settings = {"confidence": confidence, "power": power, "margin": margin}
-    rows = compare(outputs, baselines, items=items, **settings)
+    arms = results(found, items)
+    rows = compare(arms, baselines, **settings)
     classifiers = [output for output in found if output.objective == "classification"]
     by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
+    by_name |= more(arms, **settings) if more else {}
     return Tables(study, by_name, rows, runs, **settings)
 
 
 def write_tables(folder: Path, made: Tables) -> None:
     """Write `FILES` and comparison.json into `folder`. Equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, frame in made.by_name.items():
+    for name, file in FILES.items():
+        frame = made.by_name[name]
         texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
-        write_text(folder / FILES[name], frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
+        write_text(folder / file, frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
+    rest["more"] = {name: _records(table) for name, table in made.by_name.items() if name not in FILES}
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
 
@@ -80,13 +88,15 @@ def read_tables(folder: Path) -> Tables:
     try:
         text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
+        more = {name: pd.DataFrame(rows) for name, rows in rest.pop("more", {}).items()}
         return Tables(
             **rest
             | {
                 "by_name": {
                     name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text)
                     for name, file in FILES.items()
-                },
+                }
+                | more,
                 "comparison": [_comparison(row) for row in rest["comparison"]],
                 "runs": [Trained(**run) for run in rest["runs"]],
             }
@@ -105,6 +115,11 @@ def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, fl
             spread = {} if row.sd is None else {"sd": row.sd}
             found.setdefault(row.metric, {})[row.arm] = {"mean": row.mean, **spread, "n": len(row.seeds)}
     return found
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table's rows; NaN, which JSON lacks, is None."""
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 
 
 def _inert(text: str) -> str:

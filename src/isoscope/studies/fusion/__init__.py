@@ -8,10 +8,13 @@ from isoscope.studies.fusion import (
     layers,
     persistence_diagrams,
     probing_scores,
+    remedies,
     spectra,
     token_cosines,
 )
 
+SCORED = (remedies.REMEDIES,)
+"""Views of scores, from tables that `remedies.remedies` adds to those of `analyse`."""
 VIEWS = (
     feature_dynamics.DYNAMICS,
     layers.CURVES,

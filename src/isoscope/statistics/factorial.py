@@ -1,0 +1,79 @@
+"""Two factors of two levels each, over seeds: main effects and interaction."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isoscope.statistics.paired import (
+    Interval,
+    Paired,
+    Verdict,
+    holm,
+    judge,
+    minimum_detectable_effect,
+    paired_t,
+    two_way_interval,
+)
+
+Levels = tuple[bool, bool]
+"""Whether the first and the second factor are present."""
+CONTRASTS: dict[str, dict[Levels, float]] = {
+    "first": {(True, True): 0.5, (True, False): 0.5, (False, True): -0.5, (False, False): -0.5},
+    "second": {(True, True): 0.5, (True, False): -0.5, (False, True): 0.5, (False, False): -0.5},
+    "interaction": {(True, True): 1.0, (True, False): -1.0, (False, True): -1.0, (False, False): 1.0},
+}
+"""Weights of the four means in each effect."""
+
+
+class Effect(NamedTuple):
+    """An effect of a 2 × 2 design, as `isoscope.studies.comparison.Comparison` has it for a difference of arms."""
+
+    name: str
+    paired: Paired
+    two_way: Interval | None
+    p_holm: float | None
+    detectable: float | None
+    verdict: Verdict
+
+
+def effects(
+    scores: Mapping[Levels, NDArray[np.float64]],
+    shares: Mapping[Levels, NDArray[np.float64]] | None,
+    *,
+    confidence: float,
+    power: float,
+    margin: float,
+) -> list[Effect]:
+    """Return the main effects and the interaction of `scores` `[seeds]` at the four combinations of levels.
+
+    - A main effect is the mean over the other factor's levels of (present − absent). The interaction is the effect of
+      the first factor where the second is present, minus its effect where the second is absent.
+    - Each is computed within a seed and tested over seeds (paired t); p is corrected by Holm over the three.
+    - `shares` `[seeds, items]`: each test item's share of the score, for the two-way interval; None if there are none.
+
+    Source: Box, Hunter and Hunter 2005, ch. 5. Raises `KeyError` if one of the four combinations is missing.
+    """
+    options = {"confidence": confidence, "margin": margin}
+    found = {name: _contrast(scores, weights) for name, weights in CONTRASTS.items()}
+    scale = float(max(np.abs(values).max() for values in scores.values()))
+    tests = {name: paired_t(values.tolist(), confidence=confidence, scale=scale) for name, values in found.items()}
+    tested = [name for name, test in tests.items() if test.p is not None]
+    corrected = dict(zip(tested, holm([tests[name].p or 0.0 for name in tested]), strict=True))
+    rows = []
+    for name, test in tests.items():
+        two_way = None
+        if shares is not None:
+            two_way = two_way_interval(_contrast(shares, CONTRASTS[name]), confidence=confidence)
+        detectable = None
+        if name in corrected and test.sd:
+            smallest = minimum_detectable_effect(test.n, tests=len(tested), confidence=confidence, power=power)
+            detectable = smallest * test.sd
+        verdict = judge(test, two_way, p_holm=corrected.get(name), detectable=detectable, **options)
+        rows.append(Effect(name, test, two_way, corrected.get(name), detectable, verdict))
+    return rows
+
+
+def _contrast(values: Mapping[Levels, NDArray[np.float64]], weights: Mapping[Levels, float]) -> NDArray[np.float64]:
+    return sum((weight * values[levels] for levels, weight in weights.items()), start=np.zeros(1))

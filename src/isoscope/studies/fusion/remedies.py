@@ -1,0 +1,161 @@
+"""Why circular convolution fails: remedies that keep magnitudes, that keep identity readable, or both (2 × 2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from isoscope.config.fusion import EARLIER
+from isoscope.figures.style import INK, style
+from isoscope.statistics.factorial import Effect, Levels, effects
+from isoscope.statistics.paired import Interval
+from isoscope.studies.comparison import Arms, metrics_of
+from isoscope.studies.view import View
+
+FACTORS = ("magnitudes kept", "identity readable")
+CALLED = {"first": FACTORS[0], "second": FACTORS[1], "interaction": "interaction"}
+ORDER: tuple[Levels, ...] = ((False, False), (True, False), (False, True), (True, True))
+
+
+def levels(fusion: Mapping[str, Any]) -> Levels | None:
+    """Return whether a binding keeps magnitudes and keeps identity readable; None for a fusion outside the design.
+
+    - Magnitudes are kept by unit positions (`magnitudes: unit`), and not by the plain product.
+    - Identity is readable if the word itself passes, from a residual or delta start.
+
+    All else is as in plain binding, so that each remedy differs from it in one thing.
+    """
+    plain = {"kind": "fft", "positions": "table", "output": "real", "scale": "none", "normalisation": "none"}
+    given = EARLIER["fft"] | dict(fusion)
+    if any(given.get(name) != value for name, value in plain.items()) or len(given.get("sources", ())) != 2:
+        return None
+    if given["magnitudes"] not in ("product", "unit"):
+        return None
+    return given["magnitudes"] == "unit", given["start"] != "random"
+
+
+def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> dict[str, pd.DataFrame]:
+    """Return the tables `remedies` and `remedy_effects` of a study that has arms of all four combinations; else none.
+
+    - `remedies`: metric, kept, readable, arms, n (seeds), mean, sd; arms of one combination are averaged within a seed.
+    - `remedy_effects`: metric, effect, n, mean, sd, low, high, two_way_low, two_way_high, p, p_holm, tests, detectable,
+      verdict, reason, of `statistics.factorial.effects`.
+
+    Seeds are those that all arms of the design have.
+    """
+    of: dict[Levels, list[str]] = {}
+    for arm, runs in arms.items():
+        fusion = next(iter(runs.values())).output.params.get("model", {}).get("fusion", {})
+        if (at := levels(fusion)) is not None:
+            of.setdefault(at, []).append(arm)
+    if len(of) < len(ORDER):
+        return {}
+    seeds = sorted(set.intersection(*(set(arms[arm]) for group in of.values() for arm in group)))
+    if not seeds:
+        return {}
+    means, found = [], []
+    for metric in metrics_of(arms):
+        cells = {at: [[arms[arm][seed] for seed in seeds] for arm in of[at]] for at in ORDER}
+        scores = {at: np.mean([[one.scores[metric] for one in row] for row in cells[at]], axis=0) for at in ORDER}
+        shares = None
+        if all(metric in one.shares for rows in cells.values() for row in rows for one in row):
+            shares = {at: np.mean([[one.shares[metric] for one in row] for row in cells[at]], axis=0) for at in ORDER}
+        for at in ORDER:
+            sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
+            about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
+            means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
+        found += _rows(metric, effects(scores, shares, confidence=confidence, power=power, margin=margin))
+    return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found)}
+
+
+def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
+    def bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
+        low, high = interval or (None, None)
+        return {f"{name}low": low, f"{name}high": high}
+
+    tests = sum(one.p_holm is not None for one in tested)
+    return [
+        {
+            "metric": metric,
+            "effect": CALLED[one.name],
+            "n": one.paired.n,
+            "mean": one.paired.mean,
+            "sd": one.paired.sd,
+            **bounds("", one.paired.interval),
+            **bounds("two_way_", one.two_way),
+            "p": one.paired.p,
+            "p_holm": one.p_holm,
+            "tests": tests,
+            "detectable": one.detectable,
+            "verdict": one.verdict.word,
+            "reason": one.verdict.reason,
+        }
+        for one in tested
+    ]
+
+
+def remedy_table(means: pd.DataFrame, tested: pd.DataFrame) -> Figure:
+    """Draw the four means on a colour scale from 0 to 1, and each effect with its intervals and verdict."""
+    with style():
+        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+        _means(left, means)
+        _effects(right, tested)
+    return figure
+
+
+def _means(axes: Axes, means: pd.DataFrame) -> None:
+    grid = means.pivot_table(index="kept", columns="readable", values="mean").to_numpy()
+    axes.pcolormesh(grid, cmap="Blues", vmin=0.0, vmax=1.0, edgecolors="#ffffff")
+    for row in means.to_dict("records"):
+        spread = "" if pd.isna(row["sd"]) else f" ± {row['sd']:.3f}"
+        colour = "#ffffff" if row["mean"] > 0.6 else INK
+        at = row["readable"] + 0.5, row["kept"] + 0.5
+        axes.text(*at, f"{row['mean']:.3f}{spread}\nn = {row['n']}", ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks([0.5, 1.5], ["no", "yes"])
+    axes.set_yticks([0.5, 1.5], ["no", "yes"])
+    axes.set(xlabel="Identity readable", ylabel="Magnitudes kept", title=f"Test {means['metric'].iloc[0]}")
+    axes.tick_params(length=0)
+
+
+def _effects(axes: Axes, tested: pd.DataFrame) -> None:
+    rows = tested.to_dict("records")
+    for place, row in enumerate(rows):
+        axes.plot(row["mean"], place, marker="o", color=INK)
+        for low, high, width in (("two_way_low", "two_way_high", 1.0), ("low", "high", 2.6)):
+            if not pd.isna(row[low]):
+                axes.plot([row[low], row[high]], [place, place], color=INK, linewidth=width)
+        axes.annotate(row["verdict"], (row["mean"], place), (0, 7), textcoords="offset points", ha="center", fontsize=8)
+    axes.axvline(0.0, color=INK, linewidth=0.8, linestyle=(0, (3, 3)))
+    axes.set_yticks(range(len(rows)), [str(row["effect"]) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set(xlabel=f"Effect on test {tested['metric'].iloc[0]}", title="Effects over seeds")
+    axes.margins(x=0.12)
+
+
+def _spoken(means: pd.DataFrame, tested: pd.DataFrame) -> str:
+    cells = [
+        f"magnitudes kept {'yes' if row['kept'] else 'no'}, identity readable {'yes' if row['readable'] else 'no'} "
+        f"({row['arms']}): {row['mean']:.3f}"
+        for row in means.to_dict("records")
+    ]
+    found = [f"{row['effect']} {row['mean']:+.3f}: {row['verdict']}" for row in tested.to_dict("records")]
+    return f"Means: {'; '.join(cells)}. Effects: {'; '.join(found)}."
+
+
+REMEDIES = View(
+    name="remedies",
+    needs=("remedies", "remedy_effects"),
+    draw=remedy_table,
+    by="metric",
+    caption=(
+        "Remedies of circular convolution by what they cure, test {}. Left: mean over seeds ± sd; bindings of one "
+        "combination are averaged within a seed. Right: main effects (with − without, averaged over the other factor) "
+        "and interaction, with intervals over seeds (thick) and over seeds and test items (thin), and the verdict. "
+        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds."
+    ),
+    spoken=_spoken,
+)

@@ -1,0 +1,130 @@
+"""The 2 × 2 of remedies: which arms are in it, planted causes, and its figure."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from finished_runs import write_run
+from fusions import FFT
+from isoscope.config.load import Configuration
+from isoscope.figures.style import to_svg
+from isoscope.outputs import read_output
+from isoscope.studies.comparison import results
+from isoscope.studies.fusion import SCORED
+from isoscope.studies.fusion.remedies import levels, remedies
+from isoscope.studies.tables import read_tables, tables, write_tables
+from isoscope.studies.view import pictures
+
+OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.02}
+ARMS = {
+    "plain": FFT,
+    "unitary": FFT | {"magnitudes": "unit"},
+    "residual": FFT | {"start": "residual"},
+    "delta": FFT | {"start": "delta"},
+    "both": FFT | {"magnitudes": "unit", "start": "delta"},
+}
+
+
+def study(root: Path, accuracy: dict[str, float], seeds: int = 5) -> list[Path]:
+    """Arms of a given accuracy, each right on the easiest items."""
+    ease = np.random.default_rng(0).random(300)
+    return [
+        write_run(
+            root,
+            *(arm, seed),
+            right=ease + np.random.default_rng([seed, *arm.encode()]).normal(scale=0.05, size=300) > 1 - share,
+            items=300,
+            fusion=ARMS.get(arm, {"kind": "additive"}),
+        )
+        for arm, share in accuracy.items()
+        for seed in range(seeds)
+    ]
+
+
+def made(folders: list[Path]) -> dict[str, pd.DataFrame]:
+    return remedies(results(map(read_output, folders)), **OPTIONS)
+
+
+def means_of(folders: list[Path]) -> dict[str, float]:
+    return {
+        arm: float(np.mean([run.scores["accuracy"] for run in runs.values()]))
+        for arm, runs in results(map(read_output, folders)).items()
+    }
+
+
+def effect(found: dict[str, pd.DataFrame], name: str) -> Any:
+    table = found["remedy_effects"]
+    return next(table[(table["metric"] == "accuracy") & (table["effect"] == name)].itertuples())
+
+
+def test_the_shipped_overlays_are_where_the_design_has_them() -> None:
+    root = Path(__file__).parents[3]
+    configuration = Configuration(root)
+    found = {}
+    for file in sorted((root / "variants/fusion").glob("*.yaml")):
+        found[file.stem] = levels(configuration.overlay(file.relative_to(root))["model"]["fusion"])
+    of = {at: {name for name, one in found.items() if one == at} for at in set(found.values())}
+    assert of[False, False] == {"fft", "fft_unit"}  # the second has other tables
+    assert of[True, False] == {"fft_unitary"}
+    assert of[False, True] == {"fft_residual", "fft_delta"}
+    assert of[True, True] == {"fft_unitary_residual", "fft_unitary_delta"}
+
+
+def test_a_planted_cause_is_told_from_the_other(tmp_path: Path) -> None:
+    hidden = {"additive": 0.8, "plain": 0.5, "unitary": 0.5, "residual": 0.78, "delta": 0.82, "both": 0.8}
+    folders = study(tmp_path / "hidden", hidden)
+    found, own = made(folders), means_of(folders)
+    assert effect(found, "identity readable").verdict == "holds"
+    readable = ((own["residual"] + own["delta"]) / 2 + own["both"]) / 2
+    assert effect(found, "identity readable").mean == pytest.approx(readable - (own["plain"] + own["unitary"]) / 2)
+    assert readable > 0.7
+    assert effect(found, "magnitudes kept").verdict != "holds"
+    lost = {"plain": 0.5, "unitary": 0.8, "residual": 0.5, "delta": 0.5, "both": 0.8}
+    found = made(study(tmp_path / "lost", lost))
+    assert effect(found, "magnitudes kept").verdict == "holds"
+    assert effect(found, "identity readable").verdict != "holds"
+
+
+def test_arms_of_one_combination_are_averaged_and_others_left_out(tmp_path: Path) -> None:
+    folders = study(
+        tmp_path, {"additive": 0.9, "plain": 0.5, "unitary": 0.6, "residual": 0.7, "delta": 0.8, "both": 0.9}
+    )
+    means, own = made(folders)["remedies"], means_of(folders)
+    row = next(means[(means["metric"] == "accuracy") & means["readable"] & ~means["kept"]].itertuples())
+    assert row.arms == "residual, delta"
+    assert row.mean == pytest.approx((own["residual"] + own["delta"]) / 2)
+    assert not means["arms"].str.contains("additive").any()
+
+
+@pytest.mark.parametrize("lacking", ["plain", "unitary", "both"])
+def test_without_all_four_combinations_there_is_no_table(lacking: str, tmp_path: Path) -> None:
+    accuracy = {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9}
+    del accuracy[lacking]
+    assert made(study(tmp_path, accuracy)) == {}
+
+
+def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
+    folders = study(tmp_path, {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9})
+    whole = tables("fusion", folders, {}, more=remedies, **OPTIONS)
+    write_tables(tmp_path / "part", whole)
+    again = read_tables(tmp_path / "part")
+    for name in ("remedies", "remedy_effects"):
+        pd.testing.assert_frame_equal(again.by_name[name], whole.by_name[name], check_dtype=False)
+    drawn = list(pictures(SCORED, again.by_name))
+    assert [one.name for one in drawn] == ["remedies-accuracy", "remedies-f1", "remedies-matthews"]
+    for one in drawn:
+        text = to_svg(one.figure())
+        for row in one.table[1].itertuples():
+            assert row.verdict in text
+            assert f"{row.effect} {row.mean:+.3f}: {row.verdict}" in one.spoken
+    assert not list(pictures(SCORED, {name: again.by_name[name] for name in ("bands", "confusion")}))
+
+
+def test_two_seeds_have_means_and_no_verdict_that_holds(tmp_path: Path) -> None:
+    found = made(study(tmp_path, {"plain": 0.2, "unitary": 0.2, "delta": 0.9, "both": 0.9}, seeds=2))
+    assert set(found["remedy_effects"]["verdict"]) == {"under-powered"}
+    for one in pictures(SCORED, found):
+        to_svg(one.figure())
