@@ -3,7 +3,7 @@
 Run it at the root of the project that trained the runs. `--to` names the checkout whose docs/results is written.
 `rebuild.py` makes the page's tables from the two files that it writes:
 
-- `<name>.csv`: digest, commit, arm, seed, metric, epoch, value; every metric of validation and test, and the task's
+- `<name>.csv`: digest, commit, arm, seed, metric, epoch, step, value (earlier files have no step); every metric of validation and test, and the task's
   baselines, which have no seed.
 - `<name>.parquet`: a row per test item, a column `<arm>/<seed>`: whether the prediction was correct.
 
@@ -20,25 +20,28 @@ from isoscope import paths
 from isoscope.outputs import Output, read_output, read_points, read_predictions
 from isoscope.runs.record import read
 
-COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "value")
+COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
 
 
 def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
     """Return a row per metric and epoch of a run, without metrics of optimiser steps."""
     run = output.run
     found = [
-        (run.digest[:12], commit[:7], run.arm, run.seed, point["name"], point.get("epoch", ""), repr(point["value"]))
+        (
+            *(run.digest[:12], commit[:7], run.arm, run.seed, point["name"]),
+            *(point.get("epoch") or "", point["step"], repr(point["value"])),
+        )
         for point in read_points(output)
         if point["name"].startswith(("validation/", "test/", "training/"))
     ]
-    return sorted(found, key=lambda row: (row[4], row[5] or 0))
+    return sorted(found, key=lambda row: (row[4], row[6]))
 
 
 def baselines(task: str) -> list[tuple[object, ...]]:
     """Return a row per baseline and metric on the task's test split."""
     manifest = json.loads((paths.processed(task) / "manifest.json").read_text("utf-8"))
     return [
-        ("", "", name, "", f"test/{metric}", "", repr(splits["test"][metric]))
+        ("", "", name, "", f"test/{metric}", "", "", repr(splits["test"][metric]))
         for name, splits in manifest["baselines"].items()
         for metric in ("accuracy", "f1", "matthews")
     ]
@@ -59,23 +62,17 @@ def added(table: pd.DataFrame, items: pd.DataFrame, target: Path) -> tuple[pd.Da
     kept = [pair not in ours for pair in zip(old["arm"], old["seed"], strict=True)]
     both = pd.concat([old[kept], table], ignore_index=True)
     both = both.assign(baseline=both["seed"] == "", number=pd.to_numeric(both["seed"]))
-    both = both.sort_values(["baseline", "arm", "number"], kind="stable")[list(COLUMNS)]
+    both = both.sort_values(["baseline", "arm", "number"], kind="stable")[list(COLUMNS)].fillna("")
     before = pd.read_parquet(target.with_suffix(".parquet")).drop(columns=items.columns, errors="ignore")
     columns = pd.concat([before, items], axis="columns")
     names = sorted(columns, key=lambda name: (name.split("/")[0], int(name.split("/")[1])))
     return both, columns[names]
 
 
-def main() -> None:
+def collect(name: str, runs: list[Path], *, add: bool = False, to: Path = Path()) -> None:
     """Write both files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="page/training, such as fusion/own")
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
-    parser.add_argument("--add", action="store_true", help="keep the runs in the files that are not given here")
-    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
-    arguments = parser.parse_args()
-    outputs = sorted(map(read_output, arguments.runs), key=lambda one: (one.run.arm, one.run.seed))
-    target = arguments.to / "docs/results" / arguments.name
+    outputs = sorted(map(read_output, runs), key=lambda one: (one.run.arm, one.run.seed))
+    target = to / "docs/results" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
     found += [row for task in {output.run.task: None for output in outputs} for row in baselines(task)]
@@ -84,11 +81,21 @@ def main() -> None:
         predictions = read_predictions(output)
         correct[f"{output.run.arm}/{output.run.seed}"] = predictions["label"] == predictions["predicted"]
     table, items = pd.DataFrame(found, columns=COLUMNS, dtype=str), pd.DataFrame(correct)
-    if arguments.add:
+    if add:
         table, items = added(table, items, target)
     table.to_csv(target.with_suffix(".csv"), index=False, lineterminator="\n")
     items.to_parquet(target.with_suffix(".parquet"), compression="zstd", index=False)
     print(f"{target}.csv, {target}.parquet: {len(outputs)} runs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="page/training, such as fusion/own")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--add", action="store_true", help="keep the runs in the files that are not given here")
+    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
+    arguments = parser.parse_args()
+    collect(arguments.name, arguments.runs, add=arguments.add, to=arguments.to)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Train the runs of docs/results/remedies.md; run it at the root of a checkout.
+
+Needs `isoscope profile remedies_sst2` and `isoscope prepare sst2` first. Two parts:
+rates      every arm with three learning rates, one seed; an arm's own rate has the least validation loss
+own        every arm with its own rate, four fresh seeds
+Both store what they trained in docs/results/remedies/. Finished runs are not repeated; stop and start it at any time.
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+from collect import COLUMNS, collect, commit_of, rows
+
+from isoscope.outputs import read_output
+
+RATES = ("1e-4", "3e-4", "1e-3")
+RATES_SEED, SEEDS = 400, (300, 301, 302, 303)
+STORED = Path(__file__).parent / "remedies"
+
+
+def train(seed: int, *overrides: str) -> list[Path]:
+    """Train every arm with one seed and return the folders of the results."""
+    words = [word for one in overrides for word in ("-S", one)]
+    command = ["isoscope", "train", "remedies", "--seed", str(seed), *words, "--json"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return [Path(folder) for folder in json.loads(said)["folders"]]
+
+
+def rates() -> None:
+    """Train with every rate and write rates.csv."""
+    tables = []
+    for rate in RATES:
+        outputs = map(read_output, train(RATES_SEED, f"training.learning_rate={rate}"))
+        found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
+        tables.append(pd.DataFrame(found, columns=COLUMNS).assign(rate=rate))
+    STORED.mkdir(exist_ok=True)
+    table = pd.concat(tables)
+    table = table[~table["metric"].str.startswith("test/")]  # rates are chosen on the validation split
+    table.to_csv(STORED / "rates.csv", index=False, lineterminator="\n")
+    print("own rates:", own_rates())
+
+
+def own_rates() -> dict[str, str]:
+    """Return arm → the rate with the least validation loss at the end of an epoch, from rates.csv."""
+    table = pd.read_csv(STORED / "rates.csv", dtype={"rate": str})
+    losses = table[(table["metric"] == "validation/loss") & table["epoch"].notna()]
+    least = losses.groupby(["arm", "rate"], sort=False)["value"].min().unstack()
+    return {str(arm): str(rate) for arm, rate in least.idxmin(axis="columns").items()}
+
+
+def own() -> None:
+    """Train with the own rates and write own.csv and own.parquet."""
+    chosen = [f"variants/fusion/{arm}.yaml:training.learning_rate={rate}" for arm, rate in own_rates().items()]
+    folders = [folder for seed in SEEDS for folder in train(seed, *chosen)]
+    collect("remedies/own", folders)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="+", choices=("rates", "own"))
+    for part in parser.parse_args().parts:
+        {"rates": rates, "own": own}[part]()
+
+
+if __name__ == "__main__":
+    main()
