@@ -3,8 +3,8 @@
 Run it at the root of the project that trained the runs. `--to` names the checkout whose docs/results is written.
 `rebuild.py` makes the page's tables from the two files that it writes:
 
-- `<name>.csv`: digest, commit, arm, seed, metric, epoch, step, value (earlier files have no step); every metric of validation and test, and the task's
-  baselines, which have no seed.
+- `<name>.csv`: digest, commit, arm, seed, metric, epoch, step, value (earlier files have no step); every metric of
+  validation and test, and the task's baselines, which have no seed.
 - `<name>.parquet`: a row per test item, a column `<arm>/<seed>`: whether the prediction was correct.
 
 `--add` keeps the other runs in these files.

@@ -102,7 +102,7 @@ class FFT(Sources):
     exponent: Annotated[float, Field(ge=0, le=1)] | None
     """Initial value of the learned β in [0, 1] of magnitudes 'power'; null for the others."""
     positions: Literal["table", "fractional", "learned"]
-    """table: the encoder's position table; fractional: F⁻¹(e^{imθ}), RoPE's frequencies; learned: the same, θ learned."""
+    """table: the encoder's position table; fractional: F⁻¹(e^{imθ}) with RoPE's θ; learned: the same, θ learned."""
     output: Literal["real", "complex"]
     """real: the inverse FFT; complex: real and imaginary part of the spectrum, mapped to the hidden size by a learned
     matrix.
