@@ -50,6 +50,8 @@ FUSIONS: dict[str, dict[str, Any]] = {
         "normalisation": "none",
     },
 }
+TABLELESS = {name for name, fusion in FUSIONS.items() if fusion.get("positions", "table") != "table"}
+"""Fusions that have angles in place of a position table."""
 VOCABULARY, WIDTH, POSITIONS = 50, 16, 24
 PAD = 1  # of the RoBERTas
 
