@@ -144,7 +144,7 @@ def test_a_residual_start_of_a_remedy_is_the_sum(width: int) -> None:
 
 
 def test_fractional_positions_are_powers_and_bind_relative_positions(width: int) -> None:
-    positions = FractionalPositions(200, width, None, learned=False).double()
+    positions = FractionalPositions(torch.nn.Embedding(200, width), learned=False).double()
     rows = positions.weight
     assert rows.shape == (200, width)
     torch.testing.assert_close(rows.norm(dim=-1), torch.ones(200, dtype=torch.float64))

@@ -39,9 +39,8 @@ class FusedTables(nn.Module):
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
         if isinstance(self.fusion, FFT) and self.fusion.positions != "table":
-            table, learned = self.position_embeddings, self.fusion.positions == "learned"
-            rows, padding = table.num_embeddings, table.padding_idx
-            self.position_embeddings = FractionalPositions(rows, config.hidden_size, padding, learned=learned)
+            learned = self.fusion.positions == "learned"
+            self.position_embeddings = FractionalPositions(self.position_embeddings, learned=learned)
 
     def fresh_fusion(self) -> nn.Module:
         """Return a new, initialised fusion from its own random stream; on the meta device, build it on the CPU.

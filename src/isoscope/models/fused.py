@@ -89,8 +89,11 @@ class FusionSettings:
 
 
 @torch.no_grad()
-def start_weights(module: nn.Module, config: Any) -> None:
-    """Initialise one module, so that no library default decides; `init` skips tensors loaded from a checkpoint."""
+def start_weights(module: nn.Module, config: Any, *, loads: bool) -> None:
+    """Initialise one module, so that no library default decides; `init` skips tensors loaded from a checkpoint.
+
+    `loads`: whether the model's other weights come from a checkpoint.
+    """
     if getattr(module, "of_fusion", False):
         return  # initialised with the embeddings, by its own code
     if isinstance(module, nn.Linear):
@@ -102,8 +105,8 @@ def start_weights(module: nn.Module, config: Any) -> None:
         if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
             module.weight[module.padding_idx].zero_()
     elif isinstance(module, FractionalPositions):
-        # The table that it replaces would have drawn as many numbers: later weights are the same for every fusion.
-        torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
+        if not loads:  # the table that it replaces draws as many numbers: later weights are the same for every fusion
+            torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
         init.copy_(module.angles, rope_angles(module.embedding_dim))
     elif isinstance(module, nn.LayerNorm):
         init.ones_(module.weight)
@@ -126,7 +129,8 @@ class FusedPreTrained:
     base_model_prefix: str
 
     def _init_weights(self, module: nn.Module) -> None:
-        start_weights(module, self.config)
+        words: Any = self.get_input_embeddings()  # type: ignore[attr-defined]
+        start_weights(module, self.config, loads=getattr(words.weight, "_is_hf_initialized", False))
 
     def assemble(
         self,

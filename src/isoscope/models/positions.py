@@ -19,10 +19,12 @@ class FractionalPositions(nn.Module):
     have unit magnitude at each frequency and length 1, and ⟨w ⊛ p_m, v ⊛ p_n⟩ depends on m − n only.
     """
 
-    def __init__(self, rows: int, width: int, padding_idx: int | None, *, learned: bool) -> None:
+    def __init__(self, table: nn.Embedding, *, learned: bool) -> None:
+        """Take the place of `table`, with as many rows."""
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = rows, width, padding_idx
-        angles = rope_angles(width)
+        self.num_embeddings, self.embedding_dim = table.num_embeddings, table.embedding_dim
+        self.padding_idx = table.padding_idx
+        angles = rope_angles(self.embedding_dim)
         if learned:
             self.angles = nn.Parameter(angles)
         else:
