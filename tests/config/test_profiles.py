@@ -87,6 +87,16 @@ def test_the_committed_files_agree(project: Path) -> None:
     assert check(project) == len(list((project / "profiles").glob("*.yaml")))
 
 
+def test_a_profile_leaves_out_names_of_the_search_space(project: Path) -> None:
+    apply(project, "search_sst2")
+    search = Configuration(project).root.search
+    assert search is not None
+    assert [name for name in search.space if name.startswith("model.fusion.")] == [
+        "model.fusion.kernel_size",
+        "model.fusion.normalisation",
+    ]
+
+
 def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path) -> None:
     """Also while another profile is in force, most of which search nothing."""
     params = project / "params.yaml"

@@ -74,7 +74,7 @@ _InParams.add_representer(type(None), lambda to, _: to.represent_scalar(f"{_YAML
 def laid_over(text: str, overlay: Tree) -> str:
     """Return YAML text with an overlay merged in; comments and order stay, a node with `kind` is replaced.
 
-    A study that is null in the overlay is removed.
+    A study, or a name of the search space, that is null in the overlay is removed.
     """
     yaml = YAML()
     yaml.Representer = _InParams
@@ -83,9 +83,8 @@ def laid_over(text: str, overlay: Tree) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
     _lay(tree, overlay)
-    for study, given in overlay.get("studies", {}).items():
-        if given is None:
-            del tree["studies"][study]  # so that DVC makes no stage for it
+    _drop(tree.get("studies"), overlay.get("studies"))  # so that DVC makes no stage for it
+    _drop((tree.get("search") or {}).get("space"), (overlay.get("search") or {}).get("space"))
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
@@ -99,6 +98,12 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
             if places := base.ca.items.get(key):
                 places[3] = None  # the layout of a block list (as DVC writes it): ruamel would expect a list there
             base[key] = value
+
+
+def _drop(base: Any, overlay: Mapping[str, Any] | None) -> None:
+    for name, given in (overlay or {}).items():
+        if given is None:
+            del base[name]
 
 
 def _committed(folder: Path) -> str:
