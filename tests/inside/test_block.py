@@ -15,7 +15,7 @@ from isoscope.geometry.moments import Floats
 from isoscope.inside import block
 from isoscope.inside.hidden_states import kernel
 from isoscope.inside.trajectory import Trajectory
-from isoscope.models.fusion import Conv2d
+from isoscope.models.fusion import build_fusion
 from probe_material import SNAPSHOTS, planted
 
 SENTENCES, LENGTH, TYPES = 6, 9, 7
@@ -122,7 +122,7 @@ def test_magnitudes_are_numpys_and_a_tone_stands_at_its_frequency(tmp_path: Path
 
 @pytest.mark.parametrize("sources", [["position", "word"], THREE])
 def test_a_kernels_energy_goes_by_the_fusions_own_order_of_sources(tmp_path: Path, sources: list[str]) -> None:
-    fusion = Conv2d(**{name: value for name, value in CONV2D.items() if name != "kind"} | {"sources": sources})
+    fusion = build_fusion(CONV2D | {"sources": sources}, hidden_size=8, causal=False, init_std=0.02)
     places = {"word": (1, 1), "token_type": (0, 1), "position": (1, 2)}  # itself, a token away, a coordinate away
     sizes = {"word": 1.0, "token_type": 2.0, "position": 3.0}
     with torch.no_grad():
@@ -239,3 +239,15 @@ def test_word_and_position_are_read_back_from_a_sum_and_not_from_noise(tmp_path:
     assert found["n"].eq(MANY_INNER.size).all()
     assert found[found["read"] == "word"]["candidates"].eq(4).all()
     assert found[found["read"] == "position"]["candidates"].eq(6).all()
+
+
+def test_each_layer_is_read_on_its_own(tmp_path: Path) -> None:
+    word, position = (np.random.default_rng(seed).standard_normal((100, D)) for seed in (3, 4))
+    own, place = word[MANY_TOKEN], position[MANY_POSITION]
+    layers = np.stack([own + place, own, noise(MANY_SENTENCE.size, D)])
+    found = block.decoding_table(run(tmp_path, MANY, block_word=own, block_position=place, block_layers=layers), seed=0)
+    rate = found[found["snapshot"] == "step-5"].set_index(["part", "read"])["rate"]
+    assert rate["layer 1"].min() > 0.95
+    assert rate["layer 2", "word"] > 0.95
+    assert rate["layer 2", "position"] < 0.6
+    assert rate["layer 3"].max() < 0.6

@@ -5,11 +5,13 @@ import pytest
 import torch
 from transformers import MambaConfig, MambaModel
 
+from fusions import FFT, make
 from isoscope.data.batches import collate, evaluation_batches
 from isoscope.data.tokens import WordPieces
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.inside import hidden_states as passes
+from isoscope.models import FusionBertModel
 from probe_material import bert, chosen, gpt2, pieces
 
 
@@ -75,6 +77,29 @@ def test_the_parts_of_an_additive_block_add_up(tokenizer: WordPieces) -> None:
     assert len(summed) == probe.encoded.lengths[probe.block].sum()
     ids = np.concatenate([probe.encoded.ids[one] for one in probe.block])
     np.testing.assert_array_equal(found["block_word"], model.embeddings.word_embeddings.weight.detach().numpy()[ids])
+
+
+def test_the_blocks_tokens_are_followed_through_the_layers(tokenizer: WordPieces) -> None:
+    model, probe = bert(), chosen(tokenizer)
+    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    assert found["block_layers"].shape == (2, *found["block_word"].shape)
+    at = 0
+    for sentence in probe.block:
+        ids = torch.tensor(probe.encoded.ids[sentence].tolist())[None]
+        with torch.no_grad():
+            layers = model(input_ids=ids, output_hidden_states=True).hidden_states
+        for kept, layer in zip(found["block_layers"], layers[1:], strict=True):
+            np.testing.assert_allclose(kept[at : at + ids.shape[1]], layer[0], atol=2e-6)
+        at += ids.shape[1]
+
+
+@pytest.mark.parametrize("kind", ["fractional", "learned"])
+def test_positions_without_a_table_are_parts_of_the_block(kind: str, tokenizer: WordPieces) -> None:
+    fusion = FFT | {"positions": kind}
+    model = make(FusionBertModel, fusion, vocab_size=tokenizer.vocab_size, max_position_embeddings=64)
+    probe = chosen(tokenizer)
+    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+    np.testing.assert_allclose(np.linalg.norm(found["block_position"], axis=1), 1, rtol=1e-5)
 
 
 def test_a_block_that_adds_without_layernorm_leaves_its_sum(tokenizer: WordPieces) -> None:

@@ -246,7 +246,8 @@ def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) ->
 def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
     """Return how often word and position can be decoded linearly from the block's tokens, with a control.
 
-    For the first snapshot, the chosen snapshot and the random twin, before and after LayerNorm. Sentences are held out.
+    For the first snapshot, the chosen snapshot and the random twin: before and after the block's LayerNorm, and at each
+    layer above (part `layer 1`, …). Sentences are held out.
     """
     inner, sentence, *_ = inner_tokens(run)
     rows = []
@@ -254,7 +255,9 @@ def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
         arrays = run.arrays(snapshot)
         if {"block_word", "block_position"} <= arrays.names:
             targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}
-            for who, points in _parts(run, [snapshot], PARTS[2:]):
+            layers = arrays.whole("block_layers") if "block_layers" in arrays.names else ()
+            above = [({**snapshot.who, "part": f"layer {k}"}, points) for k, points in enumerate(layers, start=1)]
+            for who, points in (*_parts(run, [snapshot], PARTS[2:]), *above):
                 found = decodability(points[inner], targets, sentence, seed=seed)
                 rows += [{**who, "read": name, **figures._asdict()} for name, figures in found.items()]
     return _frame(rows)

@@ -47,6 +47,7 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     - `block_word`, `block_position`, `block_fused`, `block_normed`, `[T, D]`: every token of the sentences
       `probe.block`, if the model has such tables. `block_fused` is the input of the block's LayerNorm; for a block that
       adds both and has no LayerNorm, its output. `block_normed` is the output of the LayerNorm.
+    - `block_layers` `[L, T, D]`: the same tokens at layers 1 … L, if the model has both tables.
 
     `model` is the bare encoder or decoder, without a head. Raises `InputError` for NaN or infinity.
     """
@@ -74,6 +75,15 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                 put("words", (depth, len(words.text), width), *_word_means(layers, words, rows))
             if {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
+                for place, sentence in enumerate(map(int, rows)):
+                    if sentence in block:
+                        at, size = starts[block[sentence]], int(lengths[sentence])
+                        put(
+                            "block_layers",
+                            (depth - 1, int(starts[-1]), width),
+                            slice(at, at + size),
+                            layers[1:, place, :size],
+                        )
             for name, values in parts.items():
                 for place, sentence in enumerate(map(int, rows)):
                     if sentence in block:
@@ -171,10 +181,10 @@ def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         return hook
 
     for name, called in TABLES.items():
-        if (table := _module(model, called, nn.Embedding)) is not None:
+        if (table := _module(model, called, "num_embeddings")) is not None:
             handles.append(table.register_forward_hook(keep(name)))
     embeddings = getattr(model, "embeddings", None)
-    if embeddings is not None and (norm := _module(embeddings, NORMS, nn.LayerNorm)) is not None:
+    if embeddings is not None and (norm := _module(embeddings, NORMS, "normalized_shape")) is not None:
         handles.append(norm.register_forward_hook(keep("normed")))
     try:
         yield seen
@@ -183,10 +193,10 @@ def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
             handle.remove()
 
 
-def _module(model: nn.Module, called: tuple[str, ...], kind: type[nn.Module]) -> nn.Module | None:
-    """Return the first sub-module whose own name is in `called` and whose type is `kind`."""
+def _module(model: nn.Module, called: tuple[str, ...], has: str) -> nn.Module | None:
+    """Return the first sub-module whose own name is in `called` and that has the attribute `has`."""
     for name, module in model.named_modules():
-        if name.rpartition(".")[2] in called and isinstance(module, kind):
+        if name.rpartition(".")[2] in called and hasattr(module, has):
             return module
     return None
 
