@@ -1,0 +1,136 @@
+"""Change magnitudes of trained bindings without training; run it at the root of a project with runs of `remedies`.
+
+`python docs/results/remedies_interventions.py models/remedies/fft/seed-* models/remedies/fft_unitary/seed-*` writes
+docs/results/remedies/interventions.csv: arm, seed, intervention, metric, value. Phases and the root mean square of each
+row stay as they were; only magnitudes change:
+
+untouched        the trained model
+position flat    position spectra of equal magnitudes
+both flat        position and word spectra of equal magnitudes
+position Rayleigh, both Rayleigh   magnitudes drawn anew, as those of a Gaussian vector: what a plain product has
+
+A model with unitary positions then multiplies by the changed magnitudes, as plain binding does. Metrics: loss and
+accuracy on the test split; share of tokens whose word and whose position a linear map reads after the embedding block
+and at the last layer, with the control of `isoscope.geometry.decodability`.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from isoscope.config.tree import read_yaml
+from isoscope.geometry import decodability
+from isoscope.models.encoder import load_classifier
+from isoscope.objectives import Task, classification
+from isoscope.training.evaluation import evaluate, to_device
+from isoscope.training.ranks import Ranks
+
+SENTENCES = 150
+"""Sentences of the test split whose tokens are read."""
+INTERVENTIONS = {
+    "untouched": (),
+    "position flat": (("position", "flat"),),
+    "both flat": (("position", "flat"), ("word", "flat")),
+    "position Rayleigh": (("position", "Rayleigh"),),
+    "both Rayleigh": (("position", "Rayleigh"), ("word", "Rayleigh")),
+}
+Draw = Callable[[torch.Size], Tensor]
+
+
+def with_magnitudes(table: Tensor, kind: str, draw: Draw) -> Tensor:
+    """Return the rows with other magnitudes: equal, or Rayleigh; phases and each row's power stay."""
+    spectrum = torch.fft.rfft(table.double())
+    magnitude = draw(spectrum.shape).double() if kind == "Rayleigh" else torch.ones_like(spectrum.abs())
+    changed = torch.fft.irfft(spectrum.sgn() * magnitude, n=table.shape[-1])
+    scale = table.double().norm(dim=-1, keepdim=True) / changed.norm(dim=-1, keepdim=True).clamp_min(1e-30)
+    return (changed * scale).to(table.dtype)
+
+
+def rayleigh(seed: int) -> Draw:
+    """Return a source of Rayleigh magnitudes with a mean square of 1."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda shape: torch.empty(shape).exponential_(generator=generator).sqrt()
+
+
+@torch.no_grad()
+def intervene(model: torch.nn.Module, name: str, seed: int) -> None:
+    """Change a model's tables in place; unitary positions become plain ones with these magnitudes."""
+    block = model.base_model.embeddings
+    draw = rayleigh(seed)
+    for table, kind in INTERVENTIONS[name]:
+        weight = getattr(block, f"{table}_embeddings").weight
+        weight.copy_(with_magnitudes(weight, kind, draw))
+        if table == "position" and block.fusion.magnitudes == "unit":
+            spectrum = torch.fft.rfft(weight).abs().square().mean(-1, keepdim=True).sqrt()
+            weight.div_(spectrum)  # as unitary binding has it: a mean square of 1
+            block.fusion.magnitudes = "product"
+
+
+@torch.no_grad()
+def read_back(model: torch.nn.Module, objective: classification.Classification) -> Iterator[tuple[str, float]]:
+    """Yield the shares of tokens read back after the embedding block and at the last layer."""
+    states: dict[str, list[Tensor]] = {"block": [], "last": []}
+    words, positions, sentences = [], [], []
+    for place, row in enumerate(range(SENTENCES)):
+        batch = to_device(objective.batch("test", np.array([row]), None), torch.device("cpu"))
+        batch.pop("labels")
+        hidden = model.base_model(**batch, output_hidden_states=True).hidden_states
+        inner = slice(1, batch["input_ids"].shape[1] - 1)  # without [CLS] and [SEP]
+        states["block"].append(hidden[0][0, inner])
+        states["last"].append(hidden[-1][0, inner])
+        words.append(batch["input_ids"][0, inner])
+        positions.append(torch.arange(batch["input_ids"].shape[1])[inner])
+        sentences.append(torch.full((len(words[-1]),), place))
+    targets = {
+        "word": model.base_model.embeddings.word_embeddings.weight[torch.cat(words)].numpy(),
+        "position": model.base_model.embeddings.position_embeddings.weight[torch.cat(positions)].numpy(),
+    }
+    for name, vectors in states.items():
+        found = decodability(torch.cat(vectors).numpy(), targets, torch.cat(sentences).numpy(), seed=0)
+        for read, figures in found.items():
+            yield f"{name}/{read}", figures.rate
+            yield f"{name}/{read}_control", figures.control
+
+
+def measure(run: Path) -> Iterator[tuple[str, str, float]]:
+    """Yield intervention, metric and value of a run's chosen checkpoint."""
+    config = read_yaml(run, Path("config.yaml"))
+    (folder,) = (run / "checkpoints").iterdir()
+    data = Path("data/processed") / config["task"]
+    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
+    longest = config["params"]["model"]["max_length"]
+    objective = classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
+    ranks = Ranks(Accelerator(cpu=True))
+    for name in INTERVENTIONS:
+        model = load_classifier(folder)
+        intervene(model.eval(), name, int(config["seed"]))
+        scored = evaluate(model, objective, "test", device=torch.device("cpu"), ranks=ranks)
+        metrics = scored.tally.metrics()
+        yield from ((name, metric, metrics[metric]) for metric in ("loss", "accuracy"))
+        yield from ((name, metric, value) for metric, value in read_back(model, objective))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    rows = [(run.parts[-2], run.name.removeprefix("seed-"), *row) for run in arguments.runs for row in measure(run)]
+    target = arguments.to / "docs/results/remedies/interventions.csv"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame(rows, columns=["arm", "seed", "intervention", "metric", "value"])
+    table.to_csv(target, index=False, lineterminator="\n")
+    print(f"{target}: {len(arguments.runs)} runs")
+
+
+if __name__ == "__main__":
+    main()
