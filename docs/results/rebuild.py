@@ -18,17 +18,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from isoscope.config.load import Configuration
+from isoscope.statistics.factorial import Levels, effects
 from isoscope.statistics.paired import (
     Interval,
     Paired,
+    Verdict,
     holm,
     judge,
     minimum_detectable_effect,
     paired_t,
     two_way_interval,
 )
+from isoscope.studies.fusion.remedies import CALLED, ORDER, levels
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Lines = Iterator[str]
@@ -99,17 +104,23 @@ def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...
         yield f"| *{BASELINES[row['arm']]}* {'| ' * (len(heads) + 4)}| *{short(row['value'])}* |"
 
 
-def rates(name: str, names: dict[str, tuple[str, str]]) -> Lines:
-    """Yield the least validation loss (accuracy at that epoch) of each arm at each rate, and the best rate."""
+def rates(
+    name: str, names: Mapping[str, tuple[str, ...]], heads: tuple[str, ...], own: Mapping[str, str] | None = None
+) -> Lines:
+    """Yield the least validation loss (accuracy at that epoch) of each arm at each rate, and its own rate.
+
+    `own`: arm → rate; None: the rate with the least loss.
+    """
     table = runs(name)
     loss, accuracy = (by_seed(table, f"validation/{metric}") for metric in ("loss", "accuracy"))
     tried = list(dict.fromkeys(arm.split("@")[1] for arm in loss))
-    yield from head("arm", "tables", *tried, "own rate", right=range(2, 2 + len(tried)))
-    for arm, (fusion, tables) in names.items():
+    yield from head(*heads, *tried, "own rate", right=range(len(heads), len(heads) + len(tried)))
+    for arm, label in names.items():
         least = {rate: next(iter(loss[f"{arm}@{rate}"].values())) for rate in tried}
         reached = {rate: next(iter(accuracy[f"{arm}@{rate}"].values())) for rate in tried}
         cells = " | ".join(f"{short(least[rate])} ({short(reached[rate])})" for rate in tried)
-        yield f"| {fusion} | {tables} | {cells} | {OWN_RATES[arm]} |"
+        best = own[arm] if own else min(tried, key=least.__getitem__)
+        yield f"| {' | '.join(label)} | {cells} | {best} |"
 
 
 def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
@@ -137,9 +148,49 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
             confidence=CONFIDENCE,
             margin=MARGIN,
         )
-        cells = (str(paired.n), short(paired.mean, True), between(paired.interval), between(two_way))
-        chances = ("–" if value is None or np.isnan(value) else short(value) for value in (p, detectable))
-        yield f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason} |"
+        yield finding(title, paired, two_way, p, detectable, verdict)
+
+
+def finding(
+    title: str, paired: Paired, two_way: Interval | None, p: float | None, detectable: float | None, verdict: Verdict
+) -> str:
+    """Return a row of a table of differences or effects."""
+    cells = (str(paired.n), short(paired.mean, True), between(paired.interval), between(two_way))
+    chances = ("–" if value is None or np.isnan(value) else short(value) for value in (p, detectable))
+    return f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason} |"
+
+
+def design(name: str) -> dict[Levels, list[str]]:
+    """Return the arms of a training in each combination of the 2 × 2 of remedies, by their overlays."""
+    configuration, found = Configuration(ROOT), {at: [] for at in ORDER}
+    for arm in by_seed(runs(name)):
+        overlay = Path("variants/fusion", f"{arm}.yaml")
+        if (at := levels(configuration.overlay(overlay)["model"]["fusion"])) is not None:
+            found[at].append(arm)
+    return found
+
+
+def combinations(name: str) -> Lines:
+    """Yield mean ± sd of test accuracy over seeds for each combination; its arms are averaged within a seed."""
+    test = by_seed(runs(name))
+    yield from head("magnitudes kept", "identity readable", "arms", "seeds", "mean ± sd", right=(3, 4))
+    for (kept, readable), members in design(name).items():
+        values = np.mean([list(test[arm].values()) for arm in members], axis=0)
+        mean = f"{short(float(values.mean()))} ± {short(float(values.std(ddof=1)))}"
+        words = ("yes" if one else "no" for one in (kept, readable))
+        yield f"| {' | '.join(words)} | {', '.join(members)} | {len(values)} | {mean} |"
+
+
+def causes(name: str) -> Lines:
+    """Yield both main effects and the interaction of the 2 × 2 on test accuracy."""
+    test, items, of = by_seed(runs(name)), by_item(name), design(name)
+    seeds = list(next(iter(test.values())))
+    scores = {at: np.mean([[test[arm][seed] for seed in seeds] for arm in of[at]], axis=0) for at in ORDER}
+    shares = {at: np.mean([[items[f"{arm}/{seed}"] for seed in seeds] for arm in of[at]], axis=0) for at in ORDER}
+    columns = ("effect on test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
+    yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
+    for one in effects(scores, shares, confidence=CONFIDENCE, power=POWER, margin=MARGIN):
+        yield finding(CALLED[one.name], *one[1:])
 
 
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
@@ -197,7 +248,7 @@ EMBEDDED = {arm: (arm,) for arm in ("additive", "conv2d", "fft")}
 
 _FUSION = ("arm", "tables")
 TABLES: dict[str, Callable[[], Lines]] = {
-    "fusion/rates": partial(rates, "fusion/rates", FUSIONS),
+    "fusion/rates": partial(rates, "fusion/rates", FUSIONS, _FUSION, OWN_RATES),
     "fusion/published_rate": partial(arms, "fusion/published_rate", FUSIONS, _FUSION),
     "fusion/published_rate_differences": partial(differences, "fusion/published_rate", PUBLISHED),
     "fusion/own_first": partial(arms, "fusion/own_first", FUSIONS, _FUSION),

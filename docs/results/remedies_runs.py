@@ -30,25 +30,28 @@ def train(seed: int, *overrides: str) -> list[Path]:
 
 
 def rates() -> None:
-    """Train with every rate and write rates.csv."""
-    tables = []
+    """Train with every rate and write rates.csv: the least validation loss over epochs, and the accuracy there."""
+    found = []
     for rate in RATES:
-        outputs = map(read_output, train(RATES_SEED, f"training.learning_rate={rate}"))
-        found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
-        tables.append(pd.DataFrame(found, columns=COLUMNS).assign(rate=rate))
-    STORED.mkdir(exist_ok=True)
-    table = pd.concat(tables)
-    table = table[~table["metric"].str.startswith("test/")]  # rates are chosen on the validation split
-    table.to_csv(STORED / "rates.csv", index=False, lineterminator="\n")
+        for output in map(read_output, train(RATES_SEED, f"training.learning_rate={rate}")):
+            run, commit = output.run, commit_of(output.run.digest)
+            points = pd.DataFrame(rows(output, commit), columns=COLUMNS)
+            points = points[points["epoch"] != ""].pivot(index="epoch", columns="metric", values="value").astype(float)
+            least = points.loc[points["validation/loss"].idxmin()]
+            about = (run.digest[:12], commit[:7], f"{run.arm}@{rate}", run.seed)
+            found += [(*about, f"validation/{name}", "", least[f"validation/{name}"]) for name in ("loss", "accuracy")]
+        table = pd.DataFrame(found, columns=[name for name in COLUMNS if name != "step"])
+        STORED.mkdir(exist_ok=True)
+        table.to_csv(STORED / "rates.csv", index=False, lineterminator="\n")
     print("own rates:", own_rates())
 
 
 def own_rates() -> dict[str, str]:
-    """Return arm → the rate with the least validation loss at the end of an epoch, from rates.csv."""
-    table = pd.read_csv(STORED / "rates.csv", dtype={"rate": str})
-    losses = table[(table["metric"] == "validation/loss") & table["epoch"].notna()]
-    least = losses.groupby(["arm", "rate"], sort=False)["value"].min().unstack()
-    return {str(arm): str(rate) for arm, rate in least.idxmin(axis="columns").items()}
+    """Return arm → the rate with the least validation loss, from rates.csv."""
+    table = pd.read_csv(STORED / "rates.csv")
+    losses = table[table["metric"] == "validation/loss"].copy()
+    losses[["arm", "rate"]] = losses["arm"].str.split("@", expand=True)
+    return dict(losses.sort_values("value", kind="stable").groupby("arm", sort=False)["rate"].first())
 
 
 def own() -> None:
