@@ -7,7 +7,7 @@ row stay as they were; only magnitudes change:
 untouched        the trained model
 position flat    position spectra of equal magnitudes
 both flat        position and word spectra of equal magnitudes
-position Rayleigh, both Rayleigh   magnitudes drawn anew, as those of a Gaussian vector: what a plain product has
+position Rayleigh, both Rayleigh   magnitudes drawn at random, as those of a Gaussian vector: what a plain product has
 
 A model with unitary positions then multiplies by the changed magnitudes, as plain binding does. Metrics: loss and
 accuracy on the test split; share of tokens whose word and whose position a linear map reads after the embedding block
