@@ -61,7 +61,7 @@ def rayleigh(seed: int) -> Draw:
 
 @torch.no_grad()
 def intervene(model: torch.nn.Module, name: str, seed: int) -> None:
-    """Change a model's tables in place; unitary positions become plain ones with these magnitudes."""
+    """Change a model's tables in place; unitary binding becomes plain binding with these magnitudes."""
     block = model.base_model.embeddings
     draw = rayleigh(seed)
     for table, kind in INTERVENTIONS[name]:

@@ -105,6 +105,7 @@ class StudyTables(NamedTuple):
     def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
         """Return the views of each part of the report, with their tables."""
         from isoscope.studies import fusion, isotropy, scored
+        from isoscope.studies.fusion import remedies
         from isoscope.studies.tables import COMPARISON, read_tables
         from isoscope.studies.view import StoredTables
 
@@ -112,7 +113,7 @@ class StudyTables(NamedTuple):
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
             (
-                (*scored.VIEWS, *fusion.SCORED),
+                (*scored.VIEWS, *remedies.VIEWS),
                 read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
             ),
         ]

@@ -67,7 +67,7 @@ class FFT(Sources):
         """Return the constant that gives the bound vector the variance σ² of the word table, before training.
 
         `1 / √(E|P|²)`, the mean over tables of N(0, σ²), with `power = Dσ²` the mean of `|W|²`; for phase, σ√D. Of
-        magnitudes power: `E|P|^{2β} = (Dσ²)^β Γ(1 + β)`, exact but for DC and Nyquist, whose spectra are real.
+        magnitudes power: `E|P|^{2β} = (Dσ²)^β Γ(1 + β)`, exact except for DC and Nyquist, whose spectra are real.
         """
         if self.magnitudes == "phase":
             return power**0.5

@@ -12,8 +12,8 @@ from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import ANALYSE, CONFIG, METRICS, SCORES, score_points, shown
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
-from isoscope.studies import fusion, scored
-from isoscope.studies.fusion.remedies import remedies
+from isoscope.studies import scored
+from isoscope.studies.fusion import remedies
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
 
@@ -42,10 +42,10 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     with study_run(ANALYSE, study, name, project, params=params, inputs=inputs, named=named) as (run, _):
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         items = int(manifest["splits"]["test"]["rows"])
-        made = tables(name, outputs, baselines_on_test(manifest), items=items, more=remedies, **options)
+        made = tables(name, outputs, baselines_on_test(manifest), items=items, more=remedies.remedies, **options)
         write_tables(target, made)
         with replacing(project.folder / paths.results(name), "table") as drawn:
-            draw_views(drawn, (*scored.VIEWS, *fusion.SCORED), made.by_name)
+            draw_views(drawn, (*scored.VIEWS, *remedies.VIEWS), made.by_name)
         found = scores(made.comparison)
         for file, text in {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary()}.items():
             write_text(target / file, text, "table")

@@ -13,8 +13,7 @@ from isoscope.config.load import Configuration
 from isoscope.figures.style import to_svg
 from isoscope.outputs import read_output
 from isoscope.studies.comparison import results
-from isoscope.studies.fusion import SCORED
-from isoscope.studies.fusion.remedies import levels, remedies
+from isoscope.studies.fusion.remedies import VIEWS, levels, remedies
 from isoscope.studies.tables import read_tables, tables, write_tables
 from isoscope.studies.view import pictures
 
@@ -113,18 +112,18 @@ def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
     again = read_tables(tmp_path / "part")
     for name in ("remedies", "remedy_effects"):
         pd.testing.assert_frame_equal(again.by_name[name], whole.by_name[name], check_dtype=False)
-    drawn = list(pictures(SCORED, again.by_name))
+    drawn = list(pictures(VIEWS, again.by_name))
     assert [one.name for one in drawn] == ["remedies-accuracy", "remedies-f1", "remedies-matthews"]
     for one in drawn:
         text = to_svg(one.figure())
         for row in one.table[1].itertuples():
             assert row.verdict in text
             assert f"{row.effect} {row.mean:+.3f}: {row.verdict}" in one.spoken
-    assert not list(pictures(SCORED, {name: again.by_name[name] for name in ("bands", "confusion")}))
+    assert not list(pictures(VIEWS, {name: again.by_name[name] for name in ("bands", "confusion")}))
 
 
 def test_two_seeds_have_means_and_no_verdict_that_holds(tmp_path: Path) -> None:
     found = made(study(tmp_path, {"plain": 0.2, "unitary": 0.2, "delta": 0.9, "both": 0.9}, seeds=2))
     assert set(found["remedy_effects"]["verdict"]) == {"under-powered"}
-    for one in pictures(SCORED, found):
+    for one in pictures(VIEWS, found):
         to_svg(one.figure())

@@ -9,13 +9,10 @@ from isoscope.studies.fusion import (
     persistence_diagrams,
     probing_scores,
     read_back,
-    remedies,
     spectra,
     token_cosines,
 )
 
-SCORED = (remedies.REMEDIES,)
-"""Views of scores, from tables that `remedies.remedies` adds to those of `analyse`."""
 VIEWS = (
     feature_dynamics.DYNAMICS,
     layers.CURVES,

@@ -159,3 +159,4 @@ REMEDIES = View(
     ),
     spoken=_spoken,
 )
+VIEWS = (REMEDIES,)
