@@ -3,7 +3,8 @@
 Needs `isoscope profile remedies_sst2` and `isoscope prepare sst2` first. Two parts:
 rates      every arm with three learning rates, one seed; an arm's own rate has the least validation loss
 own        every arm with its own rate, four fresh seeds
-Both store what they trained in docs/results/remedies/. Finished runs are not repeated; stop and start it at any time.
+Both store what they trained in docs/results/remedies/. Finished runs are not repeated, nor are rates in rates.csv; stop
+and start it at any time.
 """
 
 import argparse
@@ -14,7 +15,8 @@ from pathlib import Path
 import pandas as pd
 from collect import COLUMNS, collect, commit_of, rows
 
-from isoscope.outputs import read_output
+from isoscope.config.load import Configuration
+from isoscope.outputs import Output, read_output
 
 RATES = ("1e-4", "3e-4", "1e-3")
 RATES_SEED, SEEDS = 400, (300, 301, 302, 303)
@@ -30,20 +32,29 @@ def train(seed: int, *overrides: str) -> list[Path]:
 
 
 def rates() -> None:
-    """Train with every rate and write rates.csv: the least validation loss over epochs, and the accuracy there."""
-    found = []
+    """Train with every rate and add to rates.csv: the least validation loss over epochs, and the accuracy there."""
+    STORED.mkdir(exist_ok=True)
+    file, columns = STORED / "rates.csv", [name for name in COLUMNS if name != "step"]
+    every = list(Configuration(Path()).arms("remedies"))
     for rate in RATES:
-        for output in map(read_output, train(RATES_SEED, f"training.learning_rate={rate}")):
-            run, commit = output.run, commit_of(output.run.digest)
-            points = pd.DataFrame(rows(output, commit), columns=COLUMNS)
-            points = points[points["epoch"] != ""].pivot(index="epoch", columns="metric", values="value").astype(float)
-            least = points.loc[points["validation/loss"].idxmin()]
-            about = (run.digest[:12], commit[:7], f"{run.arm}@{rate}", run.seed)
-            found += [(*about, f"validation/{name}", "", least[f"validation/{name}"]) for name in ("loss", "accuracy")]
-        table = pd.DataFrame(found, columns=[name for name in COLUMNS if name != "step"])
-        STORED.mkdir(exist_ok=True)
-        table.to_csv(STORED / "rates.csv", index=False, lineterminator="\n")
+        table = pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else pd.DataFrame(columns=columns)
+        if lacking := [arm for arm in every if f"{arm}@{rate}" not in set(table["arm"])]:
+            only = f"studies.remedies.axes.fusion=[{','.join(lacking)}]"
+            folders = train(RATES_SEED, f"training.learning_rate={rate}", only)
+            found = [row for folder in folders for row in least(read_output(folder), rate)]
+            table = pd.concat([table, pd.DataFrame(found, columns=columns)])
+            table.to_csv(file, index=False, lineterminator="\n")
     print("own rates:", own_rates())
+
+
+def least(output: Output, rate: str) -> list[tuple[object, ...]]:
+    """Return the rows of a run in rates.csv."""
+    run, commit = output.run, commit_of(output.run.digest)
+    points = pd.DataFrame(rows(output, commit), columns=COLUMNS)
+    points = points[points["epoch"] != ""].pivot(index="epoch", columns="metric", values="value").astype(float)
+    best = points.loc[points["validation/loss"].idxmin()]
+    about = (run.digest[:12], commit[:7], f"{run.arm}@{rate}", run.seed)
+    return [(*about, f"validation/{name}", "", best[f"validation/{name}"]) for name in ("loss", "accuracy")]
 
 
 def own_rates() -> dict[str, str]:
