@@ -246,6 +246,40 @@ STARTS = {
 }
 EMBEDDED = {arm: (arm,) for arm in ("additive", "conv2d", "fft")}
 
+REMEDIES = {
+    "fft": "W · P",
+    "fft_unitary": "W · P/\\|P\\|",
+    "fft_power_one": "\\|P\\|^β, β from 1",
+    "fft_power_half": "\\|P\\|^β, β from ½",
+    "fft_power_zero": "\\|P\\|^β, β from 0",
+    "fft_phase": "phases alone",
+    "fft_fractional": "fractional positions",
+    "fft_fractional_learned": "fractional, θ learned",
+    "fft_complex": "phases, complex output",
+    "fft_residual": "residual",
+    "fft_delta": "δ + p",
+    "fft_unitary_residual": "unitary, residual",
+    "fft_unitary_delta": "unitary, δ + p",
+    "fft_scaled": "W · P, variance scaled",
+    "additive": "sum",
+}
+PARTS = {
+    "conv2d": "3 × 3, GELU",
+    "conv2d_1x1": "1 × 1",
+    "conv2d_1x3": "1 × 3: hidden dimensions only",
+    "conv2d_3x1": "3 × 1: positions only",
+    "conv2d_5x5": "5 × 5",
+    "conv2d_linear": "no GELU",
+    "conv2d_bias": "a bias",
+    "conv2d_gate": "a gate from .5",
+    "conv2d_token_type": "plus the token type",
+    "conv2d_frozen": "frozen random kernel",
+    "conv2d_frozen_identity": "frozen delta kernel (control)",
+    "conv2d_permuted": "permuted hidden dimensions",
+    "linear_18": "18 weights, no kernel",
+    "additive": "sum",
+}
+
 _FUSION = ("arm", "tables")
 TABLES: dict[str, Callable[[], Lines]] = {
     "fusion/rates": partial(rates, "fusion/rates", FUSIONS, _FUSION, OWN_RATES),
@@ -261,6 +295,23 @@ TABLES: dict[str, Callable[[], Lines]] = {
     ),
     "pretrained/differences": partial(
         differences, "pretrained/runs", [(f"{arm} − additive", arm, "additive") for arm in list(STARTS)[1:]]
+    ),
+    "remedies/arms": partial(
+        arms, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
+    ),
+    "remedies/combinations": partial(combinations, "remedies/embedded"),
+    "remedies/causes": partial(causes, "remedies/embedded"),
+    "remedies/differences": partial(
+        differences, "remedies/embedded", [(f"{arm} − fft", arm, "fft") for arm in list(REMEDIES)[1:]]
+    ),
+    "remedies/rates": partial(
+        rates, "remedies/rates", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
+    ),
+    "remedies/parts": partial(
+        arms, "remedies/conv2d_parts", {arm: (arm, what) for arm, what in PARTS.items()}, ("arm", "kernel")
+    ),
+    "remedies/parts_differences": partial(
+        differences, "remedies/conv2d_parts", [(f"{arm} − conv2d", arm, "conv2d") for arm in list(PARTS)[1:]]
     ),
     "embedded/arms": partial(arms, "embedded/fusion", EMBEDDED),
     "embedded/differences": partial(
