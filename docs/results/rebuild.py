@@ -181,6 +181,18 @@ def combinations(name: str) -> Lines:
         yield f"| {' | '.join(words)} | {', '.join(members)} | {len(values)} | {mean} |"
 
 
+def interventions(name: str) -> Lines:
+    """Yield mean ± sd over seeds of what a trained model does with other magnitudes."""
+    table = pd.read_csv(HERE / f"{name}.csv")
+    metrics = {"accuracy": "test accuracy", "loss": "test loss"}
+    metrics |= {f"{at}/{read}": f"{read}, {at}" for at in ("block", "last") for read in ("word", "position")}
+    yield from head("arm", "magnitudes", "seeds", *metrics.values(), right=range(2, 3 + len(metrics)))
+    for (arm, kind), own in table.groupby(["arm", "intervention"], sort=False):
+        of = own.groupby("metric")["value"].agg(["mean", "std", "count"])
+        cells = [f"{short(of['mean'][one])} ± {short(of['std'][one])}" for one in metrics]
+        yield f"| {arm} | {kind} | {of['count'].iloc[0]} | {' | '.join(cells)} |"
+
+
 def causes(name: str) -> Lines:
     """Yield both main effects and the interaction of the 2 × 2 on test accuracy."""
     test, items, of = by_seed(runs(name)), by_item(name), design(name)
@@ -296,6 +308,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "pretrained/differences": partial(
         differences, "pretrained/runs", [(f"{arm} − additive", arm, "additive") for arm in list(STARTS)[1:]]
     ),
+    "remedies/interventions": partial(interventions, "remedies/interventions"),
     "remedies/arms": partial(
         arms, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
     ),
