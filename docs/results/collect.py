@@ -17,10 +17,22 @@ from pathlib import Path
 import pandas as pd
 
 from isoscope import paths
-from isoscope.outputs import Output, read_output, read_points, read_predictions
+from isoscope.outputs import CONFIG, Output, Trained, read_output, read_points, read_predictions
 from isoscope.runs.record import read
 
 COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
+
+
+def output_of(folder: Path) -> Output:
+    """Return a finished run: published, or below .isoscope/runs, where its record has what config.yaml would."""
+    if (folder / CONFIG).is_file():
+        return read_output(folder)
+    digest = folder.absolute().parent.name
+    run = read(Path(".isoscope/records", f"{digest}.jsonl")).run
+    if run is None or run.arm is None or run.seed is None:
+        raise SystemExit(f"{folder}: neither config.yaml nor a record of training; give folders of finished runs")
+    trained = Trained(run.study, run.arm, run.seed, run.task, digest, code="", inputs={}, plugins={})
+    return Output(folder, trained, (), "classification", {})
 
 
 def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
@@ -29,7 +41,7 @@ def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
     found = [
         (
             *(run.digest[:12], commit[:7], run.arm, run.seed, point["name"]),
-            *(point.get("epoch") or "", point["step"], repr(point["value"])),
+            *("" if point.get("epoch") is None else point["epoch"], point["step"], repr(point["value"])),
         )
         for point in read_points(output)
         if point["name"].startswith(("validation/", "test/", "training/"))
@@ -71,7 +83,7 @@ def added(table: pd.DataFrame, items: pd.DataFrame, target: Path) -> tuple[pd.Da
 
 def collect(name: str, runs: list[Path], *, add: bool = False, to: Path = Path()) -> None:
     """Write both files."""
-    outputs = sorted(map(read_output, runs), key=lambda one: (one.run.arm, one.run.seed))
+    outputs = sorted(map(output_of, runs), key=lambda one: (one.run.arm, one.run.seed))
     target = to / "docs/results" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]

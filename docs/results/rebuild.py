@@ -30,7 +30,8 @@ from isoscope.statistics.paired import (
     paired_t,
     two_way_interval,
 )
-from isoscope.studies.fusion.remedies import CALLED, ORDER, levels
+from isoscope.studies.fusion import remedies
+from isoscope.studies.fusion.remedies import CALLED, ORDER
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -162,12 +163,8 @@ def finding(
 
 def design(name: str) -> dict[Levels, list[str]]:
     """Return the arms of a training in each combination of the 2 × 2 of remedies, by their overlays."""
-    configuration, found = Configuration(ROOT), {at: [] for at in ORDER}
-    for arm in by_seed(runs(name)):
-        overlay = Path("variants/fusion", f"{arm}.yaml")
-        if (at := levels(configuration.overlay(overlay)["model"]["fusion"])) is not None:
-            found[at].append(arm)
-    return found
+    overlay = Configuration(ROOT).overlay
+    return remedies.design({arm: overlay(Path("variants/fusion", f"{arm}.yaml")) for arm in by_seed(runs(name))})
 
 
 def combinations(name: str) -> Lines:
@@ -275,6 +272,12 @@ REMEDIES = {
     "fft_scaled": "W · P, variance scaled",
     "additive": "sum",
 }
+MAGNITUDES = (
+    ("unitary − plain", "fft_unitary", "fft"),
+    ("unitary − plain with the same variance", "fft_unitary", "fft_scaled"),
+    ("unitary − plain, residual start", "fft_unitary_residual", "fft_residual"),
+    ("unitary − plain, delta start", "fft_unitary_delta", "fft_delta"),
+)
 PARTS = {
     "conv2d": "3 × 3, GELU",
     "conv2d_1x1": "1 × 1",
@@ -314,6 +317,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     ),
     "remedies/combinations": partial(combinations, "remedies/embedded"),
     "remedies/causes": partial(causes, "remedies/embedded"),
+    "remedies/magnitudes": partial(differences, "remedies/embedded", MAGNITUDES),
     "remedies/differences": partial(
         differences, "remedies/embedded", [(f"{arm} − fft", arm, "fft") for arm in list(REMEDIES)[1:]]
     ),

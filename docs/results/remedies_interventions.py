@@ -1,8 +1,8 @@
 """Change magnitudes of trained bindings without training; run it at the root of a project with runs of `remedies`.
 
 `python docs/results/remedies_interventions.py models/remedies/fft/seed-* models/remedies/fft_unitary/seed-*` writes
-docs/results/remedies/interventions.csv: arm, seed, intervention, metric, value. Phases and the root mean square of each
-row stay as they were; only magnitudes change:
+docs/results/remedies/interventions.csv: digest, arm, seed, intervention, metric, value. Phases and the root mean square
+of each row stay as they were; only magnitudes change:
 
 untouched        the trained model
 position flat    position spectra of equal magnitudes
@@ -29,6 +29,7 @@ from isoscope.config.tree import read_yaml
 from isoscope.geometry import decodability
 from isoscope.models.encoder import load_classifier
 from isoscope.objectives import Task, classification
+from isoscope.outputs import read_output
 from isoscope.training.evaluation import evaluate, to_device
 from isoscope.training.ranks import Ranks
 
@@ -63,6 +64,9 @@ def rayleigh(seed: int) -> Draw:
 def intervene(model: torch.nn.Module, name: str, seed: int) -> None:
     """Change a model's tables in place; unitary binding becomes plain binding with these magnitudes."""
     block = model.base_model.embeddings
+    options = {"magnitudes": ("product", "unit"), "positions": ("table",), "start": ("random",)}
+    if any(getattr(block.fusion, option, None) not in known for option, known in options.items()):
+        raise SystemExit(f"{type(block.fusion).__name__}: expected plain or unitary binding with a random start")
     draw = rayleigh(seed)
     for table, kind in INTERVENTIONS[name]:
         weight = getattr(block, f"{table}_embeddings").weight
@@ -124,10 +128,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    rows = [(run.parts[-2], run.name.removeprefix("seed-"), *row) for run in arguments.runs for row in measure(run)]
+    rows = []
+    for folder in arguments.runs:
+        run = read_output(folder).run
+        rows += [(run.digest[:12], run.arm, run.seed, *row) for row in measure(folder)]
     target = arguments.to / "docs/results/remedies/interventions.csv"
     target.parent.mkdir(parents=True, exist_ok=True)
-    table = pd.DataFrame(rows, columns=["arm", "seed", "intervention", "metric", "value"])
+    table = pd.DataFrame(rows, columns=["digest", "arm", "seed", "intervention", "metric", "value"])
     table.to_csv(target, index=False, lineterminator="\n")
     print(f"{target}: {len(arguments.runs)} runs")
 

@@ -13,10 +13,10 @@ import subprocess
 from pathlib import Path
 
 import pandas as pd
-from collect import COLUMNS, collect, commit_of, rows
+from collect import COLUMNS, collect, commit_of, output_of, rows
 
 from isoscope.config.load import Configuration
-from isoscope.outputs import Output, read_output
+from isoscope.outputs import Output
 
 RATES = ("1e-4", "3e-4", "1e-3")
 RATES_SEED, SEEDS = 400, (300, 301, 302, 303)
@@ -41,7 +41,7 @@ def rates() -> None:
         if lacking := [arm for arm in every if f"{arm}@{rate}" not in set(table["arm"])]:
             only = f"studies.remedies.axes.fusion=[{','.join(lacking)}]"
             folders = train(RATES_SEED, f"training.learning_rate={rate}", only)
-            found = [row for folder in folders for row in least(read_output(folder), rate)]
+            found = [row for folder in folders for row in least(output_of(folder), rate)]
             table = pd.concat([table, pd.DataFrame(found, columns=columns)])
             table.to_csv(file, index=False, lineterminator="\n")
     print("own rates:", own_rates())

@@ -82,10 +82,10 @@ def test_gradients_are_those_of_finite_differences(width: int) -> None:
     tables = [drawn(1, 2, width, seed=seed).requires_grad_() for seed in range(3)]
     for options in (
         {"magnitudes": "unit"},
-        {"magnitudes": "phase", "start": "delta"},
+        {"magnitudes": "phase"},
         {"magnitudes": "power", "exponent": 0.4, "start": "delta"},
         {"output": "complex", "magnitudes": "phase"},
-        {"scale": "variance", "start": "delta"},
+        {"scale": "variance", "start": "delta", "token_type": "add"},
     ):
         module = make(width, **options)
         assert torch.autograd.gradcheck(module, tables)
@@ -215,10 +215,9 @@ def test_complex_output_reads_both_parts_of_the_spectrum(width: int) -> None:
         {},
         {"start": "delta"},
         {"magnitudes": "phase"},
-        {"magnitudes": "phase", "start": "delta"},
         {"magnitudes": "power", "exponent": 0.5},
         {"magnitudes": "power", "exponent": 1.0},
-        {"sources": ["word", "position", "token_type"]},
+        {"sources": ["word", "position", "token_type"], "magnitudes": "unit"},
     ],
     ids=str,
 )
@@ -226,12 +225,13 @@ def test_complex_output_reads_both_parts_of_the_spectrum(width: int) -> None:
 def test_scaling_gives_the_variance_of_the_word_table(options: dict[str, Any], std: float) -> None:
     size = 512
     tables = [drawn(1, 300, size, seed=seed, std=std) for seed in range(3)]
+    if "sources" not in options:  # without a token type, LayerNorm would undo the scale: it is refused
+        options, tables[2] = options | {"token_type": "add"}, torch.zeros_like(tables[2])
     scaled = make(size, init_std=std, scale="variance", **options)(*tables).detach()
     assert float(scaled.var()) == pytest.approx(std**2, rel=0.05)
     bare = make(size, init_std=std, **options)(*tables).detach()
-    assert (
-        float(bare.var()) != pytest.approx(std**2, rel=0.05) or 1 + size * std**2 < 1.3
-    )  # else the scale does nothing
+    if not (options.get("start") == "delta" and std == 0.02):  # a small p: the scale is close to 1
+        assert float(bare.var()) != pytest.approx(std**2, rel=0.05)
 
 
 def test_the_plain_product_loses_frequencies_as_theory_says() -> None:

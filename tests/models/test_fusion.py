@@ -271,6 +271,16 @@ def test_a_causal_kernel_sees_no_later_token(kernel_size: list[int], at: int, ta
         (FFT | {"start": "delta", "normalisation": "l2"}, "start 'delta' needs normalisation 'none'"),
         (FFT | {"positions": "fractional", "magnitudes": "unit"}, "magnitudes 'unit' changes nothing"),
         (FFT | {"positions": "learned", "start": "delta"}, "start 'delta' needs positions 'table'"),
+        (FFT | {"start": "delta", "output": "complex"}, "start 'delta' needs output 'real' and not magnitudes 'phase'"),
+        (
+            FFT | {"start": "delta", "magnitudes": "phase"},
+            "start 'delta' needs output 'real' and not magnitudes 'phase'",
+        ),
+        (FFT | {"scale": "variance", "token_type": "ignore"}, "scale 'variance' changes nothing before LayerNorm"),
+        (
+            FUSIONS["conv2d-identity"] | {"kernel": "frozen", "hidden_axes": "permuted"},
+            "hidden_axes 'permuted' changes nothing for a frozen delta kernel",
+        ),
         (FFT | {"scale": "variance", "output": "complex"}, "scale 'variance' needs output 'real'"),
         (FFT | {"scale": "variance", "normalisation": "l2"}, "scale 'variance' needs normalisation 'none'"),
         (FFT | {"scale": "variance", "magnitudes": "unit"}, "scale 'variance' changes nothing"),

@@ -45,8 +45,10 @@ def test_f_of_a_repeated_measures_analysis_is_the_square_of_t() -> None:
         error = 2 * ((means - means.mean(1, keepdims=True) - means.mean(0) + grand) ** 2).sum() / (n - 1)
         return float(effect / error)
 
+    both = cube[1, 1] - cube[1, 0] - cube[0, 1] + cube[0, 0]
+    crossed = n * both.mean() ** 2 / both.var(ddof=1)
     found = effects(scores, None, **OPTIONS)
-    for one, expected in zip(found, (f(0), f(1)), strict=False):
+    for one, expected in zip(found, (f(0), f(1), crossed), strict=True):
         t = stats.t.isf(one.paired.p / 2, n - 1)
         assert t**2 == pytest.approx(expected)
 
@@ -61,9 +63,12 @@ def test_an_effect_is_blind_to_the_others_and_to_seeds() -> None:
 
 
 def test_p_is_corrected_over_three_and_the_verdict_follows() -> None:
-    first, second, interaction = effects(planted(0.2, 0.0, 0.0), None, **OPTIONS)
+    scores = planted(0.2, 0.0, 0.0)
+    shares = {at: np.repeat(values[:, None], 40, axis=1) for at, values in scores.items()}
+    first, second, interaction = effects(scores, shares, **OPTIONS)
     assert first.p_holm == pytest.approx(3 * first.paired.p)
     assert first.p_holm < 0.001
+    assert first.verdict.word == "holds"
     assert second.verdict.word != "holds" != interaction.verdict.word
 
 

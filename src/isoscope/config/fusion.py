@@ -68,6 +68,8 @@ class Conv2d(Sources):
             raise ValueError(f"kernel_size {list(self.kernel_size)} must be odd in both directions")
         if self.hidden_axes == "permuted" and self.kernel_size[1] == 1:
             raise ValueError("hidden_axes 'permuted' changes nothing for a kernel of width 1 over hidden dimensions")
+        if (self.start, self.kernel, self.hidden_axes) == ("identity", "frozen", "permuted"):
+            raise ValueError("hidden_axes 'permuted' changes nothing for a frozen delta kernel")
         if self.start == "identity" and (self.activation, self.normalisation) != ("none", "none"):
             raise ValueError("start 'identity' needs activation 'none' and normalisation 'none' to equal adding")
         if self.start == "residual" and self.gate is not None:
@@ -120,6 +122,8 @@ class FFT(Sources):
             raise ValueError("normalisation 'l2' changes nothing under magnitudes 'phase'")
         if self.normalisation == "l2" and self.start == "delta":
             raise ValueError("start 'delta' needs normalisation 'none': a small p would be scaled to the size of δ")
+        if self.start == "delta" and (self.magnitudes == "phase" or self.output == "complex"):
+            raise ValueError("start 'delta' needs output 'real' and not magnitudes 'phase': δ would change the word")
         if self.positions != "table":
             if self.magnitudes in ("unit", "power"):
                 raise ValueError(
@@ -132,12 +136,14 @@ class FFT(Sources):
         return self
 
     def _check_scale(self) -> None:
+        if self.drops_token_type:  # no residual start is left here: it needs the token type
+            raise ValueError("scale 'variance' changes nothing before LayerNorm if no token type is added")
         if self.output == "complex":
             raise ValueError("scale 'variance' needs output 'real': a matrix has a scale of its own")
         if self.normalisation == "l2":
             raise ValueError("scale 'variance' needs normalisation 'none': l2 sets the variance")
         kept = self.magnitudes == "unit" or (self.magnitudes == "product" and self.positions != "table")
-        if kept or self.exponent == 0:
+        if (kept or self.exponent == 0) and "token_type" not in self.sources:
             raise ValueError("scale 'variance' changes nothing: positions of magnitude 1 keep the variance")
         if self.magnitudes == "power" and (self.start == "delta" or "token_type" in self.sources):
             raise ValueError("scale 'variance' of magnitudes 'power' needs sources word and position, and no delta")

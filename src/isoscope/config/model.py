@@ -82,4 +82,6 @@ class Model(Section):
     def _fits(self) -> Self:
         if isinstance(self.encoder, Scratch) and self.max_length > self.encoder.max_positions:
             raise ValueError(f"max_length {self.max_length} exceeds encoder.max_positions {self.encoder.max_positions}")
+        if isinstance(self.encoder, Pretrained) and getattr(self.fusion, "scale", "none") == "variance":
+            raise ValueError("fusion.scale 'variance' needs an encoder from scratch, with tables of known variance")
         return self

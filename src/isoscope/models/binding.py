@@ -21,7 +21,8 @@ class FFT(Sources):
     - `magnitudes` product: `W · P`. unit: `W · P/|P|`. power: `W · P/|P| · |P|^β`, β learned in [0, 1] from `exponent`.
       phase: every source has magnitude 1. A frequency of magnitude 0 stays 0.
     - `positions` fractional, learned: `isoscope.models.positions` in place of the table (the embedding block does it).
-    - `output` complex: a learned matrix maps (Re S, Im S) to the hidden size, `N(0, 1/(D + 2))` at the start.
+    - `output` complex: a learned matrix maps (Re S, Im S) to the hidden size; its entries start with a variance of 1
+      over the number of inputs.
     - `scale` variance: the bound vector times `initial_scale`.
     - `normalisation` l2: source vectors of unit length.
 

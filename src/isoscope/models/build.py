@@ -119,8 +119,8 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
 
 
 def fusion_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the fusion's parameters by their full names in the model; empty for additive and a plain FFT."""
-    return {name: value for name, value in model.named_parameters() if _FUSION in name}
+    """Return the fusion's parameters, with learned angles, by their full names; empty for additive and a plain FFT."""
+    return {name: one for name, one in model.named_parameters() if _FUSION in name or name.endswith(_ANGLES)}
 
 
 def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | None:

@@ -80,7 +80,7 @@ class Conv2d(Sources):
         else:
             self.register_buffer("weight", kernels)
         if hidden_axes == "permuted":
-            order = torch.randperm(hidden_size, generator=torch.Generator().manual_seed(0))
+            order = torch.randperm(hidden_size, generator=torch.Generator().manual_seed(0), device="cpu")
             self.register_buffer("order", order)
             self.register_buffer("natural", order.argsort())
         self.permuted = hidden_axes == "permuted"

@@ -9,7 +9,7 @@ def rope_angles(width: int) -> Tensor:
 
     Source: Su et al. 2021 (https://arxiv.org/abs/2104.09864), section 3.2.2. Shape `[(D − 1) // 2]`, radians, fp32.
     """
-    return 10000.0 ** (-2.0 * torch.arange((width - 1) // 2, device="cpu") / width)
+    return 10000.0 ** (-2.0 * torch.arange((width - 1) // 2, device="cpu", dtype=torch.float32) / width)
 
 
 class FractionalPositions(nn.Module):
@@ -24,7 +24,7 @@ class FractionalPositions(nn.Module):
         super().__init__()
         self.num_embeddings, self.embedding_dim = table.num_embeddings, table.embedding_dim
         self.padding_idx = table.padding_idx
-        angles = rope_angles(self.embedding_dim)
+        angles = rope_angles(self.embedding_dim).to(table.weight.device)
         if learned:
             self.angles = nn.Parameter(angles)
         else:

@@ -13,7 +13,7 @@ from isoscope.config.load import Configuration
 from isoscope.figures.style import to_svg
 from isoscope.outputs import read_output
 from isoscope.studies.comparison import results
-from isoscope.studies.fusion.remedies import VIEWS, levels, remedies
+from isoscope.studies.fusion.remedies import VIEWS, design, levels, remedies
 from isoscope.studies.tables import read_tables, tables, write_tables
 from isoscope.studies.view import pictures
 
@@ -24,6 +24,7 @@ ARMS = {
     "residual": FFT | {"start": "residual"},
     "delta": FFT | {"start": "delta"},
     "both": FFT | {"magnitudes": "unit", "start": "delta"},
+    "both_residual": FFT | {"magnitudes": "unit", "start": "residual"},
 }
 
 
@@ -72,25 +73,43 @@ def test_the_shipped_overlays_are_where_the_design_has_them() -> None:
     assert of[True, True] == {"fft_unitary_residual", "fft_unitary_delta"}
 
 
+def test_the_design_is_balanced_and_agrees_in_all_else() -> None:
+    def params(**fusion: Any) -> dict[str, Any]:
+        return {"model": {"fusion": FFT | fusion, "encoder": {"init_std": 0.02}}, "training": {"epochs": 2}}
+
+    arms = {"plain": params(), "unitary": params(magnitudes="unit")}
+    arms |= {"delta": params(start="delta"), "both": params(start="delta", magnitudes="unit")}
+    order = [(False, False), (True, False), (False, True), (True, True)]
+    whole = {at: [arm] for at, arm in zip(order, arms, strict=True)}
+    assert design(arms) == whole
+    assert design({"residual": params(start="residual")} | arms) == whole, "no unitary arm has this start"
+    tables = params()
+    tables["model"]["encoder"]["init_std"] = 1.0
+    assert design(arms | {"unit_tables": tables, "ignoring": params(token_type="ignore")}) == whole
+    assert (True, True) not in design(
+        arms | {"both": params(start="delta", magnitudes="unit", sources=["position", "word"])}
+    )
+
+
 def test_a_planted_cause_is_told_from_the_other(tmp_path: Path) -> None:
-    hidden = {"additive": 0.8, "plain": 0.5, "unitary": 0.5, "residual": 0.78, "delta": 0.82, "both": 0.8}
+    hidden = {"additive": 0.8, "plain": 0.5, "unitary": 0.5, "residual": 0.78, "delta": 0.82}
+    hidden |= {"both": 0.8, "both_residual": 0.8}
     folders = study(tmp_path / "hidden", hidden)
     found, own = made(folders), means_of(folders)
     assert effect(found, "identity readable").verdict == "holds"
-    readable = ((own["residual"] + own["delta"]) / 2 + own["both"]) / 2
+    readable = (own["residual"] + own["delta"] + own["both"] + own["both_residual"]) / 4
     assert effect(found, "identity readable").mean == pytest.approx(readable - (own["plain"] + own["unitary"]) / 2)
     assert readable > 0.7
     assert effect(found, "magnitudes kept").verdict != "holds"
-    lost = {"plain": 0.5, "unitary": 0.8, "residual": 0.5, "delta": 0.5, "both": 0.8}
+    lost = {"plain": 0.5, "unitary": 0.8, "delta": 0.5, "both": 0.8}
     found = made(study(tmp_path / "lost", lost))
     assert effect(found, "magnitudes kept").verdict == "holds"
     assert effect(found, "identity readable").verdict != "holds"
 
 
 def test_arms_of_one_combination_are_averaged_and_others_left_out(tmp_path: Path) -> None:
-    folders = study(
-        tmp_path, {"additive": 0.9, "plain": 0.5, "unitary": 0.6, "residual": 0.7, "delta": 0.8, "both": 0.9}
-    )
+    accuracy = {"additive": 0.9, "plain": 0.5, "unitary": 0.6, "residual": 0.7, "delta": 0.8, "both": 0.9}
+    folders = study(tmp_path, accuracy | {"both_residual": 0.8})
     means, own = made(folders)["remedies"], means_of(folders)
     row = next(means[(means["metric"] == "accuracy") & means["readable"] & ~means["kept"]].itertuples())
     assert row.arms == "residual, delta"

@@ -1,5 +1,6 @@
 """Why circular convolution fails: remedies that keep magnitudes, that keep identity readable, or both (2 × 2)."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,10 +24,9 @@ ORDER: tuple[Levels, ...] = ((False, False), (True, False), (False, True), (True
 def levels(fusion: Mapping[str, Any]) -> Levels | None:
     """Return whether a binding keeps magnitudes and keeps identity readable; None for a fusion outside the design.
 
-    - Magnitudes are kept by unit positions (`magnitudes: unit`), and not by the plain product.
-    - Identity is readable if the word itself passes, from a residual or delta start.
-
-    All else is as in plain binding, so that each remedy differs from it in one thing.
+    - Magnitudes of the bound spectrum are kept by unit positions (`magnitudes: unit`), and not by the plain product.
+    - Identity is readable if the word itself passes, from a residual or delta start. Then most magnitudes pass with it:
+      where identity is readable, unit positions can change little.
     """
     plain = {"kind": "fft", "positions": "table", "output": "real", "scale": "none", "normalisation": "none"}
     given = EARLIER["fft"] | dict(fusion)
@@ -35,6 +35,36 @@ def levels(fusion: Mapping[str, Any]) -> Levels | None:
     if given["magnitudes"] not in ("product", "unit"):
         return None
     return given["magnitudes"] == "unit", given["start"] != "random"
+
+
+def design(params: Mapping[str, Mapping[str, Any]]) -> dict[Levels, list[str]]:
+    """Return the arms of each combination, from the arms' parameters; combinations without an arm are left out.
+
+    The arms agree in all but magnitudes, start and `fusion_lr` with the first plain arm. Each start with readable
+    identity occurs with both magnitudes, so that the combinations are balanced.
+    """
+    rest: Any = None
+    found: dict[Levels, dict[str, str]] = {}
+    for arm, tree in sorted(params.items(), key=lambda one: levels(_fusion(one[1])) != ORDER[0]):
+        if (at := levels(_fusion(tree))) is None:
+            continue
+        rest = _without_factors(tree) if rest is None else rest
+        if _without_factors(tree) == rest:
+            found.setdefault(at, {}).setdefault(_fusion(tree)["start"], arm)
+    shared = {at[1]: set(found.get((False, at[1]), {})) & set(found.get((True, at[1]), {})) for at in ORDER}
+    kept = {at: [arm for start, arm in found.get(at, {}).items() if start in shared[at[1]]] for at in ORDER}
+    return {at: members for at, members in kept.items() if members}
+
+
+def _fusion(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    return dict(params.get("model", {}).get("fusion", {}))
+
+
+def _without_factors(params: Mapping[str, Any]) -> dict[str, Any]:
+    tree = copy.deepcopy(dict(params))
+    tree["model"]["fusion"] = EARLIER["fft"] | tree["model"]["fusion"] | {"magnitudes": None, "start": None}
+    tree.get("training", {}).pop("fusion_lr", None)
+    return tree
 
 
 def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> dict[str, pd.DataFrame]:
@@ -46,11 +76,7 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
 
     Seeds are those that all arms of the design have.
     """
-    of: dict[Levels, list[str]] = {}
-    for arm, runs in arms.items():
-        fusion = next(iter(runs.values())).output.params.get("model", {}).get("fusion", {})
-        if (at := levels(fusion)) is not None:
-            of.setdefault(at, []).append(arm)
+    of = design({arm: next(iter(runs.values())).output.params for arm, runs in arms.items()})
     if len(of) < len(ORDER):
         return {}
     seeds = sorted(set.intersection(*(set(arms[arm]) for group in of.values() for arm in group)))
@@ -155,7 +181,7 @@ REMEDIES = View(
         "Remedies of circular convolution by what they cure, test {}. Left: mean over seeds ± sd; bindings of one "
         "combination are averaged within a seed. Right: main effects (with − without, averaged over the other factor) "
         "and interaction, with intervals over seeds (thick) and over seeds and test items (thin), and the verdict. "
-        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds."
+        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is positive."
     ),
     spoken=_spoken,
 )
