@@ -63,7 +63,7 @@ def _fusion(params: Mapping[str, Any]) -> Mapping[str, Any]:
 def _without_factors(params: Mapping[str, Any]) -> dict[str, Any]:
     tree = copy.deepcopy(dict(params))
     tree["model"]["fusion"] = EARLIER["fft"] | tree["model"]["fusion"] | {"magnitudes": None, "start": None}
-    tree.get("training", {}).pop("fusion_lr", None)
+    tree["training"] = {name: one for name, one in tree.get("training", {}).items() if name != "fusion_lr"}
     return tree
 
 
