@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# More processes than cores, since many tests only wait (for sleeping searches, for servers); each needs about 500 MB.
-PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --maxprocesses 4
+# One more process than cores, since many tests only wait (for sleeping searches, for servers); each needs about 500 MB.
+PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -33,7 +33,9 @@ def refusal(folder: Path, *overrides: str) -> str:
 
 def write(folder: Path, name: str, tree: object) -> None:
     stream = io.StringIO()
-    YAML(typ="safe", pure=True).dump(tree, stream)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.sort_base_mapping_type_on_output = False  # names of the search space refer to earlier names
+    yaml.dump(tree, stream)
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(stream.getvalue())
 

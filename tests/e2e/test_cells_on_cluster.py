@@ -133,6 +133,7 @@ def test_a_failing_cell_is_named_and_stops_no_other(project: Project, nodes: Ray
     assert sorted(record.status for record in project.records().values() if record.run) == ["FAILED", "FINISHED"]
 
 
+@pytest.mark.exhaustive
 def test_repro_hands_the_cluster_on_to_its_stages(project: Project, nodes: RayNodes) -> None:
     project.edit("params.yaml", "  epochs: 4\n", "  epochs: 3\n")
     done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")

@@ -177,6 +177,7 @@ def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys:
     assert "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word." in said
 
 
+@pytest.mark.exhaustive
 def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bart(folder / "bart")
     found = made(capsys, "bart")

@@ -216,6 +216,7 @@ def test_measuring_in_several_processes_ends_at_once(project: Project, number: s
     assert "Traceback" not in said
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:
     """With one snapshot and too few measures for phases: fewer figures, no error; and a measure of a plugin."""
     (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")

@@ -113,6 +113,7 @@ def test_killed_before_dvc_has_written_its_lock_the_repeat_publishes_in_seconds(
     assert "epoch" not in done.err
 
 
+@pytest.mark.exhaustive
 def test_a_temporary_copy_goes_on_after_a_kill(project: Project) -> None:
     """`dvc exp run --temp` works in another folder; its finished work is kept with the original."""
     project.commit("All finished")
