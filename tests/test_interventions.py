@@ -1,6 +1,7 @@
 """Magnitudes of a trained binding are changed, and nothing else (docs/results/remedies_interventions.py)."""
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,13 @@ SCRIPT = Path(__file__).parents[1] / "docs/results/remedies_interventions.py"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT.parent))
+        yield loaded()
+
+
+def loaded() -> ModuleType:
     spec = importlib.util.spec_from_file_location("interventions", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

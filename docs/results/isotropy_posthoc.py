@@ -5,43 +5,27 @@ directions, and whitened (`training.observers.posthoc`). Prints Markdown: means 
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import pandas as pd
 import torch
-from accelerate import Accelerator
+from checkpoints import chosen
 
-from isoscope.config.tree import read_yaml
 from isoscope.models.encoder import load_classifier
-from isoscope.objectives import Place, Task, classification
+from isoscope.objectives import Place
 from isoscope.statistics.paired import paired_t
 from isoscope.training.anisotropy import posthoc_figures
-from isoscope.training.evaluation import evaluate
-from isoscope.training.ranks import Ranks
 
 FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 
 
 def figures(run: Path) -> dict[str, float]:
     """Return the metrics of a run."""
-    config = read_yaml(run, Path("config.yaml"))
-    (folder,) = (run / "checkpoints").iterdir()
-    data = Path("data/processed") / config["task"]
-    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
-    longest = config["params"]["model"]["max_length"]
-    objective = classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
-    watch = config["params"]["training"]["watch"]
+    one = chosen(run)
+    watch = one.config["params"]["training"]["watch"]
     place = Place(watch["layer"], watch["vectors"])
-    scored = evaluate(
-        load_classifier(folder),
-        objective,
-        "test",
-        device=torch.device("cpu"),
-        ranks=Ranks(Accelerator(cpu=True)),
-        places=[place],
-    )
-    return posthoc_figures(scored.points[place], objective.splits["test"].labels)
+    scored = one.on_test(load_classifier(one.folder), place)
+    return posthoc_figures(scored.points[place], one.objective.splits["test"].labels)
 
 
 def main() -> None:

@@ -15,23 +15,20 @@ and at the last layer, with the control of `isoscope.geometry.decodability`.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from accelerate import Accelerator
+from checkpoints import chosen
 from torch import Tensor
 
-from isoscope.config.tree import read_yaml
 from isoscope.geometry import decodability
 from isoscope.models.encoder import load_classifier
-from isoscope.objectives import Task, classification
+from isoscope.objectives import classification
 from isoscope.outputs import read_output
-from isoscope.training.evaluation import evaluate, to_device
-from isoscope.training.ranks import Ranks
+from isoscope.training.evaluation import to_device
 
 SENTENCES = 150
 """Sentences of the test split whose tokens are read."""
@@ -105,20 +102,14 @@ def read_back(model: torch.nn.Module, objective: classification.Classification) 
 
 def measure(run: Path) -> Iterator[tuple[str, str, float]]:
     """Yield intervention, metric and value of a run's chosen checkpoint."""
-    config = read_yaml(run, Path("config.yaml"))
-    (folder,) = (run / "checkpoints").iterdir()
-    data = Path("data/processed") / config["task"]
-    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
-    longest = config["params"]["model"]["max_length"]
-    objective = classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0))
-    ranks = Ranks(Accelerator(cpu=True))
+    one = chosen(run)
     for name in INTERVENTIONS:
-        model = load_classifier(folder)
-        intervene(model.eval(), name, int(config["seed"]))
-        scored = evaluate(model, objective, "test", device=torch.device("cpu"), ranks=ranks)
+        model = load_classifier(one.folder)
+        intervene(model.eval(), name, int(one.config["seed"]))
+        scored = one.on_test(model)
         metrics = scored.tally.metrics()
         yield from ((name, metric, metrics[metric]) for metric in ("loss", "accuracy"))
-        yield from ((name, metric, value) for metric, value in read_back(model, objective))
+        yield from ((name, metric, value) for metric, value in read_back(model, one.objective))
 
 
 def main() -> None:

@@ -1,0 +1,36 @@
+"""What the scripts of the results pages read of a finished classifier: its task and its chosen checkpoint."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import Accelerator
+
+from isoscope.config.tree import Tree, read_yaml
+from isoscope.objectives import Place, Scored, Task, classification
+from isoscope.training.evaluation import evaluate
+from isoscope.training.ranks import Ranks
+
+
+class Chosen(NamedTuple):
+    """A run's config.yaml, the folder of its chosen checkpoint, and its task as an objective."""
+
+    config: Tree
+    folder: Path
+    objective: classification.Classification
+
+    def on_test(self, model: Any, *places: Place) -> Scored:
+        """Evaluate a model on the task's test split, with points at `places`."""
+        one = {"device": torch.device("cpu"), "ranks": Ranks(Accelerator(cpu=True))}
+        return evaluate(model, self.objective, "test", places=places, **one)
+
+
+def chosen(run: Path) -> Chosen:
+    """Read the run in the folder `run`; its task is prepared in the project at the current folder."""
+    config = read_yaml(run, Path("config.yaml"))
+    (folder,) = (run / "checkpoints").iterdir()
+    data = Path("data/processed") / config["task"]
+    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
+    longest = config["params"]["model"]["max_length"]
+    return Chosen(config, folder, classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0)))
