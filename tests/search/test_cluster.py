@@ -45,9 +45,9 @@ def nodes() -> Iterator[RayNodes]:
 def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nodes: RayNodes) -> None:
     words = ["--seconds", "0.6", "--steps", "6", "--url", postgres.url, "--workers", "4"]
     process = begin(tmp_path, *words, "--trials", "30", "--cluster", "auto", **nodes.settings)
-    done = lambda: in_state(STATES.COMPLETE, tmp_path, postgres.url)  # noqa: E731
-    wait(process, lambda: len({one.user_attrs["provenance"]["node"] for one in done()}) == 2)
-    small = nodes.raylets[SMALL]
+    big, small = nodes.raylets[BIG], nodes.raylets[SMALL]
+    begun = lambda node: workers_on(node, tmp_path, postgres.url)  # noqa: E731
+    wait(process, lambda: (tmp_path / "runs").exists() and len(begun(big)) == len(begun(small)) == 2)
 
     def stopped_in_a_trial() -> bool:
         kill(*tree(small), number=signal.SIGSTOP)  # so that what is seen is so when it is killed
@@ -59,22 +59,27 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nod
 
     wait(process, stopped_in_a_trial)
     kill(*tree(small))
+    # The two workers of the other node wait, so that trials are left for the two that are placed anew.
+    before = begun(big)
+    kill(*before, number=signal.SIGSTOP)
+    wait(process, lambda: len(begun(big) - before) == 2)
+    kill(*before, number=signal.SIGCONT)
     said = ended(process)
     assert said.count("a worker was lost with its process or node: replaced") == 2
     assert said.count("taken over, its worker has died") in (1, 2)
     check_all(tmp_path, 30, postgres.url)
-    trials = trials_of(tmp_path, postgres.url)
-    assert {trial.user_attrs["provenance"]["node"] for trial in trials} == {str(one) for one in nodes.raylets}
-    big = [
-        trial.user_attrs["provenance"]["pid"]
-        for trial in trials
-        if trial.user_attrs["provenance"]["node"] == str(nodes.raylets[BIG])
-    ]
-    assert len(set(big)) == 4  # two that were there, two that were placed anew
+    nodes_used = {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)}
+    assert nodes_used == {str(big), str(small)}
 
     ended(begin(tmp_path, *words, "--trials", "34"))
     check_all(tmp_path, 34, postgres.url)
     assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)[30:]} == {None}
+
+
+def workers_on(raylet: int, folder: Path, url: str) -> set[int]:
+    """Processes on a node that have begun a trial."""
+    known = [trial.user_attrs.get("provenance", {}) for trial in trials_of(folder, url)]
+    return {one["pid"] for one in known if one.get("node") == str(raylet)}
 
 
 @pytest.mark.ray
