@@ -202,6 +202,41 @@ def causes(name: str) -> Lines:
         yield finding(CALLED[one.name], *one[1:])
 
 
+def leaving(name: str, labels: Mapping[str, tuple[str, ...]], chance: float, sentences: int) -> Lines:
+    """Yield after how many updates validation accuracy leaves chance, for each seed.
+
+    It has left chance at the first evaluation that is more than three standard errors above it, of `sentences` draws.
+    """
+    table = runs(name)
+    table = table[table["metric"] == "validation/accuracy"]
+    bound = chance + 3 * float(np.sqrt(chance * (1 - chance) / sentences))
+    yield from head("arm", "binding", "updates until validation accuracy leaves chance, for each seed", "seeds that do")
+    for arm, label in labels.items():
+        left = [own[own["value"] > bound]["step"].min() for _, own in table[table["arm"] == arm].groupby("seed")]
+        shown = ", ".join("never" if np.isnan(step) else f"{int(step):,}" for step in left)
+        yield f"| {' | '.join(label)} | {shown} | {np.isfinite(left).sum()} of {len(left)} |"
+
+
+def bags(name: str, labels: Mapping[str, tuple[str, ...]]) -> Lines:
+    """Yield rank correlations of bags of untrained vectors with the grades of pairs: mean ± sd over seeds."""
+    table = pd.read_csv(HERE / f"{name}.csv")
+    kinds = {"spearman": "ρ", "spearman_centred": "ρ, centred", "spearman_control": "shuffled pairs"}
+    columns = [(at, kind) for at in ("block", "last") for kind in kinds]
+    yield from head(
+        *("arm", "vectors", "seeds"),
+        *(f"{kinds[kind]}, {at}" for at, kind in columns),
+        right=range(2, 3 + len(columns)),
+    )
+    labels = {"word table": ("word table", "word vectors alone"), **labels}
+    of = table.groupby(["arm", "vectors", "metric"])["value"].agg(["mean", "std", "count"])
+    for arm, label in labels.items():
+        places = [("word table" if arm == "word table" else at, kind) for at, kind in columns]
+        cells = [f"{short(of['mean'][arm, *place])} ± {short(of['std'][arm, *place])}" for place in places]
+        if arm == "word table":
+            cells[3:] = ["–"] * 3  # no layer
+        yield f"| {' | '.join(label)} | {of['count'][arm, *places[0]]} | {' | '.join(cells)} |"
+
+
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
     """Yield the same differences in each training of the arms: mean, interval over seeds, number of seeds."""
     yield from head("difference of test accuracy", *names.values())
@@ -323,6 +358,9 @@ TABLES: dict[str, Callable[[], Lines]] = {
     ),
     "remedies/rates": partial(
         rates, "remedies/rates", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
+    ),
+    "remedies/leaving": partial(
+        leaving, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, 0.5, 1080
     ),
     "remedies/parts": partial(
         arms, "remedies/conv2d_parts", {arm: (arm, what) for arm, what in PARTS.items()}, ("arm", "kernel")
