@@ -3,13 +3,14 @@
 Needs `isoscope profile remedies_sst2` and `isoscope prepare sst2` first. Two parts:
 rates      every arm with three learning rates, one seed; an arm's own rate has the least validation loss
 own        every arm with its own rate, four fresh seeds
-Both store what they trained in docs/results/remedies/. Finished runs are not repeated, nor are rates in rates.csv; stop
-and start it at any time.
+Both store what they trained in docs/results/remedies/, four arms at a time. What is stored there is not trained again,
+and finished runs are not repeated: stop and start it at any time.
 """
 
 import argparse
 import json
 import subprocess
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -18,14 +19,16 @@ from collect import COLUMNS, collect, commit_of, output_of, rows
 from isoscope.config.load import Configuration
 from isoscope.outputs import Output
 
+RATE_COLUMNS = [name for name in COLUMNS if name != "step"]
 RATES = ("1e-4", "3e-4", "1e-3")
 RATES_SEED, SEEDS = 400, (300, 301, 302, 303)
 STORED = Path(__file__).parent / "remedies"
 
 
-def train(seed: int, *overrides: str) -> list[Path]:
-    """Train every arm with one seed and return the folders of the results."""
-    words = [word for one in overrides for word in ("-S", one)]
+def train(seed: int, arms: Iterable[str], *overrides: str) -> list[Path]:
+    """Train arms with one seed and return the folders of the results."""
+    only = f"studies.remedies.axes.fusion=[{','.join(arms)}]"
+    words = [word for one in (only, *overrides) for word in ("-S", one)]
     command = ["isoscope", "train", "remedies", "--seed", str(seed), *words, "--json"]
     said = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     return [Path(folder) for folder in json.loads(said)["folders"]]
@@ -34,17 +37,27 @@ def train(seed: int, *overrides: str) -> list[Path]:
 def rates() -> None:
     """Train with every rate and add to rates.csv: the least validation loss over epochs, and the accuracy there."""
     STORED.mkdir(exist_ok=True)
-    file, columns = STORED / "rates.csv", [name for name in COLUMNS if name != "step"]
-    every = list(Configuration(Path()).arms("remedies"))
+    file = STORED / "rates.csv"
     for rate in RATES:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else pd.DataFrame(columns=columns)
-        if lacking := [arm for arm in every if f"{arm}@{rate}" not in set(table["arm"])]:
-            only = f"studies.remedies.axes.fusion=[{','.join(lacking)}]"
-            folders = train(RATES_SEED, f"training.learning_rate={rate}", only)
+        for arms in groups({one.split("@")[0] for one in stored(file)["arm"] if one.endswith(f"@{rate}")}):
+            folders = train(RATES_SEED, arms, f"training.learning_rate={rate}")
             found = [row for folder in folders for row in least(output_of(folder), rate)]
-            table = pd.concat([table, pd.DataFrame(found, columns=columns)])
-            table.to_csv(file, index=False, lineterminator="\n")
+            pd.concat([stored(file), pd.DataFrame(found, columns=RATE_COLUMNS)]).to_csv(
+                file, index=False, lineterminator="\n"
+            )
     print("own rates:", own_rates())
+
+
+def stored(file: Path) -> pd.DataFrame:
+    """Return the rows of a file as text; none if it does not exist."""
+    empty = pd.DataFrame(columns=RATE_COLUMNS)
+    return pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else empty
+
+
+def groups(done: Collection[str]) -> list[list[str]]:
+    """Return the study's arms that are not done, in groups of four."""
+    lacking = [arm for arm in Configuration(Path()).arms("remedies") if arm not in done]
+    return [lacking[place : place + 4] for place in range(0, len(lacking), 4)]
 
 
 def least(output: Output, rate: str) -> list[tuple[object, ...]]:
@@ -68,8 +81,11 @@ def own_rates() -> dict[str, str]:
 def own() -> None:
     """Train with the own rates and write own.csv and own.parquet."""
     chosen = [f"variants/fusion/{arm}.yaml:training.learning_rate={rate}" for arm, rate in own_rates().items()]
-    folders = [folder for seed in SEEDS for folder in train(seed, *chosen)]
-    collect("remedies/own", folders)
+    file = STORED / "own.csv"
+    for seed in SEEDS:
+        table = stored(file)
+        for arms in groups(set(table[table["seed"] == str(seed)]["arm"])):
+            collect("remedies/own", train(seed, arms, *chosen), add=file.exists())
 
 
 def main() -> None:
