@@ -9,7 +9,7 @@ import pytest
 
 from isoscope.errors import InputError
 from isoscope.mirror import fields as plan
-from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect
+from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect, lock
 from isoscope.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git
@@ -42,9 +42,9 @@ def test_mlflow_shows_all_that_the_record_says(project: Path, server: Server) ->
     for name in ("train/loss", "validation/accuracy"):
         points = [point for point in record.metrics if point.name == name]
         assert run["metrics"][name] == [(point.step, point.t, repr(point.value)) for point in points]
-    assert [(item[0], item[1], item[4]) for item in run["inputs"]] == [
-        ("order/train", "t" * 32, "training"),
-        ("order/validation", "v" * 32, "validation"),
+    assert run["inputs"] == [
+        (f"order/{split}", split[0] * 32, f'{{"uri": "data/processed/order/{split}.parquet"}}', '{"num_rows": 10}', use)
+        for split, use in (("train", "training"), ("validation", "validation"))
     ]
     assert run["outputs"] == [(5, "additive seed 0 epoch-1"), (10, "additive seed 0 epoch-2")]
     assert [model["status"] for model in run["models"]] == ["READY", "READY"]
@@ -375,6 +375,6 @@ def test_a_checkpoint_is_what_mlflow_calls_an_external_model(
 
 def test_a_run_that_another_process_mirrors_is_waited_for_no_longer_than_given(project: Path, server: Server) -> None:
     record = read(write_record(project))
-    with server.lock(DIGEST[:16]), pytest.raises(UnreachableError, match="another process"):
+    with lock(project, DIGEST[:16]), pytest.raises(UnreachableError, match="another process"):
         Mirror(server).send(record, deadline=time.monotonic() + 0.2)
     assert shown(server, "fusion") == []

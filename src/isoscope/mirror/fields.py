@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from isoscope.runs.lines import DIFF, Artifact, Checkpoint, Point, Run, RunRecord
+from isoscope.runs.lines import DIFF, Artifact, Dataset, Point, Run, RunRecord
 from isoscope.sealing import write_text
 
 # MLflow's limits (mlflow.utils.validation).
@@ -28,16 +28,6 @@ OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
 LOCAL = "mlflow.db"
 EXPERIMENTS = Path(".isoscope/experiments.json")
-
-
-class Input(NamedTuple):
-    """A data set in MLflow; `context`: training, validation or test."""
-
-    name: str
-    digest: str
-    context: str
-    path: str
-    profile: str
 
 
 class Model(NamedTuple):
@@ -122,21 +112,14 @@ def artifacts(record: RunRecord) -> dict[str, Artifact]:
     return {item.name: item for item in record.artifacts if item.name != DIFF or Path(item.path).stem == sha}
 
 
-def inputs(record: RunRecord) -> list[Input]:
-    """Return the data sets of a run. MLflow distinguishes them only by name and digest."""
-    found: dict[tuple[str, str], Input] = {}
-    for item in record.datasets:
-        key = (safe_name(item.name), item.digest[:DIGEST_LENGTH])
-        profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
-        found[key] = Input(*key, item.context, item.path, profile)
-    return list(found.values())
+def inputs(record: RunRecord) -> dict[tuple[str, str], Dataset]:
+    """Return the data sets of a run by name and digest: MLflow distinguishes them only by these."""
+    return {(safe_name(item.name), item.digest[:DIGEST_LENGTH]): item for item in record.datasets}
 
 
 def models(record: RunRecord, run: Run) -> list[Model]:
     """Return checkpoints as logged models; the last version of a checkpoint that a resumed run rewrites."""
-    latest: dict[str, Checkpoint] = {}
-    for item in record.checkpoints:
-        latest[f"epoch-{item.epoch}" if item.epoch is not None else f"step-{item.step}"] = item
+    latest = {f"step-{item.step}" if item.epoch is None else f"epoch-{item.epoch}": item for item in record.checkpoints}
     points = record.metrics if latest else []
     by_step = {(point.name, point.step): point for point in points}
     by_epoch: dict[Any, Point] = {(point.name, point.epoch): point for point in points if point.epoch is not None}
