@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from isoscope.errors import InputError
@@ -15,7 +16,7 @@ class HeldError(InputError):
     """Another process holds the run."""
 
 
-class Lease:
+class Lease(AbstractContextManager["Lease"]):
     """Exclusive right to write a run's folder, held while the process lives.
 
     It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, pid, start time) only
@@ -47,9 +48,6 @@ class Lease:
         except BaseException:
             os.close(self._descriptor)
             raise
-
-    def __enter__(self) -> "Lease":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         if self._noted:

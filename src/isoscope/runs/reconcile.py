@@ -15,7 +15,6 @@ from isoscope.runs.stored import whole_files
 from isoscope.sealing import fault
 
 RWLOCK = Path(".dvc/tmp/rwlock")
-REASON = "its process died (killed, out of memory, or power loss)"
 
 
 def mended(project: Project, digest: str) -> RunRecord:
@@ -65,7 +64,7 @@ def reconcile(project: Project) -> list[Run]:
                 known = read(path) if path.is_file() else RunRecord()
                 if known.run and known.attempts and known.status == RUNNING:
                     with Record(path) as record:
-                        record.end("KILLED", reason=REASON)
+                        record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
                     killed.append(known.run)
         except InputError:  # another process has resumed the run meanwhile
             continue

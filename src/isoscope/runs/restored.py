@@ -30,13 +30,12 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     not a finished run.
     """
     config = read_yaml(output, Path(CONFIG))
-    record = RunRecord(restored=True)
     try:
-        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task")}
+        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task", "code")}
         axes, params, inputs = (config.get(name) or {} for name in ("axes", "params", "inputs"))
         stage = config.get("stage") or "train"
         run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
-        record.run = run._replace(code=config.get("code"))
+        record = RunRecord(run, restored=True)
         scores = (output / SCORES).read_text("utf-8") if stage == ANALYSE else None
         points = read_metrics(output) if scores is None else score_points(json.loads(scores))
         record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
