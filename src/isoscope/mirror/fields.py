@@ -53,10 +53,13 @@ def safe_name(name: str) -> str:
     return f"{fitted[: NAME_LENGTH - 9]}-{mark}"
 
 
-def cut(text: str, length: int) -> str:
-    """Truncate `text` to `length` characters with a note; characters that UTF-8 cannot encode become `?`."""
+def cut(text: str, length: int, size: str = "") -> str:
+    """Truncate `text` to `length` characters with a note of its `size` [default: its number of characters].
+
+    Characters that UTF-8 cannot encode become `?`.
+    """
     text = text.encode("utf-8", "replace").decode().replace("\0", "?")
-    note = f"\n… cut: {len(text)} characters"
+    note = f"\n… cut: {size or f'{len(text)} characters'}"
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
@@ -170,13 +173,10 @@ def _text(value: Any) -> str:
 def _head(path: Path) -> str | None:
     """Return a text file truncated to the length of a tag; None if the file is gone."""
     try:
-        with path.open("rb") as file:
-            text = os.fsdecode(file.read(4 * TAG_LENGTH))
-            whole = path.stat().st_size
+        data = path.read_bytes()
     except OSError:
         return None
-    note = f"\n… cut: {whole} bytes, whole in {DIFF}"
-    return text if len(text) <= TAG_LENGTH else text[: TAG_LENGTH - len(note)] + note
+    return cut(os.fsdecode(data), TAG_LENGTH, f"{len(data)} bytes, whole in {DIFF}")
 
 
 def address(uri: str | None) -> str:

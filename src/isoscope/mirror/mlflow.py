@@ -88,17 +88,15 @@ class Present:
 
 
 class Server:
-    """An MLflow server or (`direct`) database to mirror to. `root` holds the locks between processes.
+    """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    Its methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs. Its methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
         self.uri, self.root = uri, root
-        self.direct = _direct(uri)
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
-        """Digest → MLflow id of parent runs."""
 
     def experiment(self, name: str) -> str:
         """Return the id of an experiment; create it if missing. Notes the id, so that the report can link to it."""
@@ -109,7 +107,7 @@ class Server:
     def _experiment(self, name: str) -> str:
         present = self.client.get_experiment_by_name(name)
         if present is None:
-            place = (self.root / "mlartifacts" / name).as_uri() if self.direct else None
+            place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
             try:
                 return self.client.create_experiment(name, artifact_location=place)
             except MlflowException:

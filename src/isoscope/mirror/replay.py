@@ -18,12 +18,11 @@ from isoscope.runs.record import read
 
 @dataclass
 class MirrorResult:
-    """What was written to MLflow: `new` counts by kind. `missing`: artifacts without file; `error`: why it stopped."""
+    """What was written to MLflow: `new` counts by kind. `error`: why it stopped."""
 
     digest: str
     run_id: str | None = None
     new: Counter[str] = field(default_factory=Counter)
-    missing: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -84,7 +83,7 @@ class Mirror:
             yield "data sets", len(lacking)
         yield from self._send_points(present, record)
         yield from self._send_models(present, plan.models(record, run))
-        yield from self._send_artifacts(present, record, sent)
+        yield from self._send_artifacts(present, record)
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
@@ -177,15 +176,11 @@ class Mirror:
                 self._models[item.key] = model
             yield "models", known is None
 
-    def _send_artifacts(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[tuple[str, int]]:
-        sent.missing = ()
+    def _send_artifacts(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
         for name, item in plan.artifacts(record).items():
             path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
-            if not path.is_file():
-                sent.missing += (name,)
-                continue
-            md5 = file_md5(path)
-            if present.tags.get(tag) == md5:
+            md5 = file_md5(path) if path.is_file() else None  # a missing file holds nothing up
+            if md5 is None or present.tags.get(tag) == md5:
                 continue
             folder, _, file = name.rpartition("/")
             with tempfile.TemporaryDirectory() as scratch:

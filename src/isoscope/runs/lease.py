@@ -67,11 +67,6 @@ def held(folder: Path) -> bool:
     return False
 
 
-def left_behind(runs: Path) -> list[Path]:
-    """Return the folders below `runs` with a stale lease: their last owner died without releasing it."""
-    return [path.parent for path in sorted(runs.glob("*/lease.json")) if path.stat().st_size and not held(path.parent)]
-
-
 def _holder(text: str) -> str:
     try:
         note = json.loads(text)

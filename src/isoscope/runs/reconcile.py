@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.paths import Project
-from isoscope.runs.lease import HeldError, Lease, left_behind
+from isoscope.runs.lease import HeldError, Lease, held
 from isoscope.runs.lines import FINISHED, RUNNING, Run, RunRecord
 from isoscope.runs.record import Record, read
 from isoscope.runs.restored import METRICS, points_of
@@ -57,7 +57,8 @@ def reconcile(project: Project) -> list[Run]:
     nobody holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
     """
     killed = []
-    for folder in left_behind(project.runs):
+    leases = sorted(project.runs.glob("*/lease.json"))
+    for folder in [path.parent for path in leases if path.stat().st_size and not held(path.parent)]:
         path = project.records / f"{folder.name}.jsonl"
         try:
             with Lease(folder):
