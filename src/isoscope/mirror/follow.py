@@ -81,10 +81,6 @@ class Follower:
                     item.refusal = str(error)
                     _say(f"MLflow refuses {item.tail.path.name}: {error}")
 
-    def unsent(self) -> dict[str, int]:
-        """Return digest → number of unsent lines of its record."""
-        return {path.stem: item.unsent for path, item in self.followed.items() if item.unsent}
-
 
 class End(NamedTuple):
     """Result of following: digest → number of unsent lines, and whether MLflow was unreachable at the end."""
@@ -133,7 +129,8 @@ def follow(
                 _say(f"{what}; the run continues and its record keeps everything ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
-    return End(follower.unsent(), bool(away))
+    unsent = {path.stem: item.unsent for path, item in follower.followed.items() if item.unsent}
+    return End(unsent, bool(away))
 
 
 def _say(text: str) -> None:

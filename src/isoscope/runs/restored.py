@@ -45,14 +45,14 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
         raise InputError(f"{output}: not the output of a finished run ({error!r}); train it again") from error
     where = output.resolve().relative_to(root.resolve()).as_posix()
     if stage == ANALYSE:
-        record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in shown(output)]
-        record.end = End(t, FINISHED, output=where)
-        return record
-    md5s = file_md5s(output)
-    record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
-    record.datasets = _datasets(root, t, run)
-    record.artifacts = [Artifact(t, str((output / CONFIG).resolve()), CONFIG)]
-    record.end = End(t, FINISHED, output=where, output_md5=tree_md5(md5s))
+        files, output_md5 = shown(output), None
+    else:
+        md5s = file_md5s(output)
+        files, output_md5 = [output / CONFIG], tree_md5(md5s)
+        record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
+        record.datasets = _datasets(root, t, run)
+    record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in files]
+    record.end = End(t, FINISHED, output=where, output_md5=output_md5)
     return record
 
 
