@@ -1,6 +1,7 @@
 """Records as a run writes them, and everything that MLflow shows of a run, for comparison."""
 
 import json
+import shutil
 import subprocess
 import threading
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.runs.provenance import Git
-from isoscope.runs.record import Record
+from isoscope.runs.record import Record, read
 
 DIGEST = "5e" * 32
 ENVIRONMENT = {"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 1, "precision": "fp32"}
@@ -111,6 +112,18 @@ def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, 
             }
         )
     return found
+
+
+def replayed(record: Path, folder: Path, empty_database: Path) -> list[dict[str, Any]]:
+    """Return what MLflow shows of a record that is sent at once to a fresh database on a healthy disk."""
+    from isoscope.mirror.mlflow import connect
+    from isoscope.mirror.replay import mirror
+
+    folder.mkdir()
+    shutil.copyfile(empty_database, folder / "mlflow.db")
+    [sent] = mirror(folder, records=[read(record)])
+    assert sent.error is None
+    return shown(connect(None, folder), "fusion")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -45,7 +45,9 @@ def test_a_bit_turned_over_anywhere_changes_nothing_that_is_read(tmp_path: Path)
         found = read(path)
         assert set(points(found)) <= set(points(whole)), f"bit {bit}"
         lost = len(points(whole)) - len(points(found))
-        assert lost <= found.damaged <= 2, f"bit {bit}: a line, or two that have become one"
+        joined = data[bit // 8] == ord("\n")  # two lines have become one damaged line
+        assert lost <= (2 if joined else 1), f"bit {bit}"
+        assert (lost > 0) <= found.damaged <= (1 if joined else 2), f"bit {bit}: a line, or one that has become two"
         assert found.damaged or found == whole or found.__dict__ | {"_summed": True} == whole.__dict__
 
 

@@ -1,5 +1,4 @@
 import itertools
-import shutil
 import socket
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from isoscope.mirror.follow import follow
 from isoscope.mirror.mlflow import connect
 from isoscope.mirror.replay import Mirror
 from isoscope.runs.record import read
-from tracked_runs import DIGEST, Following, log_epochs, shown, start, wait_for, write_record
+from tracked_runs import DIGEST, Following, log_epochs, replayed, shown, start, wait_for, write_record
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
@@ -25,12 +24,7 @@ def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
         log_epochs(record, range(2, 4))
         record.end("FINISHED")
     assert following.end() == {}
-    other = tmp_path / "other"
-    other.mkdir()
-    shutil.copyfile(empty_database, other / "mlflow.db")
-    replayed = connect(None, other)
-    Mirror(replayed).send(read(record.path))
-    assert shown(server, "fusion") == shown(replayed, "fusion")
+    assert shown(server, "fusion") == replayed(record.path, tmp_path / "other", empty_database)
 
 
 def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(project: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 from disks import Disk, disk
 from isoscope.mirror.mlflow import connect
 from isoscope.mirror.replay import mirror
-from isoscope.runs.record import read
-from tracked_runs import DIGEST, Following, lines, log_epochs, shown, start, wait_for
+from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for
 
 
 @pytest.fixture
@@ -25,18 +24,6 @@ def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
         (root / ".isoscope").mkdir()
         (root / ".isoscope" / "records").symlink_to(records)
         yield one, root
-
-
-def same_as_undisturbed(root: Path, elsewhere: Path, empty_database: Path) -> None:
-    """MLflow shows the same as with a database on a healthy disk."""
-    (elsewhere / "good").mkdir()
-    shutil.copyfile(empty_database, elsewhere / "good" / "mlflow.db")
-    good = connect(None, elsewhere / "good")
-    record = root / ".isoscope" / "records" / f"{DIGEST}.jsonl"
-    for folder in (root, elsewhere / "good"):
-        [sent] = mirror(folder, records=[read(record)])
-        assert sent.error is None
-    assert shown(connect(None, root), "fusion") == shown(good, "fusion") != []
 
 
 @pytest.mark.parametrize("how", ["full", "read-only"])
@@ -64,4 +51,7 @@ def test_the_record_goes_on_and_is_sent_when_there_is_room(
     assert unsent == {DIGEST: len(lines(record.path))}, "nothing was sent, and all of it stands"
     assert "Traceback" not in "".join(said)
     # There is room again: one mirroring later MLflow holds what it would have held.
-    same_as_undisturbed(root, tmp_path, empty_database)
+    [sent] = mirror(root)
+    assert sent.error is None
+    undisturbed = replayed(record.path, tmp_path / "good", empty_database)
+    assert shown(connect(None, root), "fusion") == undisturbed != []

@@ -72,7 +72,8 @@ def test_what_an_output_holds_is_what_the_record_said(finished: tuple[Record, Pa
     assert original.run is not None
     assert stand_in.run is not None
     assert plan.params(stand_in.run) == plan.params(original.run)
-    assert plan.inputs(stand_in) == plan.inputs(original)
+    assert plan.inputs(stand_in).keys() == plan.inputs(original).keys()
+    assert [item._replace(t=0) for item in stand_in.datasets] == [item._replace(t=0) for item in original.datasets]
     assert [point._replace(t=0) for point in stand_in.metrics] == [point._replace(t=0) for point in original.metrics]
     assert [item._replace(t=0) for item in stand_in.checkpoints] == [
         item._replace(t=0) for item in original.checkpoints

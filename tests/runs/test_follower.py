@@ -11,14 +11,15 @@ from isoscope.guard import StopSignal
 from isoscope.paths import Project
 from isoscope.runs import follower
 from isoscope.runs.run import FOLLOWED, Identity, Run, tracked
+from tracked_runs import wait_for
 
 WARNING = "part of the record; send the rest with: isoscope mirror"
 
 
-def process(code: str) -> "subprocess.Popen[bytes]":
-    """A stand-in that receives a request to end, like a follower."""
+def process(code: str, before: str = "pass") -> "subprocess.Popen[bytes]":
+    """A stand-in that receives a request to end, like a follower; it runs `before` when it is ready."""
     begin = "import sys, time; from isoscope.runs.follower import last_word, own_stdout; out = own_stdout()"
-    code = f"{begin}; sys.stdin.read(); {code}"
+    code = f"{begin}; {before}; sys.stdin.read(); {code}"
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
@@ -37,9 +38,13 @@ def test_the_last_word_decides(code: str, said: str, capfd: pytest.CaptureFixtur
     assert capfd.readouterr().err == said
 
 
-def test_one_that_has_said_all_and_does_not_end_is_no_cause_to_warn(capsys: pytest.CaptureFixture[str]) -> None:
-    one = process("last_word(0, out); time.sleep(600)")
-    follower.finish(one, patience=20)
+def test_one_that_has_said_all_and_does_not_end_is_no_cause_to_warn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready = tmp_path / "ready"
+    one = process("last_word(0, out); time.sleep(600)", before=f"open({str(ready)!r}, 'w').close()")
+    wait_for(ready.exists)
+    follower.finish(one, patience=5)
     assert one.returncode is not None
     assert capsys.readouterr().err == ""
 

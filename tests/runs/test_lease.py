@@ -56,6 +56,7 @@ def holder(tmp_path: Path):
 
 def test_a_second_owner_is_refused_and_told_who_has_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
     assert held(tmp_path)
+    assert not held(tmp_path / "none"), "never begun"
     with pytest.raises(InputError, match=f"held by process {holder.pid}") as caught:
         Lease(tmp_path)
     assert "\n" not in str(caught.value)
@@ -70,10 +71,6 @@ def test_a_dead_owner_frees_it(holder: subprocess.Popen[str], tmp_path: Path, nu
     with Lease(tmp_path) as lease:
         assert json.loads(lease.path.read_text())["pid"] == os.getpid()
     assert not held(tmp_path)
-
-
-def test_nobody_holds_what_was_never_begun(tmp_path: Path) -> None:
-    assert not held(tmp_path / "none")
 
 
 def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: Path) -> None:

@@ -100,12 +100,9 @@ def test_any_other_setting_is_refused_with_both_values(
     project: Project, file: str, old: str, new: str, expected: str
 ) -> None:
     edit(project.folder / file, old, new)
-    with pytest.raises(InputError) as caught:
+    line = rf"^data/processed/tiny: prepared with .*{re.escape(expected)}.*; run: isoscope prepare tiny$"
+    with pytest.raises(InputError, match=line):
         check(project)
-    line = str(caught.value)
-    assert line.startswith("data/processed/tiny: prepared with ")
-    assert expected in line
-    assert line.endswith("; run: isoscope prepare tiny")
     edit(project.folder / file, new, old)
     check(project)
 
@@ -222,14 +219,12 @@ def test_data_that_do_not_say_their_settings_are_prepared_again_to_the_same_dige
     assert content_md5(folder) == before
 
 
-def test_damaged_files_are_named(project: Project) -> None:
-    for name in (SETTINGS, "manifest.json"):
-        file = project.folder / "data/processed/tiny" / name
-        before = file.read_text("utf-8")
-        file.write_text(before[:-9], "utf-8")
-        with pytest.raises(InputError, match=rf"data/processed/tiny/{name}: damaged; run: isoscope prepare tiny"):
-            check(project)
-        file.write_text(before, "utf-8")
+@pytest.mark.parametrize("name", [SETTINGS, "manifest.json"])
+def test_a_damaged_file_is_named(project: Project, name: str) -> None:
+    file = project.folder / "data/processed/tiny" / name
+    file.write_text(file.read_text("utf-8")[:-9], "utf-8")
+    with pytest.raises(InputError, match=rf"data/processed/tiny/{name}: damaged; run: isoscope prepare tiny"):
+        check(project)
 
 
 def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(

@@ -1,11 +1,11 @@
-"""An output is the old or the new folder, whole, and never written through."""
+"""An output is the old or the new folder, whole, never written through, and its seal lists its files."""
 
 from pathlib import Path
 
 import pytest
 
 from isoscope.runs.stored import publish
-from isoscope.sealing import fault, seal, write_whole
+from isoscope.sealing import MANIFEST, fault, seal, write_whole
 
 
 @pytest.fixture
@@ -56,3 +56,19 @@ def test_a_seal_notices_every_flipped_bit_and_every_lost_file(tmp_path: Path) ->
     (folder / "a").write_bytes(b"0123456789")
     seal(folder)
     assert fault(folder) is None
+
+
+def test_what_a_killed_writer_left_is_no_part_of_the_seal(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/weights").write_bytes(b"whole")
+    (tmp_path / f".{MANIFEST}.writing").write_text("{", "utf-8")
+    (tmp_path / "inner/.table.parquet.writing").write_bytes(b"half")
+    left = tmp_path / "inner/.epoch-3.writing"
+    left.mkdir()
+    (left / "weights").write_bytes(b"half")
+    seal(tmp_path)
+    assert fault(tmp_path) is None
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert names == {MANIFEST, "inner", "inner/weights"}
+    (tmp_path / "inner/weights").write_bytes(b"other")
+    assert fault(tmp_path) == "inner/weights has changed since it was written"

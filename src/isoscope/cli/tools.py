@@ -106,17 +106,17 @@ def gc(
 
     project = project_here()
     # First, because the disk may be full: `heal` writes.
-    done = clear(project, cache=dvc_cache(project), idle_days=idle_days, dry_run=dry_run)
+    pieces, kept = clear(project, cache=dvc_cache(project), idle_days=idle_days, dry_run=dry_run)
     heal(project)
     verb = "would be removed" if dry_run else "removed"
     lines = [
         f"{verb}: {piece.path.relative_to(project.state)} ({piece.size / 1e6:.1f} MB): {piece.reason}"
-        for piece in done.pieces
+        for piece in pieces
     ]
-    total = sum(piece.size for piece in done.pieces)
-    lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope holds {done.kept / 1e6:.1f} MB")
-    removed = [str(piece.path.relative_to(project.state)) for piece in done.pieces]
-    say({"removed": removed, "bytes": total, "kept_bytes": done.kept, "dry_run": dry_run}, as_json, "\n".join(lines))
+    total = sum(piece.size for piece in pieces)
+    lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope holds {kept / 1e6:.1f} MB")
+    removed = [str(piece.path.relative_to(project.state)) for piece in pieces]
+    say({"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, as_json, "\n".join(lines))
 
 
 @app.command()

@@ -17,8 +17,7 @@ from isoscope.executor.child import CRASHED, LOST, Child, Ending
 from isoscope.executor.live_table import Progress
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 
-TICK, NEWS = 0.05, 1.0
-"""Seconds between checks of a process on its node, and between messages to it."""
+TICK, NEWS = 0.05, 1.0  # seconds between checks of a process on its node, and between messages to it
 _ANSWERS = 10.0  # connection timeout, seconds
 _STORE = 80 * 2**20  # bytes; Ray's minimum: only small values go through it
 

@@ -16,14 +16,14 @@ from isoscope.executor.live_table import PieceProgress, Progress, Screen
 from isoscope.guard import StoppedError, StopSignal
 
 FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
+# Seconds between checks of all processes, and until a warning about processes that have not started.
 TICK, PATIENCE = 0.05, 30.0
-"""Seconds between checks of all processes, and until a warning about processes that have not started."""
+# Seconds that processes get to stop: a run saves its state first.
 GRACE = 60.0
-"""Seconds that processes get to stop: a run saves its state first."""
+# A piece fails after this many of its processes were killed.
 TRIES = 3
-"""A piece fails after this many of its processes were killed."""
+# Give up after this many workers in a row were killed before `BRIEF` seconds.
 BRIEF, BRIEF_TRIES = 1.0, 20
-"""Give up after this many workers in a row were killed before `BRIEF` seconds."""
 
 
 class Piece(NamedTuple):
@@ -43,8 +43,7 @@ class Local(Child):
         super().__init__(partial(do, self.progress))
 
 
-Process = Local | Remote
-"""A process that does a piece; `began`: whether it has answered."""
+Process = Local | Remote  # does a piece; `began`: whether it has answered
 
 
 class Requests:
@@ -183,8 +182,6 @@ class _Pool:
         return time.monotonic() - self._started.pop(process)
 
     def _listen(self, process: Process, piece: Piece) -> None:
-        if process not in self._running:
-            return
         ending = process.ending(TICK / len(self._running))
         for line in process.said():
             self._screen.say(line if self._alike else f"{piece.name}: {line}")

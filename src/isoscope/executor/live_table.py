@@ -12,8 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-EVERY, LINE_EVERY = 1.0, 30.0
-"""Seconds between updates of the table, and between lines in a log."""
+EVERY, LINE_EVERY = 1.0, 30.0  # seconds between updates of the table, and between lines in a log
 
 
 class Progress:

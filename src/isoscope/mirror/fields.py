@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from isoscope.runs.lines import DIFF, Artifact, Checkpoint, Point, Run, RunRecord
+from isoscope.runs.lines import DIFF, Artifact, Dataset, Point, Run, RunRecord
 from isoscope.sealing import write_text
 
 # MLflow's limits (mlflow.utils.validation).
@@ -28,16 +28,6 @@ OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
 LOCAL = "mlflow.db"
 EXPERIMENTS = Path(".isoscope/experiments.json")
-
-
-class Input(NamedTuple):
-    """A data set in MLflow; `context`: training, validation or test."""
-
-    name: str
-    digest: str
-    context: str
-    path: str
-    profile: str
 
 
 class Model(NamedTuple):
@@ -63,10 +53,13 @@ def safe_name(name: str) -> str:
     return f"{fitted[: NAME_LENGTH - 9]}-{mark}"
 
 
-def cut(text: str, length: int) -> str:
-    """Truncate `text` to `length` characters with a note; characters that UTF-8 cannot encode become `?`."""
+def cut(text: str, length: int, size: str = "") -> str:
+    """Truncate `text` to `length` characters with a note of its `size` [default: its number of characters].
+
+    Characters that UTF-8 cannot encode become `?`.
+    """
     text = text.encode("utf-8", "replace").decode().replace("\0", "?")
-    note = f"\n… cut: {len(text)} characters"
+    note = f"\n… cut: {size or f'{len(text)} characters'}"
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
@@ -122,21 +115,14 @@ def artifacts(record: RunRecord) -> dict[str, Artifact]:
     return {item.name: item for item in record.artifacts if item.name != DIFF or Path(item.path).stem == sha}
 
 
-def inputs(record: RunRecord) -> list[Input]:
-    """Return the data sets of a run. MLflow distinguishes them only by name and digest."""
-    found: dict[tuple[str, str], Input] = {}
-    for item in record.datasets:
-        key = (safe_name(item.name), item.digest[:DIGEST_LENGTH])
-        profile = json.dumps({} if item.rows is None else {"num_rows": item.rows})
-        found[key] = Input(*key, item.context, item.path, profile)
-    return list(found.values())
+def inputs(record: RunRecord) -> dict[tuple[str, str], Dataset]:
+    """Return the data sets of a run by name and digest: MLflow distinguishes them only by these."""
+    return {(safe_name(item.name), item.digest[:DIGEST_LENGTH]): item for item in record.datasets}
 
 
 def models(record: RunRecord, run: Run) -> list[Model]:
     """Return checkpoints as logged models; the last version of a checkpoint that a resumed run rewrites."""
-    latest: dict[str, Checkpoint] = {}
-    for item in record.checkpoints:
-        latest[f"epoch-{item.epoch}" if item.epoch is not None else f"step-{item.step}"] = item
+    latest = {f"step-{item.step}" if item.epoch is None else f"epoch-{item.epoch}": item for item in record.checkpoints}
     points = record.metrics if latest else []
     by_step = {(point.name, point.step): point for point in points}
     by_epoch: dict[Any, Point] = {(point.name, point.epoch): point for point in points if point.epoch is not None}
@@ -187,13 +173,10 @@ def _text(value: Any) -> str:
 def _head(path: Path) -> str | None:
     """Return a text file truncated to the length of a tag; None if the file is gone."""
     try:
-        with path.open("rb") as file:
-            text = os.fsdecode(file.read(4 * TAG_LENGTH))
-            whole = path.stat().st_size
+        data = path.read_bytes()
     except OSError:
         return None
-    note = f"\n… cut: {whole} bytes, whole in {DIFF}"
-    return text if len(text) <= TAG_LENGTH else text[: TAG_LENGTH - len(note)] + note
+    return cut(os.fsdecode(data), TAG_LENGTH, f"{len(data)} bytes, whole in {DIFF}")
 
 
 def address(uri: str | None) -> str:

@@ -39,11 +39,6 @@ class _MirroredRecord:
             self.mirror = None
 
 
-def _below(item: _MirroredRecord) -> bool:
-    """Return whether a run has a parent run, which must be in MLflow first."""
-    return item.tail.record.run is not None and item.tail.record.run.parent is not None
-
-
 class Follower:
     """Sends all records of a folder, or those of `digests`, to MLflow.
 
@@ -73,7 +68,9 @@ class Follower:
 
     def send(self, deadline: float) -> None:
         """Send all new lines; a refused record does not block the others. Raises `UnreachableError`."""
-        for item in sorted(self.followed.values(), key=_below):
+        # A parent run must be in MLflow before the runs below it.
+        items = sorted(self.followed.values(), key=lambda item: bool((run := item.tail.record.run) and run.parent))
+        for item in items:
             if not item.unsent:
                 continue
             try:
@@ -83,10 +80,6 @@ class Follower:
                 if item.refusal != str(error):
                     item.refusal = str(error)
                     _say(f"MLflow refuses {item.tail.path.name}: {error}")
-
-    def unsent(self) -> dict[str, int]:
-        """Return digest → number of unsent lines of its record."""
-        return {path.stem: item.unsent for path, item in self.followed.items() if item.unsent}
 
 
 class End(NamedTuple):
@@ -136,7 +129,8 @@ def follow(
                 _say(f"{what}; the run continues and its record keeps everything ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
-    return End(follower.unsent(), bool(away))
+    unsent = {path.stem: item.unsent for path, item in follower.followed.items() if item.unsent}
+    return End(unsent, bool(away))
 
 
 def _say(text: str) -> None:

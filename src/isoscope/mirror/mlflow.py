@@ -8,9 +8,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from filelock import FileLock
 from filelock import Timeout as LockTimeout
 
 from isoscope.errors import InputError
-from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Input, Model, note_experiment, safe_name
-from isoscope.runs.lines import RUNNING, Point
+from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
+from isoscope.runs.lines import RUNNING, Dataset, Point
 
 # No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
 # lines are sent later.
@@ -37,6 +36,7 @@ for _name, _value in {
 from mlflow import MlflowClient, entities  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 from mlflow.models.utils import get_external_mlflow_model_spec  # noqa: E402
+from mlflow.utils import get_results_from_paginated_fn  # noqa: E402
 
 LOCK_SECONDS = 60
 # MLflow's error codes for failures of the server or its database, not of the request.
@@ -61,10 +61,9 @@ def trouble() -> Iterator[None]:
         raise kind(_line(error)) from error
     except LockTimeout as error:
         raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
-    except OSError as error:
-        raise UnreachableError(_line(error)) from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("sqlalchemy", "requests", "urllib3", "alembic"):
+        library = type(error).__module__.split(".")[0]
+        if not isinstance(error, OSError) and library not in ("sqlalchemy", "requests", "urllib3", "alembic"):
             raise
         raise UnreachableError(_line(error)) from error
 
@@ -76,52 +75,28 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {(cause or text)[:300]}"
 
 
-@dataclass
 class Present:
-    """Contents of a run in MLflow. `metrics`: names of its metrics; `end`: Unix ms."""
+    """Contents of a run in MLflow. `metrics`: names of its metrics; `end`: Unix ms; `inputs`: (name, digest)."""
 
-    run_id: str
-    params: dict[str, str]
-    tags: dict[str, str]
-    status: str
-    end: int | None
-    metrics: set[str]
-    inputs: set[tuple[str, str]]
-    outputs: set[str]
-
-    @classmethod
-    def of(cls, run: entities.Run) -> "Present":
-        """Return the contents of an MLflow run entity."""
+    def __init__(self, run: entities.Run) -> None:
+        self.run_id: str = run.info.run_id
+        self.params, self.tags, self.metrics = dict(run.data.params), dict(run.data.tags), set(run.data.metrics)
+        self.status, self.end = run.info.status, run.info.end_time
         datasets = run.inputs.dataset_inputs if run.inputs else []
-        outputs = run.outputs.model_outputs if run.outputs else []
-        return cls(
-            run.info.run_id,
-            dict(run.data.params),
-            dict(run.data.tags),
-            run.info.status,
-            run.info.end_time,
-            set(run.data.metrics),
-            {(item.dataset.name, item.dataset.digest) for item in datasets},
-            {item.model_id for item in outputs},
-        )
+        self.inputs = {(item.dataset.name, item.dataset.digest) for item in datasets}
+        self.outputs = {item.model_id for item in (run.outputs.model_outputs if run.outputs else [])}
 
 
 class Server:
-    """An MLflow server or (`direct`) database to mirror to. `root` holds the locks between processes.
+    """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    Its methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs. Its methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
         self.uri, self.root = uri, root
-        self.direct = _direct(uri)
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
-        """Digest → MLflow id of parent runs."""
-
-    def lock(self, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
-        """Return a lock between the processes of this project, with a timeout of `seconds`."""
-        return _lock(self.root, name, seconds)
 
     def experiment(self, name: str) -> str:
         """Return the id of an experiment; create it if missing. Notes the id, so that the report can link to it."""
@@ -132,7 +107,7 @@ class Server:
     def _experiment(self, name: str) -> str:
         present = self.client.get_experiment_by_name(name)
         if present is None:
-            place = (self.root / "mlartifacts" / name).as_uri() if self.direct else None
+            place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
             try:
                 return self.client.create_experiment(name, artifact_location=place)
             except MlflowException:
@@ -147,12 +122,12 @@ class Server:
     def find(self, experiment: str, digest: str) -> list[Present]:
         """Return the runs of a digest: at most one, unless processes without a common lock created more."""
         found = self.client.search_runs([experiment], f"tags.`{DIGEST}` = '{digest}'")
-        return sorted((Present.of(run) for run in found), key=lambda run: run.run_id)
+        return sorted(map(Present, found), key=lambda run: run.run_id)
 
     def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
         """Create a run with its digest as a tag, so that it can be found at once."""
         tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
-        return Present.of(self.client.create_run(experiment, start, tags, name))
+        return Present(self.client.create_run(experiment, start, tags, name))
 
     def retire(self, experiment: str, run_id: str) -> None:
         """Delete a run and its models (MLflow can restore them)."""
@@ -160,44 +135,36 @@ class Server:
             self.client.delete_logged_model(model.model_id)
         self.client.delete_run(run_id)
 
-    def steps(self, run_id: str, name: str) -> set[int]:
-        """Return the steps at which a run has a value of a metric."""
-        return {point.step for point in self.client.get_metric_history(run_id, name)}
-
-    def log_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
-        """Write parameters; MLflow never changes them afterwards."""
-        self.client.log_batch(run_id, params=[entities.Param(*pair) for pair in params])
-
-    def log_tags(self, run_id: str, tags: Sequence[tuple[str, str]]) -> None:
-        """Set tags."""
-        self.client.log_batch(run_id, tags=[entities.RunTag(*pair) for pair in tags])
+    def log(self, run_id: str, *, params: Iterable[tuple[str, str]] = (), tags: Iterable[tuple[str, str]] = ()) -> None:
+        """Write parameters, which MLflow never changes afterwards, or set tags."""
+        written = [entities.Param(*pair) for pair in params]
+        self.client.log_batch(run_id, params=written, tags=[entities.RunTag(*pair) for pair in tags])
 
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         """Write metrics with their own times; with `model_id`, also as metrics of the model."""
         metrics = [entities.Metric(safe_name(p.name), p.value, p.t, p.step, model_id) for p in points]
         self.client.log_batch(run_id, metrics=metrics)
 
-    def log_inputs(self, run_id: str, inputs: Sequence[Input]) -> None:
-        """Write the data sets that the run read."""
+    def log_inputs(self, run_id: str, inputs: Mapping[tuple[str, str], Dataset]) -> None:
+        """Write the data sets that the run read, by name and digest in MLflow."""
         datasets = []
-        for item in inputs:
+        for key, item in inputs.items():
+            profile = {} if item.rows is None else {"num_rows": item.rows}
             source = json.dumps({"uri": item.path})
-            dataset = entities.Dataset(item.name, item.digest, "local", source, profile=item.profile)
+            dataset = entities.Dataset(*key, "local", source, profile=json.dumps(profile))
             tags = [entities.InputTag("mlflow.data.context", item.context)]
             datasets.append(entities.DatasetInput(dataset, tags))
         self.client.log_inputs(run_id, datasets)
 
     def models(self, experiment: str, run_id: str) -> dict[str, entities.LoggedModel]:
-        """Return the logged models of a run by `Model.key`."""
-        found: dict[str, entities.LoggedModel] = {}
-        token: Any = None
-        while True:
-            page = self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", page_token=token)
-            for model in page:
-                found.setdefault(model.tags.get(CHECKPOINT, model.model_id), model)
-            token = page.token
-            if not token:
-                return found
+        """Return the logged models of a run by `Model.key`; the first of each key."""
+
+        def page(count: int, token: str | None) -> Any:
+            own = f"source_run_id = '{run_id}'"
+            return self.client.search_logged_models([experiment], own, max_results=count, page_token=token)
+
+        found = reversed(get_results_from_paginated_fn(page, 100))
+        return {model.tags.get(CHECKPOINT, model.model_id): model for model in found}
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:
         """Create a logged model whose bytes are stored elsewhere; it is not READY yet."""
@@ -246,16 +213,14 @@ def connect(uri: str | None, root: Path) -> Server:
     # Silence sixty migration messages, and tracebacks of errors that are raised anyway.
     for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with trouble(), _lock(root, "schema") if _direct(uri) else nullcontext():
-        if uri.startswith("sqlite:////"):
-            _make_whole(Path(uri.removeprefix("sqlite:///")))
+    with trouble(), lock(root, "schema") if _direct(uri) else nullcontext():
+        if uri.startswith("sqlite:////") and not (database := Path(uri.removeprefix("sqlite:///"))).exists():
+            _make_whole(database)
         return Server(uri, root)
 
 
 def _make_whole(database: Path) -> None:
     """Create a SQLite file's schema in a temporary file: a kill during the migration would leave an unusable file."""
-    if database.exists():
-        return
     fresh = database.with_name(f"{database.name}.making")
     for left in database.parent.glob(f"{fresh.name}*"):
         left.unlink()
@@ -267,7 +232,8 @@ def _direct(uri: str) -> bool:
     return not uri.startswith(("http", "databricks"))
 
 
-def _lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
+def lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
+    """Return a lock between the processes of the project in `root`, with a timeout of `seconds`."""
     folder = root / ".isoscope" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return FileLock(folder / f"mlflow-{name}.lock", timeout=seconds)

@@ -10,23 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.mirror import fields as plan
-from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, trouble
+from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, lock, trouble
 from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
 
-Written = tuple[str, int]
-"""Kind and number of what a request has written."""
-
 
 @dataclass
 class MirrorResult:
-    """What was written to MLflow: `new` counts by kind. `missing`: artifacts without file; `error`: why it stopped."""
+    """What was written to MLflow: `new` counts by kind. `error`: why it stopped."""
 
     digest: str
     run_id: str | None = None
     new: Counter[str] = field(default_factory=Counter)
-    missing: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -54,8 +50,13 @@ class Mirror:
             raise RefusedError("the record does not name its run: its first line is missing")
         sent = MirrorResult(run.digest)
         compared_before = self._present is not None
+        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
         try:
-            self._send(record, run, sent, deadline)
+            with trouble(), lock(self.server.root, run.digest[:16], patience):
+                for what, count in self._requests(record, run, sent):
+                    sent.new[what] += count
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"no time left after {what}")
         except RefusedError:
             self._forget()
             if not compared_before or time.monotonic() > deadline:
@@ -66,15 +67,8 @@ class Mirror:
             raise
         return sent
 
-    def _send(self, record: RunRecord, run: Run, sent: MirrorResult, deadline: float) -> None:
-        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
-        with trouble(), self.server.lock(run.digest[:16], patience):
-            for what, count in self._requests(record, run, sent):
-                sent.new[what] += count
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no time left after {what}")
-
-    def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[Written]:
+    def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[tuple[str, int]]:
+        """Yield the kind and number of what each request has written."""
         present = self._present = self._present or self._open(record, run, sent)
         if present is None:
             return
@@ -82,14 +76,14 @@ class Mirror:
         yield "opening the run", 0
         yield from self._send_params(present, run)
         yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record)
-        lacking = [item for item in plan.inputs(record) if (item.name, item.digest) not in present.inputs]
+        lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
-            present.inputs |= {(item.name, item.digest) for item in lacking}
+            present.inputs |= lacking.keys()
             yield "data sets", len(lacking)
         yield from self._send_points(present, record)
         yield from self._send_models(present, plan.models(record, run))
-        yield from self._send_artifacts(present, record, sent)
+        yield from self._send_artifacts(present, record)
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
@@ -115,31 +109,30 @@ class Mirror:
             return self.server.create(self._experiment, run.title, run.digest, run.t, restored=record.restored)
         present = candidates[0]
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
-            self._steps[metric] = self.server.steps(present.run_id, metric)
+            history = self.server.client.get_metric_history(present.run_id, metric)
+            self._steps[metric] = {point.step for point in history}
         return present
 
     def _below(self, run: Run) -> dict[str, str]:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
-        if run.parent is None:
-            return {}
-        if run.parent not in self.server.parents:
+        parents = self.server.parents
+        if run.parent is not None and run.parent not in parents:
             for item in self.server.find(self._experiment, run.parent)[:1]:
-                self.server.parents[run.parent] = item.run_id
-        known = self.server.parents.get(run.parent)
-        return {} if known is None else {"mlflow.parentRunId": known}
+                parents[run.parent] = item.run_id
+        return {"mlflow.parentRunId": parents[run.parent]} if run.parent in parents else {}
 
-    def _send_params(self, present: Present, run: Run) -> Iterator[Written]:
+    def _send_params(self, present: Present, run: Run) -> Iterator[tuple[str, int]]:
         # MLflow cannot change a parameter: send only missing parameters.
         lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
-            self.server.log_params(present.run_id, part)
+            self.server.log(present.run_id, params=part)
             present.params.update(part)
             yield "parameters", len(part)
 
-    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord) -> Iterator[Written]:
+    def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord) -> Iterator[tuple[str, int]]:
         lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
         for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
-            self.server.log_tags(present.run_id, part)
+            self.server.log(present.run_id, tags=part)
             present.tags.update(part)
             yield "tags", len(part)
         if record.damaged:  # keep tags in MLflow that may come from a lost line
@@ -150,7 +143,7 @@ class Mirror:
             del present.tags[name]
             yield "tags", 1
 
-    def _send_points(self, present: Present, record: RunRecord) -> Iterator[Written]:
+    def _send_points(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
         lacking = []
         for point in record.metrics[self._points :]:
             steps = self._steps[plan.safe_name(point.name)]
@@ -162,7 +155,7 @@ class Mirror:
             yield "metrics", len(part)
         self._points = len(record.metrics)
 
-    def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[Written]:
+    def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:
         if any(item.key not in self._models for item in wanted):
             self._models = self.server.models(self._experiment, present.run_id)
         for item in wanted:
@@ -183,21 +176,17 @@ class Mirror:
                 self._models[item.key] = model
             yield "models", known is None
 
-    def _send_artifacts(self, present: Present, record: RunRecord, sent: MirrorResult) -> Iterator[Written]:
-        sent.missing = ()
+    def _send_artifacts(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
         for name, item in plan.artifacts(record).items():
             path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
-            if not path.is_file():
-                sent.missing += (name,)
-                continue
-            md5 = file_md5(path)
-            if present.tags.get(tag) == md5:
+            md5 = file_md5(path) if path.is_file() else None  # a missing file holds nothing up
+            if md5 is None or present.tags.get(tag) == md5:
                 continue
             folder, _, file = name.rpartition("/")
             with tempfile.TemporaryDirectory() as scratch:
                 shutil.copyfile(path, Path(scratch) / file)
                 self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
-            self.server.log_tags(present.run_id, [(tag, md5)])
+            self.server.log(present.run_id, tags=[(tag, md5)])
             present.tags[tag] = md5
             yield "artifacts", 1
 

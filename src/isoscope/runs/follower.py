@@ -14,17 +14,16 @@ from isoscope.guard import unranked
 
 FOLLOWED = "ISOSCOPE_FOLLOWED"  # set if a parent process already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
+# Seconds after the end of a command in which a follower retries an MLflow that was unreachable.
 LAST_TRY = 10.0
-"""Seconds after the end of a command in which a follower retries an MLflow that was unreachable."""
+# Seconds to wait for a follower that still works: on a busy machine its imports alone are slow.
 PATIENCE = 60.0
-"""Seconds to wait for a follower that still works: on a busy machine its imports alone are slow."""
 
 
 def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
     """Start a follower for the project in `folder`; `which`: a digest, or `all`."""
-    command = [sys.executable, "-P", "-m", "isoscope", "mirror", "--follow", which]
     return subprocess.Popen(
-        command,
+        [sys.executable, "-P", "-m", "isoscope", "mirror", "--follow", which],
         cwd=folder,
         env=unranked(),
         start_new_session=True,
@@ -35,7 +34,6 @@ def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
 
 def finish(process: subprocess.Popen[bytes], *, patience: float) -> None:
     """Tell a follower to send the rest and end; wait for it. Warn if MLflow still lacks lines."""
-    said = b""
     try:
         said, _ = process.communicate(timeout=patience)  # closes its stdin, which tells it to end
     except subprocess.TimeoutExpired as error:

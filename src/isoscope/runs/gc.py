@@ -11,12 +11,10 @@ from typing import NamedTuple
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs.lease import Lease
-from isoscope.runs.lines import FINISHED
 from isoscope.runs.record import read
-from isoscope.runs.stored import accepted_runs, locked_runs
+from isoscope.runs.stored import accepted_runs, finished, locked_runs
 
-YOUNG = 3600.0
-"""Age in seconds below which an unreferenced diff is kept."""
+YOUNG = 3600.0  # seconds: a younger diff is kept without a reference
 
 
 class Piece(NamedTuple):
@@ -27,18 +25,12 @@ class Piece(NamedTuple):
     reason: str
 
 
-class RemovedFiles(NamedTuple):
-    """The removed pieces, and the bytes that `.isoscope/` still holds."""
-
-    pieces: list[Piece]
-    kept: int
-
-
-def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> RemovedFiles:
+def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> tuple[list[Piece], int]:
     """Remove unneeded files from `.isoscope/`; `cache` is DVC's cache. Records are never removed.
 
     Removes a stored output if dvc.lock names its hash and the cache holds all its files, except outputs of accepted
-    runs. Removes unfinished work that is unchanged for `idle_days`. Keeps everything that a live process owns.
+    runs. Removes unfinished work that is unchanged for `idle_days`. Keeps everything that a live process owns. Returns
+    the removed pieces, and the bytes that `.isoscope/` still holds.
     """
     held = locked_runs(project.folder, cache).keys()
     standing = accepted_runs(project)
@@ -46,28 +38,26 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         try:
             with Lease(folder, note=False):
-                found = list(_of_run(folder, project, held, idle_days, folder.name in standing))
-                pieces += _remove(found, dry_run)
+                pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
         except InputError:  # a live process owns it
             continue
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()
     state = project.state / ".isoscope"  # a fresh clone has none
-    return RemovedFiles(pieces, (_size(state) if state.is_dir() else 0) - sum(_size(path) for path in gone))
+    return pieces, (_size(state) if state.is_dir() else 0) - sum(_size(path) for path in gone)
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
             yield Piece(path, _size(path), "left by a dead process")
-    file = project.records / f"{folder.name}.jsonl"
-    record = read(file) if file.is_file() else None
-    output, unfinished = folder / "output", [folder / name for name in ("work", "states") if (folder / name).is_dir()]
-    end = record.end if record else None
-    if output.is_dir() and end and end.status == FINISHED and end.output_md5 in held and not stands:
+    output, end = folder / "output", finished(project, folder.name)
+    if output.is_dir() and end and end.output_md5 in held and not stands:
         yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {end.output_md5})")
+    unfinished = [folder / name for name in ("work", "states") if (folder / name).is_dir()]
     if unfinished:
-        idle = (time.time() - max(_touched(path) for path in unfinished)) / 86400
+        touched = max(path.lstat().st_mtime for top in unfinished for path in (top, *top.rglob("*")))
+        idle = (time.time() - touched) / 86400
         if idle >= idle_days:
             for path in unfinished:
                 yield Piece(path, _size(path), f"unfinished, unchanged for {idle:.0f} days")
@@ -93,10 +83,6 @@ def _diffs(project: Project) -> Iterator[Piece]:
     for path in there:
         if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
             yield Piece(path, _size(path), "no record refers to it")
-
-
-def _touched(folder: Path) -> float:
-    return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
 
 
 def _size(path: Path) -> int:

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from isoscope.errors import InputError
@@ -15,7 +16,7 @@ class HeldError(InputError):
     """Another process holds the run."""
 
 
-class Lease:
+class Lease(AbstractContextManager["Lease"]):
     """Exclusive right to write a run's folder, held while the process lives.
 
     It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, pid, start time) only
@@ -48,9 +49,6 @@ class Lease:
             os.close(self._descriptor)
             raise
 
-    def __enter__(self) -> "Lease":
-        return self
-
     def __exit__(self, *exception: object) -> None:
         if self._noted:
             os.ftruncate(self._descriptor, 0)
@@ -67,11 +65,6 @@ def held(folder: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-def left_behind(runs: Path) -> list[Path]:
-    """Return the folders below `runs` with a stale lease: their last owner died without releasing it."""
-    return [path.parent for path in sorted(runs.glob("*/lease.json")) if path.stat().st_size and not held(path.parent)]
 
 
 def _holder(text: str) -> str:

@@ -1,6 +1,5 @@
 """Prepared tasks: check that their data match the current configuration, and read their manifests."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from isoscope.config.tree import Tree, flatten
 from isoscope.errors import InputError
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.secrets import scrub_tree
+from isoscope.sealing import sha256
 
 MANIFEST, SETTINGS = "manifest.json", "settings.json"
 _MISSING = "missing"
@@ -94,13 +94,10 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
 
 def _check_files(root: Path, source: str, manifest: Mapping[str, Any], cure: str) -> None:
     """Check that the user's files have not changed since preparation; a missing file passes."""
-    for name, sha256 in manifest.get("facts", {}).get("inputs", {}).items():
+    for name, known in manifest.get("facts", {}).get("inputs", {}).items():
         path = Path(source) if (root / source).is_file() else Path(source) / name
-        if not (root / path).is_file():
-            continue
-        with (root / path).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                raise InputError(f"{path}: has changed since it was prepared to {cure}")
+        if (root / path).is_file() and sha256(root / path) != known:
+            raise InputError(f"{path}: has changed since it was prepared to {cure}")
 
 
 def check_trained_on(inputs: Mapping[str, str], project: paths.Project, task: str, what: Path, command: str) -> None:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection, Mapping
-from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -61,23 +60,17 @@ class Git:
     """The sources at the start of a process: `commit`, and `diff` from that commit (text of `git diff`).
 
     Secrets in the diff are replaced; then `scrubbed` is true, and commit and diff no longer restore the sources
-    exactly. `commit` is None without git, repository or commit; then `dirty` is true.
+    exactly. `commit` is None without git, repository or commit. `dirty`: whether the sources differ from the commit, or
+    there is none. `diff_sha256`: sha256 of the diff; None without a diff.
     """
 
     def __init__(self, commit: str | None, diff: str = "") -> None:
         self.commit = commit
         self.diff = scrub(diff)
         self.scrubbed = self.diff != diff
-
-    @property
-    def dirty(self) -> bool:
-        """Whether the sources differ from the commit."""
-        return self.commit is None or bool(self.diff)
-
-    @cached_property
-    def diff_sha256(self) -> str | None:
-        """sha256 of the diff; None without a diff."""
-        return hashlib.sha256(self.diff.encode("utf-8", "surrogateescape")).hexdigest() if self.diff else None
+        self.dirty = commit is None or bool(self.diff)
+        encoded = self.diff.encode("utf-8", "surrogateescape")
+        self.diff_sha256 = hashlib.sha256(encoded).hexdigest() if self.diff else None
 
 
 def git_state(root: Path) -> Git:
@@ -131,10 +124,9 @@ def environment(*, device: str, threads: int | None, processes: int = 1, precisi
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    machine = f"{platform.system()} {platform.machine()}"
     return {
         "python": platform.python_version(),
-        "platform": machine,
+        "platform": f"{platform.system()} {platform.machine()}",
         **versions,
         "device": device,
         "threads": threads,

@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.paths import Project
-from isoscope.runs.lease import HeldError, Lease, left_behind
+from isoscope.runs.lease import HeldError, Lease, held
 from isoscope.runs.lines import FINISHED, RUNNING, Run, RunRecord
 from isoscope.runs.record import Record, read
 from isoscope.runs.restored import METRICS, points_of
@@ -15,7 +15,6 @@ from isoscope.runs.stored import whole_files
 from isoscope.sealing import fault
 
 RWLOCK = Path(".dvc/tmp/rwlock")
-REASON = "its process died (killed, out of memory, or power loss)"
 
 
 def mended(project: Project, digest: str) -> RunRecord:
@@ -58,14 +57,15 @@ def reconcile(project: Project) -> list[Run]:
     nobody holds is stale: its owner is dead. Only such runs are read, and each is locked while its record is changed.
     """
     killed = []
-    for folder in left_behind(project.runs):
+    leases = sorted(project.runs.glob("*/lease.json"))
+    for folder in [path.parent for path in leases if path.stat().st_size and not held(path.parent)]:
         path = project.records / f"{folder.name}.jsonl"
         try:
             with Lease(folder):
                 known = read(path) if path.is_file() else RunRecord()
                 if known.run and known.attempts and known.status == RUNNING:
                     with Record(path) as record:
-                        record.end("KILLED", reason=REASON)
+                        record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
                     killed.append(known.run)
         except InputError:  # another process has resumed the run meanwhile
             continue

@@ -8,9 +8,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.runs.lines import DIFF, RunRecord, plain, summed
@@ -19,7 +19,7 @@ from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import announce, sync, write_text
 
 
-class Record:
+class Record(AbstractContextManager["Record"]):
     """A run's record, opened for appending by the run's owner.
 
     Each line is passed to the operating system at once, in one write: a killed process loses no logged line. `run`,
@@ -27,13 +27,16 @@ class Record:
     written before the next line; the flushed kinds raise `OSError`.
 
     A (metric, step) pair is written only once, so a resumed run may repeat steps. Every line ends with its checksum.
+
+    - `before`: contents of the record when it was opened.
+    - `written`: whether lines were added since then.
+    - `begun`: whether the record has the run's identity.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.before = read(path) if path.exists() else RunRecord(path=path)
-        """Contents of the record when it was opened."""
         self._steps: defaultdict[str, set[int]] = defaultdict(set)
         for point in self.before.metrics:
             self._steps[point.name].add(point.step)
@@ -41,10 +44,8 @@ class Record:
         self._unwritten = bytearray()
         self._refused = False
         self.written = False
-        """Whether lines were added since it was opened."""
         self.begun = self.before.run is not None
-        """Whether the record has the run's identity."""
-        self._began = max(time.time_ns() // 1_000_000, self.before.latest), _ticks()
+        self._began = max(time.time_ns() // 1_000_000, self.before.latest) - _ticks()
         self._lock = threading.Lock()
         size = os.fstat(self._fd).st_size
         if size == 0:
@@ -66,9 +67,13 @@ class Record:
 
     def attempt(self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
-        state = {"commit": git.commit, "dirty": git.dirty, "diff_sha256": git.diff_sha256, "scrubbed": git.scrubbed}
-        where = {"host": socket.gethostname(), "pid": os.getpid()}
-        fields = {**where, "git": state, "environment": environment, "parent_run": parent_run}
+        fields = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "git": {name: getattr(git, name) for name in ("commit", "dirty", "diff_sha256", "scrubbed")},
+            "environment": environment,
+            "parent_run": parent_run,
+        }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:
             diff = self.path.parent / "diffs" / f"{git.diff_sha256}.patch"
@@ -143,26 +148,18 @@ class Record:
     def close(self) -> None:
         """Write pending lines and close the file."""
         with self._lock:
-            if self._fd < 0:
-                return
-            try:
-                self._write(force=True)
-            finally:
-                os.close(self._fd)
-                self._fd = -1
+            if self._fd >= 0:
+                try:
+                    self._write(force=True)
+                finally:
+                    os.close(self._fd)
+                    self._fd = -1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _append(self, kind: str, fields: Mapping[str, Any], *, force: bool = False) -> None:
-        line = {"kind": kind, "t": self._now(), **fields}
-        try:
-            text = json.dumps(line, allow_nan=False)
-        except ValueError:
-            text = json.dumps(plain(line), allow_nan=False)
+        text = json.dumps(plain({"kind": kind, "t": self._now(), **fields}), allow_nan=False)
         with self._lock:
             self.written = True
             self._unwritten += summed(text) + b"\n"
@@ -181,8 +178,7 @@ class Record:
 
     def _now(self) -> int:
         """Return Unix ms that never decrease: the time of opening plus a monotonic clock."""
-        began, ticks = self._began
-        return began + _ticks() - ticks
+        return self._began + _ticks()
 
     def _write(self, force: bool) -> None:
         """Write pending bytes in order; a partial write continues with the next write, so no line is truncated."""

@@ -30,13 +30,12 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     not a finished run.
     """
     config = read_yaml(output, Path(CONFIG))
-    record = RunRecord(restored=True)
     try:
-        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task")}
+        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task", "code")}
         axes, params, inputs = (config.get(name) or {} for name in ("axes", "params", "inputs"))
         stage = config.get("stage") or "train"
         run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
-        record.run = run._replace(code=config.get("code"))
+        record = RunRecord(run, restored=True)
         scores = (output / SCORES).read_text("utf-8") if stage == ANALYSE else None
         points = read_metrics(output) if scores is None else score_points(json.loads(scores))
         record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
@@ -46,14 +45,14 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
         raise InputError(f"{output}: not the output of a finished run ({error!r}); train it again") from error
     where = output.resolve().relative_to(root.resolve()).as_posix()
     if stage == ANALYSE:
-        record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in shown(output)]
-        record.end = End(t, FINISHED, output=where)
-        return record
-    md5s = file_md5s(output)
-    record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
-    record.datasets = _datasets(root, t, run)
-    record.artifacts = [Artifact(t, str((output / CONFIG).resolve()), CONFIG)]
-    record.end = End(t, FINISHED, output=where, output_md5=tree_md5(md5s))
+        files, output_md5 = shown(output), None
+    else:
+        md5s = file_md5s(output)
+        files, output_md5 = [output / CONFIG], tree_md5(md5s)
+        record.checkpoints = _checkpoints(md5s, where, t, record.metrics)
+        record.datasets = _datasets(root, t, run)
+    record.artifacts = [Artifact(t, str(path.resolve()), path.name) for path in files]
+    record.end = End(t, FINISHED, output=where, output_md5=output_md5)
     return record
 
 

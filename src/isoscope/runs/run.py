@@ -25,7 +25,12 @@ from isoscope.sealing import announce, fault, seal
 
 
 class Identity(NamedTuple):
-    """Identity of a run: what determines its digest, and its names."""
+    """Identity of a run: what determines its digest, and its names.
+
+    - `inputs`: role → hash; part of the digest. `input_paths`: path → hash, for readers.
+    - `plugins`: file name → sha256 of its code.
+    - `used`: modules that the parameters require, in addition to the stage's own.
+    """
 
     stage: str
     study: str | None
@@ -35,13 +40,9 @@ class Identity(NamedTuple):
     axes: dict[str, str]
     params: Tree
     inputs: dict[str, str]
-    """Role → hash; part of the digest."""
     input_paths: dict[str, str]
-    """Path → hash, for readers."""
     plugins: dict[str, str]
-    """File name → sha256 of its code."""
     used: tuple[str, ...] = ()
-    """Modules that the parameters require, in addition to the stage's own."""
 
     @property
     def code(self) -> str:
@@ -78,7 +79,7 @@ class Run:
     """A run's folder `.isoscope/runs/<digest>/`: unfinished `work`, `states` to resume from, finished `output`.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output.
+    record and output. `under_way`: whether this process has started work on the run.
     """
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:
@@ -87,7 +88,6 @@ class Run:
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
         self.under_way = False
-        """Whether this process has started work on the run."""
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
 
     @cached_property
@@ -110,7 +110,6 @@ class Run:
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Write the run's identity and this attempt (process, sources, libraries) to the record."""
         self.under_way = True
-        one = self.identity
         self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
@@ -118,7 +117,10 @@ class Run:
             changed = {key for key in now | before if now.get(key) != before.get(key)}
             if changed:
                 what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
-                print(f"warning: {one.title}: environment changed since the last attempt: {what}", file=sys.stderr)
+                print(
+                    f"warning: {self.identity.title}: environment changed since the last attempt: {what}",
+                    file=sys.stderr,
+                )
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
 
     def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:

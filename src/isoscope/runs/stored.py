@@ -45,21 +45,15 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: 
 
 def _duplicate(source: Path, target: Path) -> None:
     """Link or copy a file, as cheaply as the file system allows."""
-    if not _reflink(source, target):
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
-
-
-def _reflink(source: Path, target: Path) -> bool:
     try:
         with source.open("rb") as reader, target.open("xb") as writer:
             fcntl.ioctl(writer.fileno(), _FICLONE, reader.fileno())
     except OSError:
         target.unlink(missing_ok=True)
-        return False
-    return True
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
 
 
 _PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
@@ -93,15 +87,10 @@ def take_back(project: Project, digest: str) -> bool:
 def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Path]:
     """Return the intact files of a finished run's output by relative path; empty if they are incomplete.
 
-    `end`: the end in the run's record; may be None or without the output's hash.
+    `end`: the end in the run's record; may be None or without the output's hash, and then dvc.lock vouches for it.
     """
-    return _recorded(project, end) if end is not None and end.output_md5 else _vouched(project, digest)
-
-
-def _recorded(project: Project, end: End) -> dict[str, Path]:
-    """Return the files of an output that match the hash in the run's record; empty if there are none."""
-    if end.output is None or end.output_md5 is None:
-        return {}
+    if end is None or end.output is None or end.output_md5 is None:
+        return _vouched(project, digest)
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
         return _files(published)
