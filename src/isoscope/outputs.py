@@ -1,6 +1,5 @@
 """Read the output of a finished training run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +8,8 @@ import pyarrow.parquet as pq
 
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.runs.restored import points_of
 
-CONFIG, METRICS, PREDICTIONS = Path("config.yaml"), Path("metrics.jsonl"), Path("predictions.parquet")
+CONFIG, PREDICTIONS = Path("config.yaml"), Path("predictions.parquet")
 
 
 class Trained(NamedTuple):
@@ -69,11 +67,6 @@ def read_output(folder: Path) -> Output:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
-
-
-def read_points(output: Output) -> Iterator[dict[str, Any]]:
-    """Yield every point of a run's metrics.jsonl: name, value, step, epoch (may be absent or null)."""
-    yield from points_of(output.folder / METRICS)
 
 
 def read_predictions(output: Output) -> pd.DataFrame:

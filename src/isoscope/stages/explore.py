@@ -29,8 +29,8 @@ from isoscope.inside.side_by_side import (
     shown_planes,
 )
 from isoscope.inside.trajectory import Trajectory
-from isoscope.outputs import METRICS
 from isoscope.runs.prepared import read_manifest
+from isoscope.runs.restored import METRICS
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.statistics.differences import chosen_figures, differences
@@ -63,7 +63,7 @@ def explore(
         for (arm, seed), folder in folders.items()
     }
     params = {"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")}
-    target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
+    target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.INSIDE, paths.FIGURES))
     with (
         threadpool_limits(measures.threads),
         workers(measures.processes, key="measures.processes") as spread,
@@ -94,7 +94,13 @@ def explore(
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
         optional = {
-            "phases": _phase_table(found),
+            "phases": pd.DataFrame(
+                [
+                    {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
+                    for run in found
+                    for snapshot, phase in run["phase"].items()
+                ]
+            ),
             "kernel_response": kernel_responses(trajectories),
             "arm_heads": arm_heads(trajectories),
         }
@@ -163,13 +169,3 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> 
             }
         )
     return found
-
-
-def _phase_table(found: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the phase of each snapshot, for runs that have phases."""
-    rows = [
-        {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
-        for run in found
-        for snapshot, phase in run["phase"].items()
-    ]
-    return pd.DataFrame(rows, columns=["arm", "seed", "snapshot", "phase"])

@@ -223,10 +223,11 @@ def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
 
 def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
     """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
-    for asked in (asked_vectors(run, settings), asked_vectors(run, settings._replace(vectors=()))):
-        if kinds := tuple(kind for kind in asked if kind != "words"):
-            break
-    return kinds
+    asked, usual = (
+        tuple(kind for kind in asked_vectors(run, one) if kind != "words")
+        for one in (settings, settings._replace(vectors=()))
+    )
+    return asked or usual
 
 
 def code_of(name: str) -> str:
@@ -249,11 +250,9 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
             write_parquet(table, folder / f"{name}.parquet")
 
     folder = kept(cache / "tables", about, fill, "table")
-    found = {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}
+    stored = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    whole = ("step", "epoch")  # parquet does not distinguish whole numbers with gaps from floats
+    found = {
+        name: table.astype({column: "Int64" for column in whole if column in table}) for name, table in stored.items()
+    }
     return found, json.loads((folder / NOTE).read_text())
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """Read a table; parquet does not distinguish whole numbers with gaps from floats."""
-    table = pd.read_parquet(path)
-    return table.astype({name: "Int64" for name in ("step", "epoch") if name in table})

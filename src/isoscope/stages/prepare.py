@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from isoscope import paths, plugins
-from isoscope.config.data import Data, Embedded, Hub, Local, Source
+from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.data import embedded, files, hub, manifest, tokens
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, texts
 from isoscope.errors import InputError, said
@@ -44,22 +44,19 @@ def _read(data: Data, folder: Path) -> Corpus:
     match data.source:
         case Embedded() as source:
             return embedded.generate(source.generator, size=source.size, difficulty=source.difficulty, seed=source.seed)
-        case Local() as source:
-            return files.read(folder / source.path, **_shared(source))
-        case Hub() as source:
-            return hub.load(source.name, config=source.config, revision=source.revision, **_shared(source))
+        case Local() | Hub() as source:
+            shared: dict[str, Any] = {
+                "columns": source.columns.model_dump(exclude_none=True),
+                "splits": source.splits.model_dump(),
+                "held_out": source.held_out,
+                "seed": source.seed,
+                "licence": source.licence,
+            }
+            if isinstance(source, Local):
+                return files.read(folder / source.path, **shared)
+            return hub.load(source.name, config=source.config, revision=source.revision, **shared)
         case source:
             return _from_plugin(plugins.DATASETS[source.kind], source.model_dump(exclude={"kind"}))
-
-
-def _shared(source: Source) -> dict[str, Any]:
-    return {
-        "columns": source.columns.model_dump(exclude_none=True),
-        "splits": source.splits.model_dump(),
-        "held_out": source.held_out,
-        "seed": source.seed,
-        "licence": source.licence,
-    }
 
 
 def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:
