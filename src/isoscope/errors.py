@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
 PLUGIN_MODULE = "isoscope_plugin_"
 """Prefix of the module names of plugin files."""
@@ -69,12 +70,12 @@ def plugins_named() -> Iterator[None]:
 
 def plugin_line(error: BaseException) -> str | None:
     """Return the file and line of the plugin that raised an error, directly or in a call; None if no plugin did."""
-    place, trace = None, error.__traceback__
-    while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).startswith(PLUGIN_MODULE):
-            place = f"{trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
+    places = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith(PLUGIN_MODULE)
+    ]
+    return places[-1] if places else None
 
 
 def said(error: BaseException) -> str:

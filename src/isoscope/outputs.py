@@ -59,7 +59,7 @@ def read_output(folder: Path) -> Output:
             plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
         )
         objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
-        labels = tuple(str(name) for name in config["labels"])
+        labels = tuple(map(str, config["labels"]))
         return Output(folder, run, labels, str(objective["kind"]), dict(config["params"]))
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None

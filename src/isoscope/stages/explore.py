@@ -133,11 +133,11 @@ def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes
 
 def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
     """Concatenate the tables `name` of all runs that have it; add columns arm and seed."""
-    parts = [
+    parts = (
         pd.read_parquet(path).assign(arm=arm, seed=seed)
         for (arm, seed), folder in folders.items()
         if (path := folder / f"{name}.parquet").is_file()
-    ]
+    )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -150,13 +150,12 @@ def _by_layer(geometry: pd.DataFrame) -> str:
 
 def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:
     """Return the phases of every run that has the necessary measures; no phases if it has too few snapshots."""
-    limits = thresholds.model_dump(exclude={"snapshots"})
     found = []
     for (arm, seed), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
         if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
             continue
-        table = named(geometry, labels, **limits)
+        table = named(geometry, labels, **thresholds.model_dump(exclude={"snapshots"}))
         enough = len(table) >= thresholds.snapshots
         found.append(
             {

@@ -69,19 +69,21 @@ def extract(
     }
     if bank is not None:
         inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
-    identity = Identity(
-        stage="extract",
-        study=name,
-        arm=arm,
-        seed=seed,
-        task=study.task,
-        axes={},
-        params={"extraction": extraction.model_dump(mode="json")},
-        inputs=inputs,
-        input_paths=by_path | {"trained by": of_training.digest},
-        plugins=of_training.plugins,
+    run = Run(
+        project,
+        Identity(
+            stage="extract",
+            study=name,
+            arm=arm,
+            seed=seed,
+            task=study.task,
+            axes={},
+            params={"extraction": extraction.model_dump(mode="json")},
+            inputs=inputs,
+            input_paths=by_path | {"trained by": of_training.digest},
+            plugins=of_training.plugins,
+        ),
     )
-    run = Run(project, identity)
 
     def do(finished: bool) -> None:
         if not finished:

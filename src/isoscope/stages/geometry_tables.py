@@ -1,7 +1,7 @@
 """Hidden states and tables of `isoscope geometry`: of each checkpoint and its random twin, cached by content."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,20 +152,19 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
+
+    def make(name: str) -> Tables:
+        return {"geometry": measured(run, [name], vectors, title=f"{title}: {name}", **sampled)}
+
     for name in settings.measures:
-        make = partial(_measured, run, name, vectors, f"{title}: {name}", sampled)
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts += _kept(cache, about, make)[0].values()
+        parts += _kept(cache, about, partial(make, name))[0].values()
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
     return {"geometry": pd.concat(parts, ignore_index=True)}, None
-
-
-def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
-    return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:

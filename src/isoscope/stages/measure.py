@@ -112,19 +112,21 @@ def measure(
     data, md5 = project.folder / paths.processed(study.task), dvc_md5(states)
     extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
     used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
-    identity = Identity(
-        stage="measure",
-        study=name,
-        arm=arm,
-        seed=seed,
-        task=study.task,
-        axes={},
-        params={"measures": measures.model_dump(mode="json")},
-        inputs={"states": md5, "data": content_md5(data)},
-        input_paths={paths.extracted(name, arm, seed).as_posix(): md5, "extracted by": extracted},
-        plugins={one.file.name: plugins.digest(one.file) for one in used},
+    run = Run(
+        project,
+        Identity(
+            stage="measure",
+            study=name,
+            arm=arm,
+            seed=seed,
+            task=study.task,
+            axes={},
+            params={"measures": measures.model_dump(mode="json")},
+            inputs={"states": md5, "data": content_md5(data)},
+            input_paths={paths.extracted(name, arm, seed).as_posix(): md5, "extracted by": extracted},
+            plugins={one.file.name: plugins.digest(one.file) for one in used},
+        ),
     )
-    run = Run(project, identity)
 
     def do(finished: bool) -> None:
         if not finished:

@@ -34,13 +34,12 @@ class Setup:
         self.project, self.stage, self.configuration = project, stage, configuration
 
     def __getstate__(self) -> dict[str, Any]:
-        known = self.configuration
         return {
             "project": self.project,
             "stage": self.stage,
-            "params": known.raw,  # current content of params.yaml
-            "given": known.given,
-            "plugins": [path.resolve() for path in known.extra_plugins],
+            "params": self.configuration.raw,  # current content of params.yaml
+            "given": self.configuration.given,
+            "plugins": [path.resolve() for path in self.configuration.extra_plugins],
             "code": code.code_version(self.stage, code.EVERY),
         }
 

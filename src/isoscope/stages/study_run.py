@@ -63,19 +63,21 @@ def study_run(
     threads: int | None = None,
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study `name`. `named`: paths and digests that its record shows."""
-    identity = Identity(
-        stage=stage,
-        study=name,
-        arm=None,
-        seed=None,
-        task=study.task,
-        axes={},
-        params=dict(params),
-        inputs=dict(inputs),
-        input_paths=dict(named),
-        plugins=added_digests(),
+    run = Run(
+        project,
+        Identity(
+            stage=stage,
+            study=name,
+            arm=None,
+            seed=None,
+            task=study.task,
+            axes={},
+            params=dict(params),
+            inputs=dict(inputs),
+            input_paths=dict(named),
+            plugins=added_digests(),
+        ),
     )
-    run = Run(project, identity)
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=threads, precision="fp64")
         yield run, stop

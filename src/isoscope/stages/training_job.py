@@ -41,24 +41,27 @@ def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
     if tokenizer.parent != data:
         hashes["checkpoint"] = by_path["/".join(tokenizer.parts[-2:])] = checkpoint_digest(tokenizer)
-    identity = Identity(
-        stage="train",
-        study=study,
-        arm=arm,
-        seed=seed,
-        task=task,
-        axes=found.axes,
-        params={section: found.tree[section] for section in SECTIONS},
-        inputs=hashes,
-        input_paths=by_path,
-        plugins=Configuration.plugin_digests(found.cell),
-        used=code.modules(
-            objective=found.cell.objective.kind,
-            penalty=found.cell.penalty.kind,
-            observers=code.observers(watched=found.cell.training.watch is not None),
+    run = Run(
+        project,
+        Identity(
+            stage="train",
+            study=study,
+            arm=arm,
+            seed=seed,
+            task=task,
+            axes=found.axes,
+            params={section: found.tree[section] for section in SECTIONS},
+            inputs=hashes,
+            input_paths=by_path,
+            plugins=Configuration.plugin_digests(found.cell),
+            used=code.modules(
+                objective=found.cell.objective.kind,
+                penalty=found.cell.penalty.kind,
+                observers=code.observers(watched=found.cell.training.watch is not None),
+            ),
         ),
     )
-    return Job(Run(project, identity), found.cell, task, seed, manifest, data, tokenizer, checkpoint)
+    return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint)
 
 
 def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
