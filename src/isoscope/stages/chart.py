@@ -54,7 +54,7 @@ def chart(
     with study_run("chart", study, name, project, params=params, inputs=inputs, named=inputs) as (run, _):
         points = curves(outputs)
         means = averages(points, last=reproduced.last)
-        options = {"confidence": analysis.confidence, "power": analysis.power}
+        options = analysis.model_dump(include={"confidence", "power"})
         found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             of_doses = pd.DataFrame([(arm, *one) for arm, one in doses.items()], columns=["arm", *Dose._fields])

@@ -88,9 +88,11 @@ def explore(
             {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
             for one in (PLANES, "frames")
         )
-        tables[PLANES] = shown_planes(trajectories, planes, names)
-        tables["map"] = maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map)
-        tables["cosine_maps"] = cosine_maps(trajectories, measures.square)
+        tables |= {
+            PLANES: shown_planes(trajectories, planes, names),
+            "map": maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map),
+            "cosine_maps": cosine_maps(trajectories, measures.square),
+        }
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
         optional = {

@@ -28,11 +28,12 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     corpus = _read(data, project.folder)
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
-    sentences = [text for row in texts(corpus.splits["train"]) for text in row]
-    options = data.tokenizer
     with replacing(target, "data") as fresh:
         tokenizer = tokens.train_wordpiece(
-            sentences, fresh / "tokenizer", vocab_size=options.vocab_size, lowercase=options.lowercase
+            [text for row in texts(corpus.splits["train"]) for text in row],
+            fresh / "tokenizer",
+            vocab_size=data.tokenizer.vocab_size,
+            lowercase=data.tokenizer.lowercase,
         )
         encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
         manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})

@@ -244,7 +244,6 @@ def write_results(
         "digest": digest,
         "identity": identity,
     }
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with replacing(folder, "table") as fresh:
         write_parquet(table, fresh / TRIALS)
         write_parquet(found, fresh / "importances.parquet")

@@ -177,14 +177,14 @@ def _loop(
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    kinds = code.observers(watched=training.watch is not None)
-    found = [code.load(code.OBSERVERS, name).observer(training.watch) for name in kinds]
-    added: dict[str, Observer] = {}
+    found: list[Observer] = [FusionMoved()]
+    if training.watch is not None:
+        found.insert(0, code.load(code.OBSERVERS, "watch").observer(training.watch))
     for name, settings in own.items():
         with plugins_named():
-            added[name] = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
-        added[name].name = name
-    return [*found, FusionMoved(), *added.values()]
+            found.append(plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"})))
+        found[-1].name = name
+    return found
 
 
 def _accelerator(work: Job) -> Accelerator:

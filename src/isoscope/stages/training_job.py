@@ -57,7 +57,7 @@ def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project
             used=code.modules(
                 objective=found.cell.objective.kind,
                 penalty=found.cell.penalty.kind,
-                observers=code.observers(watched=found.cell.training.watch is not None),
+                watched=found.cell.training.watch is not None,
             ),
         ),
     )
