@@ -153,11 +153,6 @@ def world_size() -> int:
     return _number("WORLD_SIZE", 1)
 
 
-def unranked() -> dict[str, str]:
-    """Return the environment for a helper process that is not a rank of the run."""
-    return {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
-
-
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name, str(default))
     if not text.isdecimal():
