@@ -121,7 +121,9 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "given": {one.name: one.given or one.name for one in checkpoints},
         "causal": [name for name, run in runs.items() if run.facts["causal"]],
         "pieces": {
-            name: [run.facts["pieces"][str(token)] for token in run.tokens.loc[~run.tokens["end"], "token"][:MAPPED]]
+            name: [
+                run.facts["pieces"][str(token)] for token in run.tokens.loc[~run.tokens["end"], "token"].head(MAPPED)
+            ]
             for name, run in runs.items()
         },
         "notes": notes,
