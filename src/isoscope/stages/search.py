@@ -63,7 +63,9 @@ def search(
     known = identified(configuration, search, project)
     default = plan(configuration, search, project)({})
     steps, training = sum(run.steps for run in default), default[0].work.parts.training
-    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=target and kept(target))
+    name = create(
+        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
+    )
     git = git_state(project.folder)
     sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
