@@ -17,8 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from isoscope import paths
-from isoscope.outputs import CONFIG, Output, Trained, read_output, read_points, read_predictions
+from isoscope.outputs import CONFIG, Output, Trained, read_output, read_predictions
 from isoscope.runs.record import read
+from isoscope.runs.restored import read_metrics
 
 COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
 
@@ -43,7 +44,7 @@ def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
             *(run.digest[:12], commit[:7], run.arm, run.seed, point["name"]),
             *("" if point.get("epoch") is None else point["epoch"], point["step"], repr(point["value"])),
         )
-        for point in read_points(output)
+        for point in read_metrics(output.folder)
         if point["name"].startswith(("validation/", "test/", "training/"))
     ]
     return sorted(found, key=lambda row: (row[4], row[6]))

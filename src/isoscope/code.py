@@ -5,7 +5,7 @@ Modules of built-in kinds are loaded when a run uses them: editing a penalty doe
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -115,12 +115,7 @@ def load(registry: Mapping[str, str], kind: str) -> ModuleType:
     return import_module(registry[kind])
 
 
-def observers(*, watched: bool) -> list[str]:
-    """Return the built-in observers that a run has by choice."""
-    return ["watch"] if watched else []
-
-
-def modules(*, objective: str, penalty: str, observers: Iterable[str]) -> tuple[str, ...]:
+def modules(*, objective: str, penalty: str, watched: bool) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
-    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), *((OBSERVERS, name) for name in observers)]
+    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (OBSERVERS, "watch" if watched else "none")]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

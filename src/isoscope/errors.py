@@ -3,8 +3,9 @@
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
 PLUGIN_MODULE = "isoscope_plugin_"
 """Prefix of the module names of plugin files."""
@@ -21,26 +22,14 @@ _DISK = {
 class InputError(Exception):
     """Wrong user input: one line that names the key, the value and the remedy.
 
-    The command line prints the line without a traceback and exits with code 2.
+    The command line prints the line without a traceback and exits with code 2. `lines`: one line per fault; of
+    several faults the text is the first line and the number of the others, and `isoscope check` prints all.
     """
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """One line per fault."""
-        return (str(self),)
-
-
-class InputsError(InputError):
-    """Several faults: the text is the first line and the number of the others; `isoscope check` prints all."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = tuple(lines)
-        others = len(self._lines) - 1
-        super().__init__(self._lines[0] + (f" (and {others} more; isoscope check lists them)" if others else ""))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return self._lines
+    def __init__(self, *lines: str) -> None:
+        more = f" (and {len(lines) - 1} more; isoscope check lists them)" if len(lines) > 1 else ""
+        super().__init__(lines[0] + more)
+        self.lines = lines
 
 
 class RunError(Exception):
@@ -81,12 +70,12 @@ def plugins_named() -> Iterator[None]:
 
 def plugin_line(error: BaseException) -> str | None:
     """Return the file and line of the plugin that raised an error, directly or in a call; None if no plugin did."""
-    place, trace = None, error.__traceback__
-    while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).startswith(PLUGIN_MODULE):
-            place = f"{trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
+    places = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith(PLUGIN_MODULE)
+    ]
+    return places[-1] if places else None
 
 
 def said(error: BaseException) -> str:

@@ -14,10 +14,7 @@ from typing import Self
 
 from isoscope.errors import InputError
 
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _OWN_TREE = "ISOSCOPE_OWN_TREE"
-_PR_SET_PDEATHSIG = 1
-_GRACE = 3.0  # seconds between asking to stop and killing
 
 
 class StoppedError(Exception):
@@ -91,7 +88,7 @@ def starter() -> int | None:
         except OSError:
             return None
         name, _, rest = text.partition("(")[2].rpartition(")")
-        if name not in _SHELLS:
+        if name not in ("sh", "bash", "dash", "zsh", "ksh"):
             return pid
         pid = int(rest.split()[1])
     return None
@@ -124,7 +121,7 @@ def end_with_parent(number: int, parent: int | None = None) -> None:
     `parent`: pid of the parent; exit at once if it has ended before this call.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+        ctypes.CDLL(None).prctl(1, number)  # PR_SET_PDEATHSIG
     if parent is not None and os.getppid() != parent:
         os._exit(1)
 
@@ -133,7 +130,7 @@ def _end() -> None:
     with contextlib.suppress(OSError):
         print(f"isoscope: the parent process has ended: stopping (pid {os.getpid()})", file=sys.stderr)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE)
+    time.sleep(3)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -154,11 +151,6 @@ def world_size() -> int:
             "accelerate launch --multi_gpu --num_processes 2 -m isoscope train …"
         )
     return _number("WORLD_SIZE", 1)
-
-
-def unranked() -> dict[str, str]:
-    """Return the environment for a helper process that is not a rank of the run."""
-    return {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
 
 
 def _number(name: str, default: int) -> int:

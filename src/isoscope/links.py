@@ -10,10 +10,9 @@ from pathlib import Path
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS, Project
 
-# Folders of configuration and plugins, and folders that isoscope writes.
-_FILES = (PARAMS, Path("dvc.yaml"), Path("dvc.lock"), Path("mlflow.db"))
-_TREES = (VARIANTS, PROFILES, PLUGINS, Path("texts"), Path("data"), Path("models"), Path("reports"))
-_STATE = (Path(".isoscope"), Path("mlartifacts"))
+# Files and folders of configuration and plugins, and those that isoscope writes.
+_FILES = (PARAMS, "dvc.yaml", "dvc.lock", "mlflow.db")
+_TREES = (VARIANTS, PROFILES, PLUGINS, "texts", "data", "models", "reports")
 
 
 def check_links(project: Project) -> None:
@@ -38,26 +37,12 @@ def check_links(project: Project) -> None:
 
 
 def _links(project: Project) -> Iterator[Path]:
-    for path in (project.state / "mlflow.db", *(project.folder / name for name in _FILES)):
-        if path.is_symlink():
-            yield path
-    for tree in (*(project.state / name for name in _STATE), *(project.folder / name for name in _TREES)):
-        if tree.is_symlink():
-            yield tree
-        yield from _below(os.fspath(tree))
-
-
-def _below(folder: str) -> Iterator[Path]:
-    """Yield every link in a tree, without following links."""
-    try:
-        entries = list(os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.is_symlink():
-            yield Path(entry.path)
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path)
+    files = (project.state / "mlflow.db", *(project.folder / name for name in _FILES))
+    state = (project.state / name for name in (".isoscope", "mlartifacts"))
+    trees = (*state, *(project.folder / name for name in _TREES))
+    yield from (path for path in (*files, *trees) if path.is_symlink())
+    for folder, folders, names in (place for tree in trees for place in os.walk(tree)):  # follows no link below a tree
+        yield from (path for name in (*folders, *names) if (path := Path(folder, name)).is_symlink())
 
 
 def dvc_cache(project: Project) -> Path:

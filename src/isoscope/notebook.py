@@ -6,39 +6,48 @@ isoscope.load("fusion").view("probing").figure()
 isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
 """
 
+import copy
+import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from matplotlib.figure import Figure
 
 from isoscope import paths
 from isoscope.config.explain import nearest
 from isoscope.config.load import Configuration
+from isoscope.data import tokens
 from isoscope.errors import InputError
 from isoscope.inside.choices import DEFAULTS, Settings
-
-if TYPE_CHECKING:  # each function imports what it needs, so that it starts fast
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from isoscope.studies.view import Picture, Tables, View
+from isoscope.inside.measures import BUILT_IN, measured
+from isoscope.inside.trajectory import Trajectory
+from isoscope.stages.geometry_tables import asked_vectors, extract_model
+from isoscope.studies import fusion, isotropy, scored
+from isoscope.studies.fusion import remedies
+from isoscope.studies.tables import COMPARISON, read_tables
+from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
 
 
 class StudyView(NamedTuple):
     """A view of a study: a figure with table and caption, or several figures, one per value of `values`."""
 
-    pictures: "list[Picture]"
+    pictures: list[Picture]
 
     @property
     def values(self) -> list[Any]:
         """Valid arguments of `figure`, `table` and `caption`; None stands for a view with a single figure."""
         return [one.value for one in self.pictures]
 
-    def figure(self, value: Any = None) -> "Figure":
+    def figure(self, value: Any = None) -> Figure:
         """Draw the figure of a value [default: the first]. Raises `InputError` for an unknown value."""
         return self._of(value).figure()
 
-    def table(self, value: Any = None) -> "pd.DataFrame":
+    def table(self, value: Any = None) -> pd.DataFrame:
         """Return the rows shown in the figure of a value."""
         return self._of(value).table[0]
 
@@ -51,7 +60,7 @@ class StudyView(NamedTuple):
         """The published figure that this view reproduces, with the paper's name; None if there is none."""
         return self.pictures[0].view.remakes
 
-    def _of(self, value: Any) -> "Picture":
+    def _of(self, value: Any) -> Picture:
         for one in self.pictures:
             if value is None or one.value == value:
                 return one
@@ -70,7 +79,7 @@ class StudyTables(NamedTuple):
         """Names of the tables, for `table`."""
         return sorted({name for _, tables in self._sections() for name in tables})
 
-    def table(self, name: str) -> "pd.DataFrame":
+    def table(self, name: str) -> pd.DataFrame:
         """Return a table of all runs, with arm and seed. Raises `InputError` for an unknown name."""
         for _, tables in self._sections():
             if name in tables:
@@ -92,23 +101,16 @@ class StudyTables(NamedTuple):
             return StudyView(found)
         raise InputError(f"study {self.name!r}: no view {name!r}{nearest(name, self.views)}")
 
-    def _pictures(self, name: str) -> "list[Picture]":
+    def _pictures(self, name: str) -> list[Picture]:
         """Return the figures of views whose name is a prefix of `name`; all figures if `name` is empty."""
-        from isoscope.studies.view import pictures, with_added
-
         return [
             one
             for views, tables in self._sections()
             for one in pictures((view for view in with_added(views) if not name or name.startswith(view.name)), tables)
         ]
 
-    def _sections(self) -> "list[tuple[tuple[View, ...], Tables]]":
+    def _sections(self) -> list[tuple[tuple[View, ...], Tables]]:
         """Return the views of each part of the report, with their tables."""
-        from isoscope.studies import fusion, isotropy, scored
-        from isoscope.studies.fusion import remedies
-        from isoscope.studies.tables import COMPARISON, read_tables
-        from isoscope.studies.view import StoredTables
-
         return [
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
@@ -152,7 +154,7 @@ def geometry(
     confidence: float = DEFAULTS.confidence,
     seed: int = DEFAULTS.seed,
     batch_size: int = DEFAULTS.batch_size,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Compute every measure at every layer of a model over `texts`; a row per layer, kind of representation and metric.
 
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
@@ -161,17 +163,7 @@ def geometry(
     truncated to `max_length` tokens, or to the model's maximum. Columns: see `inside.measures`; `baseline` is
     isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
-    import copy
-    import tempfile
-
-    import numpy as np
-    import pyarrow as pa
-
-    from isoscope.data import tokens
-    from isoscope.inside.measures import BUILT_IN, measured
-    from isoscope.inside.trajectory import Trajectory
-    from isoscope.models import encoder
-    from isoscope.stages.geometry_tables import asked_vectors, extract_model
+    from isoscope.models import encoder  # imports torch, which `load` does without
 
     if "classes" in (measures or ()) and labels is None:
         raise InputError("measures: 'classes' needs labels")

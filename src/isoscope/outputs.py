@@ -1,6 +1,5 @@
 """Read the output of a finished training run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +8,8 @@ import pyarrow.parquet as pq
 
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.runs.restored import points_of
 
-CONFIG, METRICS, PREDICTIONS = Path("config.yaml"), Path("metrics.jsonl"), Path("predictions.parquet")
+CONFIG, PREDICTIONS = Path("config.yaml"), Path("predictions.parquet")
 
 
 class Trained(NamedTuple):
@@ -61,7 +59,7 @@ def read_output(folder: Path) -> Output:
             plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
         )
         objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
-        labels = tuple(str(name) for name in config["labels"])
+        labels = tuple(map(str, config["labels"]))
         return Output(folder, run, labels, str(objective["kind"]), dict(config["params"]))
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
@@ -69,11 +67,6 @@ def read_output(folder: Path) -> Output:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
-
-
-def read_points(output: Output) -> Iterator[dict[str, Any]]:
-    """Yield every point of a run's metrics.jsonl: name, value, step, epoch (may be absent or null)."""
-    yield from points_of(output.folder / METRICS)
 
 
 def read_predictions(output: Output) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from isoscope.errors import InputError
 
 PARAMS = Path("params.yaml")
-SCHEMA = Path("params.schema.json")
 VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
@@ -17,7 +16,9 @@ SEARCH = Path("reports/search")
 PARTS = Path("reports/parts")
 RESULTS = "results"
 INSIDE, FIGURES = "inside", "figures"
+"""Tables that compare the representations of a study's arms, and their figures."""
 CHART, CHARTS = "chart", "charts"
+"""Tables of a study's arms over training, and their figures."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
@@ -88,31 +89,6 @@ def measured(study: str, arm: str, seed: int) -> Path:
     return Path("data/measures") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
-def inside(study: str) -> Path:
-    """Folder of tables that compare the representations of a study's arms."""
-    return analysed(study) / INSIDE
-
-
-def figures(study: str) -> Path:
-    """Folder of the figures of `inside`."""
-    return analysed(study) / FIGURES
-
-
-def charted(study: str) -> Path:
-    """Folder of the tables of a study's arms over training."""
-    return analysed(study) / CHART
-
-
-def charts(study: str) -> Path:
-    """Folder of the figures of `charted`."""
-    return analysed(study) / CHARTS
-
-
-def results(study: str) -> Path:
-    """Folder of the figures of a study's scores."""
-    return analysed(study) / RESULTS
-
-
 def analysed(study: str) -> Path:
-    """Folder of tables, metrics and figures of a study."""
+    """Folder of tables, metrics and figures of a study; its subfolders: `RESULTS`, `INSIDE`, `CHART` and figures."""
     return PARTS / checked_name("study", study)

@@ -12,11 +12,10 @@ keep configuration checks fast.
 """
 
 import hashlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from runpy import run_path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model
@@ -146,22 +145,12 @@ def load(path: Path) -> None:
         raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
     if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
         return
-    spec = importlib.util.spec_from_file_location(f"{PLUGIN_MODULE}{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"plugin {path}: expected a Python file ending in .py")
-    module = importlib.util.module_from_spec(spec)
-    written, sys.dont_write_bytecode = (
-        sys.dont_write_bytecode,
-        True,
-    )  # a __pycache__ beside it would change a DVC dependency
-    try:
-        spec.loader.exec_module(module)
+    try:  # writes no __pycache__ beside the file, which would change a DVC dependency
+        run_path(str(path), run_name=f"{PLUGIN_MODULE}{path.stem}")
     except InputError:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(f"plugin {plugin_line(error) or path}: {said(error)}") from error
-    finally:
-        sys.dont_write_bytecode = written
 
 
 def digest(path: Path) -> str:

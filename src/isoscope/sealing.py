@@ -122,11 +122,6 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
     return None
 
 
-def manifest_sha256(folder: Path) -> str | None:
-    """Return the sha256 of a sealed folder's manifest; None without a manifest."""
-    return sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
-
-
 def sync(path: Path) -> None:
     """Flush a file's bytes, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)

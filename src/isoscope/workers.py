@@ -25,7 +25,7 @@ def workers(count: int | None, *, key: str) -> Iterator[Spread]:
     write nothing, and are killed at the end (on Linux also if this process gets SIGKILL). Raises the errors of the
     work, and `RunError` if a process is killed; `key`: the option to lower then.
     """
-    if (count := count or _cores()) == 1:
+    if (count := count or cores()) == 1:
         yield _here
         return
     started = []
@@ -40,7 +40,8 @@ def workers(count: int | None, *, key: str) -> Iterator[Spread]:
             pipe.close()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

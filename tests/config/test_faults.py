@@ -8,7 +8,7 @@ import typer
 
 from isoscope.cli import app
 from isoscope.config.load import Configuration
-from isoscope.errors import InputError, InputsError
+from isoscope.errors import InputError
 
 FAULTS = {
     "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
@@ -138,7 +138,7 @@ def test_overrides_are_checked_together(project: Path, capsys: pytest.CaptureFix
 def test_another_command_says_the_first_and_how_many_more(project: Path) -> None:
     spoil(project, *FAULTS["params.yaml: report.titel: unknown key; did you mean 'title'?"])
     spoil(project, *FAULTS["params.yaml: analysis.power: expected less than or equal to 0.9999, got 8"])
-    with pytest.raises(InputsError) as caught:
+    with pytest.raises(InputError) as caught:
         Configuration(project)
     assert len(caught.value.lines) == 2
     assert str(caught.value).endswith(" (and 1 more; isoscope check lists them)")

@@ -14,6 +14,7 @@ from isoscope.config.kinds import json_schema
 from isoscope.config.load import CELL_SECTIONS, Configuration
 from isoscope.config.project import Cell, Root
 from isoscope.config.tree import read_yaml
+from isoscope.stages.training_job import SECTIONS, Job
 
 ROOT = Path(__file__).parents[2]
 STAGES = {name: stage.get("do", stage) for name, stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].items()}
@@ -37,6 +38,8 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
         sections = {section for section, annotation in TYPES.items() if kind == annotation or section == parameter.name}
         if inspect.isclass(kind) and issubclass(kind, Section) and not sections:
             sections = {"studies"}  # one study of the mapping
+        if kind is Job:
+            sections = {*SECTIONS}
         if kind is Configuration:
             sections = {"studies", *CELL_SECTIONS} - {"data"}  # all of it but what `prepare` has made
         taken |= sections
@@ -89,8 +92,8 @@ def test_what_stages_write_stands_in_paths() -> None:
     for stage, place in (("train", paths.trained), ("extract", paths.extracted), ("measure", paths.measured)):
         assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix()]
     assert all(Path(out).parent == paths.analysed("fusion") for out in filled(outs["analyse"]))
-    assert filled(outs["explore"]) == [paths.inside("fusion").as_posix()]
-    assert filled(outs["chart"]) == [paths.charted("fusion").as_posix()]
+    assert filled(outs["explore"]) == [(paths.analysed("fusion") / paths.INSIDE).as_posix()]
+    assert filled(outs["chart"]) == [(paths.analysed("fusion") / paths.CHART).as_posix()]
     assert outs["report"] == [paths.INDEX.as_posix()]
 
 
@@ -118,4 +121,6 @@ def test_git_keeps_metrics_and_figures_and_dvc_the_rest() -> None:
 
 
 def test_the_committed_schema_is_the_configuration() -> None:
-    assert json.loads((ROOT / paths.SCHEMA).read_text()) == json_schema(), "run: isoscope schema > params.schema.json"
+    assert json.loads((ROOT / "params.schema.json").read_text()) == json_schema(), (
+        "run: isoscope schema > params.schema.json"
+    )

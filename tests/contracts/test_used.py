@@ -64,7 +64,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], s
 def test_a_run_loads_nothing_outside_its_code_version(
     kind: str, watched: bool, loaded: dict[tuple[str, bool], set[Path]]
 ) -> None:
-    names = code.modules(objective="classification", penalty=kind, observers=code.observers(watched=watched))
+    names = code.modules(objective="classification", penalty=kind, watched=watched)
     covered = code.closure("train", names)
     found = loaded[kind, watched]
     assert not {file for file in found if not code.inert(file) and file not in covered}

@@ -25,7 +25,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 def code_version(project: Project) -> str:
     code = """
 from isoscope import code
-modules = code.modules(objective="classification", penalty="none", observers=code.observers(watched=WATCHED))
+modules = code.modules(objective="classification", penalty="none", watched=WATCHED)
 print(code.code_version("train", modules))
 """
     watched = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]["watch"] is not None

@@ -12,7 +12,7 @@ from isoscope.config.load import Configuration, ResolvedCell
 from isoscope.paths import Project
 from isoscope.stages import train
 from isoscope.stages.prepare import prepare
-from isoscope.stages.training_job import Cell, job, sections
+from isoscope.stages.training_job import job
 from isoscope.training.display import Mute
 from isoscope.training.progress import InterruptedRunError
 
@@ -69,11 +69,10 @@ def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) ->
     """
     configuration = Configuration(ROOT)
     task = configuration.study(one.study).task
-    cell = Cell(one.study, one.arm, one.cell.axes, one.seed, task, one.cell.tree, {})
-    work = job(*sections(one.cell.cell), cell=cell, project=project)
+    work = job(one.cell, one.study, one.arm, one.seed, task, project)
     log = Accuracies()
     above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
-    best = work.training.keep == "best"
+    best = work.parts.training.keep == "best"
     loop = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
     labels = loop.objective.splits["validation"].labels
     bound = binom.ppf(0.975, len(labels), np.bincount(labels).max() / len(labels)) / len(labels)

@@ -104,12 +104,12 @@ def train(
     as_stage()
     if not guard.rank():
         heal(project)
-    from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cell, training_cells
+    from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cells, training_job
 
     setup = Setup(configuration, project, "train")
     if single and nodes is None:
-        parts, cell = training_cell(setup, *asked[0])
-        _train_one(parts, cell, output or place(setup, paths.trained, *asked[0]), project, as_json)
+        job = training_job(setup, *asked[0])
+        _train_one(job, output or place(setup, paths.trained, *asked[0]), project, as_json)
         return
     (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
     cells, (threads, device) = training_cells(setup, asked, output)
@@ -126,14 +126,14 @@ def train(
     say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
 
 
-def _train_one(sections: Any, cell: Any, output: Path | None, project: Any, as_json: bool) -> None:
-    folder = load("stages.train").train(*sections, cell=cell, project=project, output=output)
+def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> None:
+    folder = load("stages.train").train(job, output=output)
     shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
     if not guard.rank():
         test = [one for one in load("runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
         metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
         scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        text = f"trained {cell.study} {cell.arm} seed {cell.seed}: {shown} (epoch {epoch}: {scores})"
+        text = f"trained {job.run.identity.study} {job.run.identity.title}: {shown} (epoch {epoch}: {scores})"
         say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
 
 
@@ -184,7 +184,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
     as_stage()
     shared = load("stages.study_run")
     if look := shared.LOOKS.get(verb):
-        settings = settings.looked_at(look)
+        settings = settings.looked_at(look[0])
         if not settings.seeds:
             shared.write_nothing(verb, study, project)
             say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
@@ -214,7 +214,7 @@ def reproduce(
         say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
         return
     reproduction = load("studies.isotropy.reproduction")
-    cells = reproduction.read(project.folder / paths.charted(study))
+    cells = reproduction.read(project.folder / paths.analysed(study) / paths.CHART)
     say({"cells": [cell._asdict() for cell in cells]}, as_json, reproduction.as_text(cells))
     if any(cell.verdict == reproduction.FAIL for cell in cells):
         raise typer.Exit(1)

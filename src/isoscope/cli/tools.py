@@ -76,12 +76,10 @@ def accept(
     check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
     heal(project)
     stage = load("stages.accept")
-    from isoscope.stages.study_cells import Setup, training_cell
-    from isoscope.stages.training_job import job
+    from isoscope.stages.study_cells import Setup, training_job
 
     setup = Setup(configuration, project, "train")
-    asked = [training_cell(setup, *one) for one in cells]
-    found = stage.accept([job(*parts, cell=cell, project=project) for parts, cell in asked], project=project)
+    found = stage.accept([training_job(setup, *one) for one in cells], project=project)
     lines = [f"{one.title}: accepted, its golden trace is the same" for one in found]
     say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 

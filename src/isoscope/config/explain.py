@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from isoscope.errors import InputError, InputsError
+from isoscope.errors import InputError
 
 
 class Faults:
@@ -30,9 +30,9 @@ class Faults:
         self.lines = tuple(dict.fromkeys((*self.lines, *lines)))
 
     def stop(self) -> None:
-        """Raise `InputsError` if there are faults."""
+        """Raise `InputError` if there are faults."""
         if self.lines:
-            raise InputsError(self.lines)
+            raise InputError(*self.lines)
 
 
 _KIND = "kind"

@@ -16,15 +16,15 @@ from isoscope.config.model import Model
 from isoscope.config.penalty import PENALTIES
 from isoscope.config.project import Cell, ClassificationObjective, Root, Study
 from isoscope.config.tree import Tree
-from isoscope.errors import InputError, InputsError
+from isoscope.errors import InputError
 
 
 def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
-    """Return `tree` as `kind`. Raises `InputsError` that explains every fault."""
+    """Return `tree` as `kind`. Raises `InputError` that explains every fault."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        raise InputsError(explain(kind, tree, error, origin)) from None
+        raise InputError(*explain(kind, tree, error, origin)) from None
 
 
 def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:

@@ -214,7 +214,7 @@ class Configuration:
     def check(self) -> int:
         """Resolve every task and every arm of every study; return their number.
 
-        Raises `InputsError` with all faults.
+        Raises `InputError` with all faults.
         """
         found, tasks = Faults(), self.root.tasks
         for name, study in self.root.studies.items():

@@ -1,6 +1,5 @@
 """Do pieces of work in parallel, each in its own process, on this machine or on the nodes of a cluster."""
 
-import os
 import signal
 import time
 from collections import Counter, deque
@@ -14,6 +13,7 @@ from isoscope.executor.child import CRASHED, DONE, FAILED, STOPPED, WRONG, Child
 from isoscope.executor.cluster import Nodes, Remote
 from isoscope.executor.live_table import PieceProgress, Progress, Screen
 from isoscope.guard import StoppedError, StopSignal
+from isoscope.workers import cores
 
 FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
 # Seconds between checks of all processes, and until a warning about processes that have not started.
@@ -64,8 +64,7 @@ class Requests:
 
 def room(threads: int | None, *, device: str) -> int:
     """Return how many runs of `threads` threads each (None: all cores) fit in parallel; 1 on a GPU."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // threads) if threads and device == "cpu" else 1
+    return max(1, cores() // threads) if threads and device == "cpu" else 1
 
 
 def side_by_side(

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from isoscope import plugins
 from isoscope.config.explain import explain
 from isoscope.config.fusion import BUILT_IN, EARLIER, Table
-from isoscope.errors import InputError, InputsError, brief
+from isoscope.errors import InputError, brief
 from isoscope.models.binding import FFT
 from isoscope.models.correlation import correlate
 from isoscope.models.sources import Sources, added
@@ -200,7 +200,7 @@ def _checked(fusion: Mapping[str, Any], kind: str) -> dict[str, Any]:
     try:
         return BUILT_IN[kind].model_validate(tree).model_dump(exclude={"kind"})
     except ValidationError as error:
-        raise InputsError(explain(BUILT_IN[kind], tree, error, lambda _: "model.fusion")) from None
+        raise InputError(*explain(BUILT_IN[kind], tree, error, lambda _: "model.fusion")) from None
 
 
 def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:

@@ -10,8 +10,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from isoscope.guard import unranked
-
 FOLLOWED = "ISOSCOPE_FOLLOWED"  # set if a parent process already mirrors the records
 PARENT_RUN = "ISOSCOPE_PARENT_RUN"  # the MLflow run that `mlflow run` opened around the pipeline
 # Seconds after the end of a command in which a follower retries an MLflow that was unreachable.
@@ -22,10 +20,11 @@ PATIENCE = 60.0
 
 def start(folder: Path, which: str) -> subprocess.Popen[bytes]:
     """Start a follower for the project in `folder`; `which`: a digest, or `all`."""
+    rank = ("RANK", "WORLD_SIZE", "MASTER_PORT")  # the follower is no rank of the run
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "isoscope", "mirror", "--follow", which],
         cwd=folder,
-        env=unranked(),
+        env={name: value for name, value in os.environ.items() if name not in rank},
         start_new_session=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -45,14 +45,14 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
     """
     codes = _codes(project)
     found: list[Candidate] = []
-    verdicts: dict[tuple[str, str, str], str | None] = {}
+    verdicts: dict[tuple[str | None, str | None, str], str | None] = {}
     for job in jobs:
-        if _stands(job):
+        if _intact(project, job.run.digest) or job.run.finished:  # a run of a clone has no record
             continue
         wrong = None
         candidates = [Candidate(job, job.run.identity.digest_under(code), code) for code in codes]
-        for one in filter(_restored, candidates):
-            key = (job.cell.study, job.cell.arm, one.code)
+        for one in (one for one in candidates if _intact(project, one.digest)):
+            key = (job.run.identity.study, job.run.identity.arm, one.code)
             if key not in verdicts:
                 verdicts[key] = _difference(one)
             if verdicts[key] is None:
@@ -62,25 +62,15 @@ def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
         else:
             if wrong is not None:
                 raise RunError(f"{wrong}; nothing is accepted; to train the changed runs again, run: isoscope repro")
-            for one in candidates:
-                if not one.output.is_dir() and finished(project, one.digest):
-                    message = "finished, but its stored output is gone; restore it with dvc checkout"
-                    raise InputError(f"{one.title}: {message}")
+            gone = [one for one in candidates if not one.output.is_dir() and finished(project, one.digest)]
+            if gone:
+                raise InputError(f"{gone[0].title}: its stored output is gone; restore it with dvc checkout")
     for one in found:
         run = one.job.run
         with Lease(project.runs / one.digest), Record(project.records / f"{one.digest}.jsonl") as record:
             record.accepted(code=run.identity.code, digest=run.identity.digest)
             accept_run(project, run.identity.digest, run=one.digest, code=one.code)
     return found
-
-
-def _stands(job: Job) -> bool:
-    """Whether the current code has finished this run and its output is stored or can be restored."""
-    run = job.run
-    if run.output.is_dir() or not finished(run.project, run.digest):
-        return run.finished
-    with Lease(run.folder):
-        return run.finished
 
 
 def _codes(project: Project) -> list[str]:
@@ -93,13 +83,14 @@ def _codes(project: Project) -> list[str]:
     return sorted(newest, key=lambda code: newest[code], reverse=True)
 
 
-def _restored(one: Candidate) -> bool:
-    """Whether a run is finished and undamaged; restores a missing output first."""
-    project = one.job.run.project
-    if not one.output.is_dir() and finished(project, one.digest):
-        with Lease(project.runs / one.digest):
-            take_back(project, one.digest)
-    return one.output.is_dir() and fault(one.output) is None
+def _intact(project: Project, digest: str) -> bool:
+    """Whether a run's stored output is undamaged; restores a missing or damaged output of a finished run first."""
+    output = project.runs / digest / "output"
+    whole = fault(output) is None
+    if whole or not finished(project, digest):
+        return whole
+    with Lease(output.parent):
+        return take_back(project, digest)
 
 
 def _difference(one: Candidate) -> str | None:
@@ -109,13 +100,11 @@ def _difference(one: Candidate) -> str | None:
         raise InputError(f"{one.title}: its version of the code wrote no golden trace; train it again")
     before: dict[str, Any] = json.loads(file.read_text("utf-8"))
     wrong = trace_difference(before, rehearse(one.job, len(before["steps"])))
-    return None if wrong is None else f"{one.title}: {wrong}{_circumstances(one)}"
-
-
-def _circumstances(one: Candidate) -> str:
-    """Return the differences other than the code that may change bits."""
+    if wrong is None:
+        return None
     author = read(one.job.run.project.records / f"{one.digest}.jsonl").author
     made = author.environment if author else {}
     now = {"torch": version("torch"), "threads": torch.get_num_threads(), "processes": 1}
     other = [f"{name} {made[name]} then, {value} now" for name, value in now.items() if made.get(name, value) != value]
-    return f" (other things than the code changed, too: {', '.join(other)})" if other else ""
+    more = f" (other things than the code changed, too: {', '.join(other)})" if other else ""
+    return f"{one.title}: {wrong}{more}"

@@ -17,9 +17,6 @@ from isoscope.studies.fusion import remedies
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
 
-READ = (CONFIG, METRICS)
-"""Files read of each run; of a classifier also its predictions."""
-
 
 def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
     """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, `config.yaml`; figures in `results/`.
@@ -44,7 +41,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
         items = int(manifest["splits"]["test"]["rows"])
         made = tables(name, outputs, baselines_on_test(manifest), items=items, more=remedies.remedies, **options)
         write_tables(target, made)
-        with replacing(project.folder / paths.results(name), "table") as drawn:
+        with replacing(project.folder / paths.analysed(name) / paths.RESULTS, "table") as drawn:
             draw_views(drawn, (*scored.VIEWS, *remedies.VIEWS), made.by_name)
         found = scores(made.comparison)
         for file, text in {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary()}.items():
@@ -55,7 +52,6 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _read(output: Path) -> list[Path]:
-    """Return the files of a run that its study's tables need."""
-    files = [output / name for name in READ]
-    classifies = files[0].is_file() and read_output(output).objective == "classification"
-    return [*files, output / PREDICTIONS] if classifies else files
+    """Return the files of a run that its study's tables need; of a classifier also its predictions."""
+    classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
+    return [output / CONFIG, output / METRICS, *([output / PREDICTIONS] if classifies else [])]

@@ -11,8 +11,9 @@ from isoscope.config.project import Analysis, Reproduction, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.outputs import CONFIG, METRICS
+from isoscope.outputs import CONFIG
 from isoscope.runs.prepared import source
+from isoscope.runs.restored import METRICS
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
 from isoscope.studies.curves import averages, compared, curves, thinned
@@ -49,16 +50,15 @@ def chart(
         "published": known,
         "doses": doses,
     }
-    target, drawn = project.folder / paths.charted(name), project.folder / paths.charts(name)
+    target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.CHART, paths.CHARTS))
     with study_run("chart", study, name, project, params=params, inputs=inputs, named=inputs) as (run, _):
         points = curves(outputs)
         means = averages(points, last=reproduced.last)
-        options = {"confidence": analysis.confidence, "power": analysis.power}
+        options = analysis.model_dump(include={"confidence", "power"})
         found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
-            rows = [{"arm": arm, **one._asdict()} for arm, one in doses.items()]
-            dose_table = pd.DataFrame(rows, columns=["arm", *Dose._fields])
-            shown_tables = {"averages": means, "courses": thinned(points), "doses": dose_table}
+            of_doses = pd.DataFrame([(arm, *one) for arm, one in doses.items()], columns=["arm", *Dose._fields])
+            shown_tables = {"averages": means, "courses": thinned(points), "doses": of_doses}
             for one, table in shown_tables.items():
                 write_parquet(table, fresh / f"{one}.parquet")
             if len(folders) > 1 and len(means):
@@ -68,8 +68,7 @@ def chart(
                 )
                 if len(equal):
                     write_parquet(equal, fresh / "equal.parquet")
-            text = json.dumps([cell._asdict() for cell in found], indent=1)
-            write_text(fresh / FILE, text + "\n", "table")
+            write_text(fresh / FILE, json.dumps([cell._asdict() for cell in found], indent=1) + "\n", "table")
             draw_views(shown, VIEWS, shown_tables, {"Source": f"isoscope digest {run.digest}"})
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
@@ -91,10 +90,8 @@ def _published(outputs: list[Path], reproduced: Reproduction, project: paths.Pro
 
     The settings are those that the runs were trained with; params.yaml may have changed since.
     """
-    options = {"last": reproduced.last, "tolerance": reproduced.tolerance}
     found = []
-    for output in outputs:
-        run = read_yaml(output, CONFIG)
+    for run in (read_yaml(output, CONFIG) for output in outputs):
         data = source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
-        found.append(published(run, data, **options))
+        found.append(published(run, data, last=reproduced.last, tolerance=reproduced.tolerance))
     return found[0] if all(one == found[0] for one in found) else "its runs were trained with different settings"

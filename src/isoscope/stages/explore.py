@@ -29,8 +29,8 @@ from isoscope.inside.side_by_side import (
     shown_planes,
 )
 from isoscope.inside.trajectory import Trajectory
-from isoscope.outputs import METRICS
 from isoscope.runs.prepared import read_manifest
+from isoscope.runs.restored import METRICS
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.statistics.differences import chosen_figures, differences
@@ -63,7 +63,7 @@ def explore(
         for (arm, seed), folder in folders.items()
     }
     params = {"measures": measures.model_dump(mode="json"), "analysis": analysis.model_dump(mode="json")}
-    target, drawn = project.folder / paths.inside(name), project.folder / paths.figures(name)
+    target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.INSIDE, paths.FIGURES))
     with (
         threadpool_limits(measures.threads),
         workers(measures.processes, key="measures.processes") as spread,
@@ -88,13 +88,21 @@ def explore(
             {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
             for one in (PLANES, "frames")
         )
-        tables[PLANES] = shown_planes(trajectories, planes, names)
-        tables["map"] = maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map)
-        tables["cosine_maps"] = cosine_maps(trajectories, measures.square)
+        tables |= {
+            PLANES: shown_planes(trajectories, planes, names),
+            "map": maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map),
+            "cosine_maps": cosine_maps(trajectories, measures.square),
+        }
         if "bars" in tables and len(tables["bars"]):
             tables["arm_distances"] = arm_distances(tables["bars"])
         optional = {
-            "phases": _phase_table(found),
+            "phases": pd.DataFrame(
+                [
+                    {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
+                    for run in found
+                    for snapshot, phase in run["phase"].items()
+                ]
+            ),
             "kernel_response": kernel_responses(trajectories),
             "arm_heads": arm_heads(trajectories),
         }
@@ -127,11 +135,11 @@ def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes
 
 def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
     """Concatenate the tables `name` of all runs that have it; add columns arm and seed."""
-    parts = [
+    parts = (
         pd.read_parquet(path).assign(arm=arm, seed=seed)
         for (arm, seed), folder in folders.items()
         if (path := folder / f"{name}.parquet").is_file()
-    ]
+    )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -144,13 +152,12 @@ def _by_layer(geometry: pd.DataFrame) -> str:
 
 def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:
     """Return the phases of every run that has the necessary measures; no phases if it has too few snapshots."""
-    limits = thresholds.model_dump(exclude={"snapshots"})
     found = []
     for (arm, seed), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
         if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
             continue
-        table = named(geometry, labels, **limits)
+        table = named(geometry, labels, **thresholds.model_dump(exclude={"snapshots"}))
         enough = len(table) >= thresholds.snapshots
         found.append(
             {
@@ -163,13 +170,3 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> 
             }
         )
     return found
-
-
-def _phase_table(found: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the phase of each snapshot, for runs that have phases."""
-    rows = [
-        {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
-        for run in found
-        for snapshot, phase in run["phase"].items()
-    ]
-    return pd.DataFrame(rows, columns=["arm", "seed", "snapshot", "phase"])

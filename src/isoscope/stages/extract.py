@@ -22,9 +22,10 @@ from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
-from isoscope.outputs import read_output, read_points
+from isoscope.outputs import read_output
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.restored import read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
 from isoscope.sealing import sha256
 
@@ -58,9 +59,31 @@ def extract(
     ):
         if not (folder / file).is_file():
             raise InputError(f"{folder}: does not exist yet; run: {command}")
-    check_trained_on(read_output(trained).run.inputs, project, study.task, paths.trained(name, arm, seed), again)
+    of_training = read_output(trained).run
+    check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
     bank = trees_of(extraction, study.task, data, project)
-    run = Run(project, _identity(extraction, name, arm, seed, study.task, trained, data, bank))
+    inputs = {"model": dvc_md5(trained), "data": content_md5(data)}
+    by_path = {
+        paths.trained(name, arm, seed).as_posix(): inputs["model"],
+        paths.processed(study.task).as_posix(): dvc_md5(data),
+    }
+    if bank is not None:
+        inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
+    run = Run(
+        project,
+        Identity(
+            stage="extract",
+            study=name,
+            arm=arm,
+            seed=seed,
+            task=study.task,
+            axes={},
+            params={"extraction": extraction.model_dump(mode="json")},
+            inputs=inputs,
+            input_paths=by_path | {"trained by": of_training.digest},
+            plugins=of_training.plugins,
+        ),
+    )
 
     def do(finished: bool) -> None:
         if not finished:
@@ -77,31 +100,6 @@ def extract(
     )
 
 
-def _identity(
-    extraction: Extraction, study: str, arm: str, seed: int, task: str, trained: Path, data: Path, bank: Path | None
-) -> Identity:
-    config = read_output(trained).run
-    inputs = {"model": dvc_md5(trained), "data": content_md5(data)}
-    by_path = {
-        paths.trained(study, arm, seed).as_posix(): inputs["model"],
-        paths.processed(task).as_posix(): dvc_md5(data),
-    }
-    if bank is not None:
-        inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
-    return Identity(
-        stage="extract",
-        study=study,
-        arm=arm,
-        seed=seed,
-        task=task,
-        axes={},
-        params={"extraction": extraction.model_dump(mode="json")},
-        inputs=inputs,
-        input_paths=by_path | {"trained by": config.digest},
-        plugins=config.plugins,
-    )
-
-
 def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees: Path | None, stop: StopSignal) -> None:
     if extraction.device == "cuda" and not torch.cuda.is_available():
         raise InputError("extraction.device: 'cuda' is not available on this machine; use -S extraction.device=cpu")
@@ -111,11 +109,27 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
     run.begin(device=extraction.device, threads=torch.get_num_threads(), precision=extraction.precision)
     folders = sources_of(trained, every=extraction.every)
     tokenizer, max_length = _tokenizer(trained)
-    chosen = _probe_set(extraction, data, tokenizer, max_length)
+    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
+    table, seed = tables.pop(extraction.split), extraction.seed
+    chosen = probe.probe_set(
+        tokenizer,
+        table,
+        probe.draw_rows(table, list(tables.values()), share=extraction.share, most=extraction.sentences, seed=seed),
+        max_length=max_length,
+        words=extraction.words,
+        block=extraction.block,
+        attended=extraction.attended,
+        seed=seed,
+    )
     bank = None
     if extraction.treebank is not None and trees is not None:
-        kept = extraction.treebank.sentences
-        bank = treebank.read(trees, tokenizer, sentences=kept, max_length=max_length, seed=extraction.seed)
+        bank = treebank.read(
+            trees,
+            tokenizer,
+            sentences=extraction.treebank.sentences,
+            max_length=max_length,
+            seed=seed,
+        )
         write_treebank(run.work, bank)
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
@@ -130,7 +144,7 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
             pad_id=tokenizer.pad_id,
             batch_size=extraction.gradient_batch,
             batches=extraction.gradients,
-            seed=extraction.seed,
+            seed=seed,
         )
         return found | passes.head(classifier.state_dict()) | {"block_gradient": gradients}
 
@@ -166,7 +180,7 @@ def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
 
     The chosen and the last snapshot are always included. The twin with random weights comes last.
     """
-    points = list(read_points(read_output(trained)))
+    points = read_metrics(trained)
     # Points of the test split are logged at the end for the chosen epoch, so they do not map epochs to steps.
     of_epochs = [one for one in points if one.get("epoch") is not None and one["name"].startswith("validation/")]
     epochs = {int(point["step"]): int(point["epoch"]) for point in of_epochs}
@@ -214,21 +228,3 @@ def trees_of(extraction: Extraction, task: str, data: Path, project: paths.Proje
         return data / TREEBANK
     print(f"task {task!r} has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
     return None
-
-
-def _probe_set(extraction: Extraction, data: Path, tokenizer: tokens.WordPieces, max_length: int) -> probe.ProbeSet:
-    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
-    split = tables.pop(extraction.split)
-    rows = probe.draw_rows(
-        split, list(tables.values()), share=extraction.share, most=extraction.sentences, seed=extraction.seed
-    )
-    return probe.probe_set(
-        tokenizer,
-        split,
-        rows,
-        max_length=max_length,
-        words=extraction.words,
-        block=extraction.block,
-        attended=extraction.attended,
-        seed=extraction.seed,
-    )

@@ -54,17 +54,14 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
                 f"checkpoints: {given[folders.index(folder)]} and {name} are the same folder; give it once"
             )
         folders.append(folder)
-    return [
-        Checkpoint(name, folder, checkpoint_digest(folder), asked)
-        for name, folder, asked in zip(short_names(_paths(given)), folders, given, strict=True)
-    ]
-
-
-def _paths(given: Sequence[str]) -> list[str]:
-    """Return the paths that names are made from: `.` and `..` resolved; whole paths if two would be equal."""
     plain = [os.path.normpath(name) for name in given]
     plain = [os.path.realpath(name) if name.endswith(".") and Path(name).is_dir() else name for name in plain]
-    return plain if len(set(plain)) == len(plain) else [os.path.realpath(name) for name in given]
+    if len(set(plain)) < len(plain):
+        plain = [os.path.realpath(name) for name in given]
+    return [
+        Checkpoint(name, folder, checkpoint_digest(folder), asked)
+        for name, folder, asked in zip(short_names(plain), folders, given, strict=True)
+    ]
 
 
 def check_out(out: Path) -> None:
@@ -123,7 +120,12 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
         "causal": [name for name, run in runs.items() if run.facts["causal"]],
-        "pieces": {name: _pieces(run) for name, run in runs.items()},
+        "pieces": {
+            name: [
+                run.facts["pieces"][str(token)] for token in run.tokens.loc[~run.tokens["end"], "token"].head(MAPPED)
+            ]
+            for name, run in runs.items()
+        },
         "notes": notes,
         "tables": sorted(whole),
         "file": texts.sha256,
@@ -161,9 +163,3 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
     if settings.vectors == ("first",):
         raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; use last or mean")
     yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
-
-
-def _pieces(run: Trajectory) -> list[str]:
-    """Return the tokens of a cosine map as readable text."""
-    inner = run.tokens[~run.tokens["end"]].iloc[:MAPPED]
-    return [run.facts["pieces"][str(token)] for token in inner["token"]]

@@ -1,7 +1,7 @@
 """Hidden states and tables of `isoscope geometry`: of each checkpoint and its random twin, cached by content."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,20 +152,19 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
+
+    def make(name: str) -> Tables:
+        return {"geometry": measured(run, [name], vectors, title=f"{title}: {name}", **sampled)}
+
     for name in settings.measures:
-        make = partial(_measured, run, name, vectors, f"{title}: {name}", sampled)
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts += _kept(cache, about, make)[0].values()
+        parts += _kept(cache, about, partial(make, name))[0].values()
     if not parts:
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
     return {"geometry": pd.concat(parts, ignore_index=True)}, None
-
-
-def _measured(run: Trajectory, name: str, vectors: Sequence[str], title: str, sampled: Mapping[str, Any]) -> Tables:
-    return {"geometry": measured(run, [name], vectors, title=title, **sampled)}
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
@@ -223,10 +222,11 @@ def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
 
 def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
     """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
-    for asked in (asked_vectors(run, settings), asked_vectors(run, settings._replace(vectors=()))):
-        if kinds := tuple(kind for kind in asked if kind != "words"):
-            break
-    return kinds
+    asked, usual = (
+        tuple(kind for kind in asked_vectors(run, one) if kind != "words")
+        for one in (settings, settings._replace(vectors=()))
+    )
+    return asked or usual
 
 
 def code_of(name: str) -> str:
@@ -249,11 +249,9 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
             write_parquet(table, folder / f"{name}.parquet")
 
     folder = kept(cache / "tables", about, fill, "table")
-    found = {path.stem: _read(path) for path in sorted(folder.glob("*.parquet"))}
+    stored = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    whole = ("step", "epoch")  # parquet does not distinguish whole numbers with gaps from floats
+    found = {
+        name: table.astype({column: "Int64" for column in whole if column in table}) for name, table in stored.items()
+    }
     return found, json.loads((folder / NOTE).read_text())
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """Read a table; parquet does not distinguish whole numbers with gaps from floats."""
-    table = pd.read_parquet(path)
-    return table.astype({name: "Int64" for name in ("step", "epoch") if name in table})

@@ -1,6 +1,6 @@
 """A cell of stage `measure@<study>`: measure the hidden states of a run and write tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,9 +84,6 @@ def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
     return analysed(name, Trajectory(given.states), asked)
 
 
-ANEW = "stopped; run the same command to start these tables again"
-
-
 def measure(
     measures: Measures,
     study: Study,
@@ -112,8 +109,24 @@ def measure(
     states = project.folder / paths.extracted(name, arm, seed)
     if not (states / "config.yaml").is_file():
         raise InputError(f"{states}: has no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
-    data = project.folder / paths.processed(study.task)
-    run = Run(project, _identity(measures, name, arm, seed, study.task, states, data))
+    data, md5 = project.folder / paths.processed(study.task), dvc_md5(states)
+    extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
+    used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
+    run = Run(
+        project,
+        Identity(
+            stage="measure",
+            study=name,
+            arm=arm,
+            seed=seed,
+            task=study.task,
+            axes={},
+            params={"measures": measures.model_dump(mode="json")},
+            inputs={"states": md5, "data": content_md5(data)},
+            input_paths={paths.extracted(name, arm, seed).as_posix(): md5, "extracted by": extracted},
+            plugins={one.file.name: plugins.digest(one.file) for one in used},
+        ),
+    )
 
     def do(finished: bool) -> None:
         if not finished:
@@ -135,32 +148,31 @@ def measure(
 
 
 def _measure(run: Run, measures: Measures, states: Path, data: Path, stop: StopSignal, spread: Spread) -> None:
+    """Make all tables; record every value of `geometry` as a metric."""
     run.begin(device="cpu", threads=measures.threads, precision="fp64")
     run.work.mkdir(parents=True, exist_ok=True)
-    check_enough(Trajectory(states), folds=measures.probes.folds, neighbours=measures.neighbours)
+    title, trajectory, rows = run.identity.title, Trajectory(states), []
+    check_enough(trajectory, folds=measures.probes.folds, neighbours=measures.neighbours)
     given = MeasureInputs(states, run.identity.inputs["states"], data, measures)
-    for name, table in _tables(given, run, stop, spread):
+    go_on = partial(stop.check, f"{title}: stopped; run the same command to start these tables again")
+    where = list(places(trajectory, measures.vectors))
+    cells = tqdm(spread(partial(cell, given), where, go_on), f"{title}: measures", len(where), disable=None)
+    for found in cells:
+        rows += found
+        for point in filter(None, map(_point, found)):
+            run.record.metric(**point)
+    parts = parts_of(trajectory, measures)
+    made = tqdm(spread(partial(part, given), parts, go_on), f"{title}: analyses", len(parts), disable=None)
+    by_part = dict(zip(parts, made, strict=True))
+    probed = [by_part.get(("probing", one.name)) for one in trajectory.snapshots]
+    probing = pd.concat([found["probing"] for found in probed if found], ignore_index=True)
+    tables = {"geometry": frame(rows), "probing": probing}
+    for name in PARTS:
+        tables |= by_part[name, None]
+    for name, table in tables.items():
         write_parquet(table, run.work / f"{name}.parquet")
-        stop.check(f"{run.identity.title}: {ANEW}")
+        go_on()
     run.complete()
-
-
-def _identity(measures: Measures, study: str, arm: str, seed: int, task: str, states: Path, data: Path) -> Identity:
-    md5 = dvc_md5(states)
-    used = [plugins.MEASURES[name] for name in measures.names if name in plugins.MEASURES]
-    extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
-    return Identity(
-        stage="measure",
-        study=study,
-        arm=arm,
-        seed=seed,
-        task=task,
-        axes={},
-        params={"measures": measures.model_dump(mode="json")},
-        inputs={"states": md5, "data": content_md5(data)},
-        input_paths={paths.extracted(study, arm, seed).as_posix(): md5, "extracted by": extracted},
-        plugins={one.file.name: plugins.digest(one.file) for one in used},
-    )
 
 
 def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -170,26 +182,3 @@ def _point(row: Mapping[str, Any]) -> dict[str, Any] | None:
     name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['figure']}"
     epoch = None if pd.isna(row["epoch"]) else int(row["epoch"])
     return {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}
-
-
-def _tables(given: MeasureInputs, run: Run, stop: StopSignal, spread: Spread) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield tables by name; record every value of `geometry` as a metric."""
-    title, states, rows = run.identity.title, Trajectory(given.states), []
-    go_on = partial(stop.check, f"{title}: {ANEW}")
-    where = list(places(states, given.measures.vectors))
-    cells = tqdm(spread(partial(cell, given), where, go_on), f"{title}: measures", len(where), disable=None)
-    for found in cells:
-        rows += found
-        for point in filter(None, map(_point, found)):
-            run.record.metric(**point)
-    yield "geometry", frame(rows)
-    parts = parts_of(states, given.measures)
-    made = tqdm(spread(partial(part, given), parts, go_on), f"{title}: analyses", len(parts), disable=None)
-    probing: dict[str | None, pd.DataFrame] = {}
-    for (name, probed), tables in zip(parts, made, strict=True):
-        if name == "probing":
-            probing[probed] = tables[name]
-        else:
-            yield from tables.items()
-    ordered = [probing[one.name] for one in states.snapshots if one.name in probing]
-    yield "probing", pd.concat(ordered, ignore_index=True)

@@ -50,8 +50,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
             )
     records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
     sent = mirror(project.state, uri=uri, records=records)
-    failed = [one for one in sent if one.error]
-    if failed:
+    if failed := [one for one in sent if one.error]:
         raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
     write_text(
         project.state / _NOTE,
@@ -85,7 +84,10 @@ def follow_records(project: Project, uri: str | None, digest: str | None) -> Non
         digests = None if digest is None else {digest}
         end = follow(project.records, project.state, uri, until=lambda: _told_to_end(parent, 0), digests=digests)
         away, unsent = end.away, sum(end.unsent.values())
-    if digest is None and _sizes(project) != _mirrored(project, uri):
+    # What was last sent to this address, as in `_sizes`; nothing if the local database is gone.
+    gone = address(uri) == LOCAL and not (project.state / LOCAL).exists()
+    mirrored = None if gone else read_notes(project.state / _NOTE).get(address(uri))
+    if digest is None and _sizes(project) != mirrored:
         try:
             mirror_all(project, uri)
             unsent = 0
@@ -152,17 +154,8 @@ def _outputs(folder: Path) -> dict[str, Path]:
 
 def _sizes(project: Project) -> dict[str, int]:
     """Return digest → bytes of its record, 0 if only an output is here: what a mirror has to send."""
-    sizes = dict.fromkeys(_outputs(project.folder), 0)
-    for path in sorted(project.records.glob("*.jsonl")):
-        sizes[path.stem] = path.stat().st_size
-    return sizes
-
-
-def _mirrored(project: Project, uri: str | None) -> dict[str, int] | None:
-    """Return what was last sent to this address, as in `_sizes`; None if the local database is gone."""
-    if address(uri) == LOCAL and not (project.state / LOCAL).exists():
-        return None
-    return read_notes(project.state / _NOTE).get(address(uri))
+    records = {path.stem: path.stat().st_size for path in sorted(project.records.glob("*.jsonl"))}
+    return dict.fromkeys(_outputs(project.folder), 0) | records
 
 
 def _committed_at(folder: Path) -> int:

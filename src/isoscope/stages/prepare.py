@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from isoscope import paths, plugins
-from isoscope.config.data import Data, Embedded, Hub, Local, Source
+from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.data import embedded, files, hub, manifest, tokens
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, texts
 from isoscope.errors import InputError, said
@@ -28,11 +28,12 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     corpus = _read(data, project.folder)
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
-    sentences = [text for row in texts(corpus.splits["train"]) for text in row]
-    options = data.tokenizer
     with replacing(target, "data") as fresh:
         tokenizer = tokens.train_wordpiece(
-            sentences, fresh / "tokenizer", vocab_size=options.vocab_size, lowercase=options.lowercase
+            [text for row in texts(corpus.splits["train"]) for text in row],
+            fresh / "tokenizer",
+            vocab_size=data.tokenizer.vocab_size,
+            lowercase=data.tokenizer.lowercase,
         )
         encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
         manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
@@ -44,22 +45,19 @@ def _read(data: Data, folder: Path) -> Corpus:
     match data.source:
         case Embedded() as source:
             return embedded.generate(source.generator, size=source.size, difficulty=source.difficulty, seed=source.seed)
-        case Local() as source:
-            return files.read(folder / source.path, **_shared(source))
-        case Hub() as source:
-            return hub.load(source.name, config=source.config, revision=source.revision, **_shared(source))
+        case Local() | Hub() as source:
+            shared: dict[str, Any] = {
+                "columns": source.columns.model_dump(exclude_none=True),
+                "splits": source.splits.model_dump(),
+                "held_out": source.held_out,
+                "seed": source.seed,
+                "licence": source.licence,
+            }
+            if isinstance(source, Local):
+                return files.read(folder / source.path, **shared)
+            return hub.load(source.name, config=source.config, revision=source.revision, **shared)
         case source:
             return _from_plugin(plugins.DATASETS[source.kind], source.model_dump(exclude={"kind"}))
-
-
-def _shared(source: Source) -> dict[str, Any]:
-    return {
-        "columns": source.columns.model_dump(exclude_none=True),
-        "splits": source.splits.model_dump(),
-        "held_out": source.held_out,
-        "seed": source.seed,
-        "licence": source.licence,
-    }
 
 
 def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:

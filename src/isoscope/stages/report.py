@@ -12,8 +12,6 @@ from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import write_text
 from isoscope.studies.tables import read_tables
 
-LOCAL_PAGES = "http://127.0.0.1:5000"  # where `isoscope ui` shows them
-
 
 def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str], *, project: paths.Project) -> Path:
     """Write `reports/index.html` from the studies' tables, the tasks' manifests and the runs' records.
@@ -21,13 +19,12 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
     A study without seeds is not shown. Raises `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
-    manifests = {task: read_manifest(project, task) for task in tasks}
     page = build(
         title=report.title or heading(study.study for study in shown),
         studies=shown,
-        manifests=manifests,
+        manifests={task: read_manifest(project, task) for task in tasks},
         records=read_records(project.records, shown),
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", LOCAL_PAGES),
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`
         experiments=known_experiments(project.state, None),
         search=project.folder / paths.SEARCH,
         folders={study.study: project.folder / paths.analysed(study.study) for study in shown},

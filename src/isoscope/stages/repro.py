@@ -1,5 +1,6 @@
 """`isoscope repro`: run DVC's pipeline with this installation on PATH, and mirror it into MLflow meanwhile."""
 
+import json
 import os
 import shutil
 import signal
@@ -28,11 +29,12 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     dvc = shutil.which("dvc", path=path)
     if dvc is None:
         raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
-    settings = []
-    for one in configuration.overrides:
-        file = "" if one.file is None else f"{one.file}:"
-        settings += ["-S", f"{file}{one.name}={_dvc_value(one.value)}"]
-    command = [dvc, *(["exp", "run", *settings] if settings else ["repro"]), *words]
+    settings = [
+        f"{f'{one.file}:' if one.file else ''}{one.name}={json.dumps(one.value, ensure_ascii=False, default=str)}"
+        for one in configuration.overrides
+    ]
+    set_by = (part for setting in settings for part in ("-S", setting))
+    command = [dvc, *(["exp", "run", *set_by] if settings else ["repro"]), *words]
     free_dvc(project.folder)
     with following(project):
         child = subprocess.Popen(
@@ -69,17 +71,6 @@ def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
         choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
         raise InputError(f"-S {override.name}: set in several files; choose {choices}")
     return f"{holders[0].as_posix()}:{text}"
-
-
-def _dvc_value(value: object) -> str:
-    """Return a value in the form of DVC's `-S`."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(_dvc_value(one) for one in value) + "]"
-    return str(value)
 
 
 @contextmanager

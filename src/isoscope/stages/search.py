@@ -62,21 +62,21 @@ def search(
     """
     known = identified(configuration, search, project)
     default = plan(configuration, search, project)({})
-    steps, training = sum(run.steps for run in default), default[0].work.training
-    stored = None if target is None else kept(target)
-    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=stored)
+    steps, training = sum(run.steps for run in default), default[0].work.parts.training
+    name = create(
+        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
+    )
     git = git_state(project.folder)
     sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
     seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
     before = seen_now()
-    done = before.done
     one.storage.engine.dispose()  # workers are forked from here
     with ExitStack() as stack:
-        nodes = stack.enter_context(connected(sized)) if sized and not done else None
+        nodes = stack.enter_context(connected(sized)) if sized and not before.done else None
         watching = stack.enter_context(LiveStatus(one, workers=workers))
         asked = stack.enter_context(Interrupts(watching.say))
-        if not done:
+        if not before.done:
             stack.enter_context(following(project))  # outermost: it also sends the end of the study's record
             if not join:
                 stack.enter_context(_noted(project, search, one, known, git))
@@ -177,11 +177,10 @@ def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[
             raise
         seen = status(one.study, section)
         done = sum((seen.complete, seen.pruned, seen.failed))
-        for metric, value in (("trials", done), ("pruned", seen.pruned), ("failed", seen.failed)):
+        best = next(iter(seen.best.values()), {}) if len(section.objectives) == 1 else {}
+        counts = {"trials": done, "pruned": seen.pruned, "failed": seen.failed}
+        for metric, value in (counts | {f"best/{name}": value for name, value in best.items()}).items():
             record.metric(metric, value, step=done)
-        for objectives in list(seen.best.values())[:1] if len(section.objectives) == 1 else []:
-            for metric, number in objectives.items():
-                record.metric(f"best/{metric}", number, step=done)
         record.end(
             "FINISHED" if seen.done else "KILLED", reason=None if seen.done else "stopped before its budget was spent"
         )
@@ -202,13 +201,11 @@ def kept(folder: Path) -> StoredTrials | None:
         known = json.loads((folder / STUDY).read_text("utf-8"))
         if not known["counts"]:
             return None
-        identity, default = known["identity"], known["default"]
-        trials = rebuilt(pd.read_parquet(folder / TRIALS))
+        return StoredTrials(known["identity"], rebuilt(pd.read_parquet(folder / TRIALS)), known["default"])
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
             f"{folder}: not a results folder of isoscope search ({error}); delete it, or restore it with dvc pull"
         ) from None
-    return StoredTrials(identity, trials, default)
 
 
 def chosen_trial(study: optuna.Study) -> int | None:
@@ -219,9 +216,8 @@ def chosen_trial(study: optuna.Study) -> int | None:
 
 def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
     """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
-    chosen = space.chosen(search, params)
-    tree = configuration.cell(search.study, search.arm, chosen, search.settings).tree
-    return dump_yaml(difference(configuration.below(search.study, search.settings), tree))
+    found = configuration.cell(search.study, search.arm, space.chosen(search, params), search.settings)
+    return dump_yaml(difference(configuration.below(search.study, search.settings), found.tree))
 
 
 def write_results(
@@ -250,7 +246,6 @@ def write_results(
         "digest": digest,
         "identity": identity,
     }
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with replacing(folder, "table") as fresh:
         write_parquet(table, fresh / TRIALS)
         write_parquet(found, fresh / "importances.parquet")
@@ -258,7 +253,7 @@ def write_results(
         if params is not None:
             write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
         (fresh / "figures").mkdir()
-        source = {"Source": f"isoscope digest {digest}"}
-        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
+        metadata = {"Source": f"isoscope digest {digest}"}
+        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=metadata):
             write_text(fresh / "figures" / f"{name}.svg", svg, "table")
     return folder

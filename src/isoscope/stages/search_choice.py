@@ -16,6 +16,7 @@ from isoscope.executor.execute import Piece, side_by_side
 from isoscope.guard import StopSignal
 from isoscope.outputs import PREDICTIONS
 from isoscope.runs.lines import plain
+from isoscope.sealing import write_text
 from isoscope.search import space
 from isoscope.search.confirmation import Fresh, confirmation
 from isoscope.search.outcomes import PROVENANCE
@@ -97,16 +98,13 @@ def confirm(
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop)
     old, new = ([Fresh(one.metrics(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
-    analysis = configuration.root.analysis
-    options = {"confidence": analysis.confidence, "power": analysis.power, "margin": analysis.margin}
+    options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
     confirmed = Confirmation(known.number, fresh, found, believed)
-    target = project.folder / "reports" / "search-confirmed.json"
-    target.parent.mkdir(exist_ok=True)
     digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
     text = json.dumps(plain(confirmed._asdict() | {"digests": digests}), indent=1, allow_nan=False)
-    target.write_text(text + "\n", "utf-8")
+    write_text(project.folder / "reports" / "search-confirmed.json", text + "\n", "report")
     return confirmed
 
 
@@ -119,10 +117,8 @@ def _trial(
     """
     name = create(search, identified(configuration, search, project), where, steps=0, join=True)
     study = optuna.load_study(study_name=name, storage=connect(where, known=True))
-    if number is None:
-        number = chosen_trial(study)
-        if number is None:
-            raise InputError(f"search {study.study_name}: no complete trial satisfies all constraints; see --trial")
+    if number is None and (number := chosen_trial(study)) is None:
+        raise InputError(f"search {study.study_name}: no complete trial satisfies all constraints; see --trial")
     known = {str(trial.number): trial for trial in study.get_trials(states=(TrialState.COMPLETE,))}
     if str(number) not in known:
         raise InputError(

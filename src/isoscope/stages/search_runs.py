@@ -16,7 +16,7 @@ from isoscope.runs.restored import read_metrics
 from isoscope.search.study import identity
 from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
-from isoscope.stages.training_job import SECTIONS, Cell, Job, job, sections
+from isoscope.stages.training_job import SECTIONS, Job, job
 
 
 class TrainingRun:
@@ -25,7 +25,7 @@ class TrainingRun:
     def __init__(self, work: Job, *, objective: str, at: str) -> None:
         self.work, self.objective, self.at = work, objective, at
         self.digest = work.run.digest
-        self.steps = work.training.epochs
+        self.steps = work.parts.training.epochs
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
@@ -35,9 +35,7 @@ class TrainingRun:
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
         os.environ[FOLLOWED] = "1"  # the search command mirrors all records
-        work = self.work
-        again = partial(train, cell=work.cell, project=work.run.project, output=None, display=display)
-        return str(when_free(again, *sections(work)))
+        return str(when_free(partial(train, output=None, display=display), self.work))
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
@@ -64,16 +62,8 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
         found = configuration.cell(search.study, search.arm, chosen, search.settings)
-        digests = configuration.plugin_digests(found.cell)
         arm = "-".join(found.axes.values())
-        works = [
-            job(
-                *sections(found.cell),
-                cell=Cell(search.study, arm, found.axes, seed, task, found.tree, digests),
-                project=project,
-            )
-            for seed in seeds
-        ]
+        works = [job(found, search.study, arm, seed, task, project) for seed in seeds]
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
 
     return runs
@@ -85,17 +75,12 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
     runs = plan(configuration, search, project)
-    default = runs({})[0]
-    plugins: dict[str, str] = {}
-    for chosen in corners(search):
-        plugins |= configuration.plugin_digests(
-            configuration.cell(search.study, search.arm, chosen, search.settings).cell
-        )
+    of_corners = [runs(chosen)[0].work.run for chosen in corners(search)]
     return identity(
         search,
         fixed={section: found.tree[section] for section in SECTIONS},
         overlays={file.as_posix(): flatten(configuration.overlay(file)) for file in files},
-        inputs=default.work.run.identity.inputs,
-        code=" ".join(sorted({runs(chosen)[0].work.run.code for chosen in corners(search)})),
-        plugins=plugins,
+        inputs=runs({})[0].work.run.identity.inputs,
+        code=" ".join(sorted({run.code for run in of_corners})),
+        plugins={file: code for run in of_corners for file, code in run.identity.plugins.items()},
     )

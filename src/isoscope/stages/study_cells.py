@@ -19,7 +19,7 @@ from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
 from isoscope.stages.mirror import following
-from isoscope.stages.training_job import Cell, carry, job, sections
+from isoscope.stages.training_job import Job, carry, job
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
@@ -34,13 +34,12 @@ class Setup:
         self.project, self.stage, self.configuration = project, stage, configuration
 
     def __getstate__(self) -> dict[str, Any]:
-        known = self.configuration
         return {
             "project": self.project,
             "stage": self.stage,
-            "params": known.raw,  # current content of params.yaml
-            "given": known.given,
-            "plugins": [path.resolve() for path in known.extra_plugins],
+            "params": self.configuration.raw,  # current content of params.yaml
+            "given": self.configuration.given,
+            "plugins": [path.resolve() for path in self.configuration.extra_plugins],
             "code": code.code_version(self.stage, code.EVERY),
         }
 
@@ -108,18 +107,13 @@ def carry_out_all(
             workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
-        for folder in folders.values():
-            _check_visible(folder)
+        deadline = time.monotonic() + _PATIENCE  # until a shared file system shows what other nodes wrote
+        while unseen := [folder for folder in folders.values() if not folder.is_dir()]:
+            if time.monotonic() > deadline:
+                where = "not visible on this machine; all nodes must share the project's file system"
+                raise RunError(f"{unseen[0]}: {where}")
+            time.sleep(_WAIT)
         return [folders[cell.name] for cell in cells]
-
-
-def _check_visible(folder: Path) -> None:
-    """Wait until a shared file system shows what another node wrote."""
-    deadline = time.monotonic() + _PATIENCE
-    while not folder.is_dir():
-        if time.monotonic() > deadline:
-            raise RunError(f"{folder}: not visible on this machine; all nodes must share the project's file system")
-        time.sleep(_WAIT)
 
 
 def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
@@ -138,14 +132,10 @@ INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", pa
 """Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
 
 
-def training_cell(setup: Setup, study: str, arm: str, seed: int) -> tuple[Sequence[Any], Cell]:
-    """Return the sections of a cell that training needs, and the cell."""
+def training_job(setup: Setup, study: str, arm: str, seed: int) -> Job:
+    """Return the job of training a cell."""
     configuration = setup.configuration
-    found = configuration.cell(study, arm)
-    digests = configuration.plugin_digests(found.cell)
-    return sections(found.cell), Cell(
-        study, arm, found.axes, seed, configuration.study(study).task, found.tree, digests
-    )
+    return job(configuration.cell(study, arm), study, arm, seed, configuration.study(study).task, setup.project)
 
 
 def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm: str, seed: int) -> Path | None:
@@ -163,19 +153,17 @@ def training_cells(
     `output`: where to publish the result of a single cell.
     """
     found, needs = [], set[tuple[int | None, str]]()
-    for study, arm, seed in cells:
-        parts, cell = training_cell(setup, study, arm, seed)
-        work = job(*parts, cell=cell, project=setup.project)
-        needs.add((work.training.threads, work.training.device))
-        target = output or place(setup, paths.trained, study, arm, seed)
-        do = partial(_train, setup, (study, arm, seed), target)
+    for cell in cells:
+        work = training_job(setup, *cell)
+        needs.add((work.parts.training.threads, work.parts.training.device))
+        target = output or place(setup, paths.trained, *cell)
+        do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
     return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
-    parts, cell = training_cell(setup, *which)
-    return str(stage("train")(*parts, cell=cell, project=setup.project, output=output, display=shown))
+    return str(stage("train")(training_job(setup, *which), output=output, display=shown))
 
 
 def stage(name: str) -> Callable[..., Any]:
@@ -187,11 +175,14 @@ def stage(name: str) -> Callable[..., Any]:
 def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
     """Return the cells of `extract` or `measure`."""
     more = {"processes": 1} if setup.stage == "measure" else {}
-    found = []
-    for cell in cells:
-        find, do = partial(look, setup, cell, find=True, **more), partial(_look, setup, cell, more)
-        found.append(CellWork(f"{cell[1]} seed {cell[2]}", find, do))
-    return found
+    return [
+        CellWork(
+            f"{cell[1]} seed {cell[2]}",
+            find=partial(look, setup, cell, find=True, **more),
+            do=partial(_look, setup, cell, more),
+        )
+        for cell in cells
+    ]
 
 
 def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:

@@ -17,23 +17,22 @@ from isoscope.runs.run import Identity, Run, tracked
 from isoscope.sealing import replacing, write_text
 from isoscope.studies.view import View, added_digests, pictures, with_added
 
-LOOKS = {"explore": "inside", "chart": "chart"}
-"""Stage → the look that a study must ask for."""
+LOOKS = {"explore": (paths.INSIDE, paths.FIGURES), "chart": (paths.CHART, paths.CHARTS)}
+"""Stage → folders of its tables and figures; the first is also the look that a study must ask for."""
 _NOTHING = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
     '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
 )
-_NO_LAYERS = "figure,arm,layer,step,mean,sd,n\n"
 
 
 def write_nothing(stage: str, name: str, project: paths.Project) -> None:
     """Write the empty outputs of a stage for a study that does not ask for it: DVC expects every output."""
-    places = {"explore": (paths.inside, paths.figures), "chart": (paths.charted, paths.charts)}
-    tables, figures = (place(name) for place in places[stage])
-    with replacing(project.folder / tables, "table"), replacing(project.folder / figures, "table") as drawn:
+    target = project.folder / paths.analysed(name)
+    tables, figures = LOOKS[stage]
+    with replacing(target / tables, "table"), replacing(target / figures, "table") as drawn:
         write_text(drawn / "nothing.svg", _NOTHING, "table")
     if stage == "explore":
-        write_text(project.folder / paths.analysed(name) / "layers.csv", _NO_LAYERS, "table")
+        write_text(target / "layers.csv", "figure,arm,layer,step,mean,sd,n\n", "table")
 
 
 def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project) -> None:
@@ -64,19 +63,21 @@ def study_run(
     threads: int | None = None,
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study `name`. `named`: paths and digests that its record shows."""
-    identity = Identity(
-        stage=stage,
-        study=name,
-        arm=None,
-        seed=None,
-        task=study.task,
-        axes={},
-        params=dict(params),
-        inputs=dict(inputs),
-        input_paths=dict(named),
-        plugins=added_digests(),
+    run = Run(
+        project,
+        Identity(
+            stage=stage,
+            study=name,
+            arm=None,
+            seed=None,
+            task=study.task,
+            axes={},
+            params=dict(params),
+            inputs=dict(inputs),
+            input_paths=dict(named),
+            plugins=added_digests(),
+        ),
     )
-    run = Run(project, identity)
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=threads, precision="fp64")
         yield run, stop

@@ -12,8 +12,6 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 
 from isoscope import code, guard, paths, plugins
-from isoscope.config.base import Section
-from isoscope.config.model import Model
 from isoscope.config.training import Training
 from isoscope.data.corpus import SPLITS
 from isoscope.errors import InputError, plugins_named
@@ -23,8 +21,7 @@ from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
-from isoscope.runs.run import Run
-from isoscope.stages.training_job import Cell, Job, carry, job
+from isoscope.stages.training_job import Job, carry
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
@@ -35,18 +32,7 @@ from isoscope.training.progress import InterruptedRunError, Trace
 from isoscope.training.ranks import Ranks, in_one_line
 
 
-def train(
-    model: Model,
-    objective: Section,
-    penalty: Section,
-    observers: Mapping[str, Section],
-    training: Training,
-    *,
-    cell: Cell,
-    project: paths.Project,
-    output: Path | None,
-    display: Progress | None = None,
-) -> Path:
+def train(work: Job, *, output: Path | None, display: Progress | None = None) -> Path:
     """Train a cell, resume it, or find it finished. Return the folder of the result.
 
     - `output`: where to publish the result; None publishes nothing.
@@ -55,7 +41,6 @@ def train(
     Of several processes, the first owns the run and the others only compute. Raises `InputError` on bad input,
     `StoppedError` after a signal, `DivergedError` if the loss is not finite.
     """
-    work = job(model, objective, penalty, observers, training, cell=cell, project=project)
     with StopSignal() as stop:
         if guard.rank() > 0:
             with in_one_line():
@@ -69,8 +54,8 @@ def train(
                 if not finished:
                     _train(work, output, stop, display or Progressbar(work.run.identity.title))
                 elif display is None:
-                    one = work.run
-                    print(f"{one.identity.title} ({one.digest[:12]}): found finished, nothing trained", file=sys.stderr)
+                    title = f"{work.run.identity.title} ({work.run.digest[:12]})"
+                    print(f"{title}: found finished, nothing trained", file=sys.stderr)
 
         folder = carry(work, do, stop=stop, output=output)
     assert folder is not None
@@ -86,7 +71,7 @@ def rehearse(work: Job, updates: int) -> Trace:
 
 def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressbar | Progress) -> None:
     """Train, score and complete a run, as its only process or as the first of several."""
-    run, training = work.run, work.training
+    run, training = work.run, work.parts.training
     accelerator = _accelerator(work)
     warn_of_emulation(training.precision, device=accelerator.device.type, key="training.precision")
     run.begin(
@@ -99,11 +84,11 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     for name in SPLITS:
         file = f"{name}.parquet"
         run.record.dataset(
-            f"{work.cell.task}/{name}",
+            f"{work.task}/{name}",
             context="training" if name == "train" else name,
-            digest=dvc_md5(work.inputs.data / file),
-            path=(paths.processed(work.cell.task) / file).as_posix(),
-            rows=pq.read_metadata(work.inputs.data / file).num_rows,
+            digest=dvc_md5(work.data / file),
+            path=(paths.processed(work.task) / file).as_posix(),
+            rows=pq.read_metadata(work.data / file).num_rows,
         )
     for line in loop.objective.notes:
         display.note(line)
@@ -120,7 +105,17 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     finally:
         display.close()
     loop.test(epoch)
-    _list_checkpoints(run, loop, output)
+    assert loop.points is not None
+    points, where = loop.points.read(), run.name_of(output or run.output)
+    for epoch, folder in loop.keeper.kept():
+        run.record.checkpoint(
+            f"{run.digest[:12]}-epoch-{epoch}",
+            epoch=epoch,
+            step=epoch * loop.per_epoch,
+            path=f"{where}/checkpoints/{folder.name}",
+            md5=dvc_md5(folder, leave_out={"manifest.json"}),
+            metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
+        )
     run.complete()
 
 
@@ -141,77 +136,72 @@ def _loop(
     work: Job, accelerator: Accelerator, log: Log, display: Display, stop: Callable[[], bool], *, folder: Path
 ) -> Loop:
     """Make the training loop of a process; it works in `folder`."""
-    inputs, model, training, seed = work.inputs, work.model, work.training, work.cell.seed
-    output = folder / "work"
-    objective = _objective(
-        work.objective,
-        Task(
-            folder=inputs.data,
-            manifest=work.manifest,
-            tokenizer=inputs.tokenizer,
-            max_length=model.max_length,
-            fraction=training.fraction,
-            batch_size=training.batch_size,
-            bucket=training.bucket,
-            seed=seed,
-        ),
+    model, training, asked = work.parts.model, work.parts.training, work.parts.objective
+    task = Task(
+        folder=work.data,
+        manifest=work.manifest,
+        tokenizer=work.tokenizer,
+        max_length=model.max_length,
+        fraction=training.fraction,
+        batch_size=training.batch_size,
+        bucket=training.bucket,
+        seed=work.seed,
     )
+    with plugins_named():
+        objective: Objective = (
+            code.load(code.OBJECTIVES, asked.kind).objective(task)
+            if asked.kind in code.OBJECTIVES
+            else plugins.OBJECTIVES[asked.kind].factory(task=task, **asked.model_dump(exclude={"kind"}))
+        )
     if training.select not in objective.metrics:
         raise InputError(
             f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
         )
     parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
     return Loop(
-        objective.build(parts, inputs.checkpoint),
+        objective.build(parts, work.checkpoint),
         objective,
         settings=training,
-        seed=seed,
+        seed=work.seed,
         accelerator=accelerator,
-        penalised=penalised(work.penalty, classes=objective.classes, seed=seed),
-        observers=observers_of(training, work.observers),
-        work=output,
+        penalised=penalised(work.parts.penalty, classes=objective.classes, seed=work.seed),
+        observers=observers_of(training, work.parts.observers),
+        work=folder / "work",
         states=folder / "states",
-        keeper=Keeper(output, keep=training.keep, tokenizer=inputs.tokenizer, max_length=model.max_length),
+        keeper=Keeper(folder / "work", keep=training.keep, tokenizer=work.tokenizer, max_length=model.max_length),
         log=log,
         display=display,
         stop=stop,
     )
 
 
-def _objective(settings: Any, task: Task) -> Objective:
-    found: Objective
-    if settings.kind in code.OBJECTIVES:
-        found = code.load(code.OBJECTIVES, settings.kind).objective(task)
-    else:
-        with plugins_named():
-            found = plugins.OBJECTIVES[settings.kind].factory(task=task, **settings.model_dump(exclude={"kind"}))
-    return found
-
-
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    kinds = code.observers(watched=training.watch is not None)
-    found: list[Observer] = [code.load(code.OBSERVERS, name).observer(training.watch) for name in kinds]
-    found.append(FusionMoved())
+    found: list[Observer] = [FusionMoved()]
+    if training.watch is not None:
+        found.insert(0, code.load(code.OBSERVERS, "watch").observer(training.watch))
     for name, settings in own.items():
         with plugins_named():
-            one = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
-        one.name = name
-        found.append(one)
+            found.append(plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"})))
+        found[-1].name = name
     return found
 
 
 def _accelerator(work: Job) -> Accelerator:
-    training = work.training
+    training, fusion = work.parts.training, work.parts.model.fusion
     if training.device == "cuda" and not torch.cuda.is_available():
         raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
     if training.threads is not None:
         torch.set_num_threads(training.threads)
     choose_kernels(training.determinism)
+    # An update may leave parameters unused under a plugin, without token types, and in frozen first epochs.
+    unused = (
+        training.freeze.epochs > 0 or bool(work.run.identity.plugins) or getattr(fusion, "token_type", "add") != "add"
+    )
     accelerator = Accelerator(
         cpu=training.device == "cpu",
         mixed_precision="bf16" if training.precision == "bf16" else "no",
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=_may_leave_some(work))],
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
     )
     if (number := accelerator.num_processes) != guard.world_size():
         raise InputError(
@@ -219,24 +209,3 @@ def _accelerator(work: Job) -> Accelerator:
             "with accelerate launch --multi_gpu or torchrun"
         )
     return accelerator
-
-
-def _may_leave_some(work: Job) -> bool:
-    """Whether an update may leave parameters unused: a plugin's fusion, no token type, or frozen first epochs."""
-    fusion, frozen = work.model.fusion, work.training.freeze.epochs > 0
-    return frozen or bool(work.cell.plugins) or getattr(fusion, "token_type", "add") != "add"
-
-
-def _list_checkpoints(run: Run, loop: Loop, output: Path | None) -> None:
-    """Record the kept epochs, with the path where their checkpoints will be."""
-    assert loop.points is not None
-    points, where = loop.points.read(), run.name_of(output or run.output)
-    for epoch, folder in loop.keeper.kept():
-        run.record.checkpoint(
-            f"{run.digest[:12]}-epoch-{epoch}",
-            epoch=epoch,
-            step=epoch * loop.per_epoch,
-            path=f"{where}/checkpoints/{folder.name}",
-            md5=dvc_md5(folder, leave_out={"manifest.json"}),
-            metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
-        )

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from isoscope.errors import InputError
-from isoscope.outputs import read_output, read_points
+from isoscope.outputs import read_output
+from isoscope.runs.restored import read_metrics
 from isoscope.statistics.differences import differences
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
@@ -75,7 +76,7 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
     rows = [
         (*output.run[:3], point.get("epoch"), point.get("step"), point["name"], point["value"])
         for output in map(read_output, outputs)
-        for point in read_points(output)
+        for point in read_metrics(output.folder)
     ]
     table = pd.DataFrame(rows, columns=CURVES)
     return table.astype({"seed": "int64", "epoch": "Int64", "step": "Int64", "value": "float64"})

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
-from isoscope.outputs import Output, read_points, read_predictions
+from isoscope.outputs import Output, read_predictions
+from isoscope.runs.restored import read_metrics
 from isoscope.statistics.jackknife import pseudo_values
 
 NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
@@ -37,7 +38,7 @@ def result(output: Output, items: int) -> Result:
     Raises `InputError` if no metric of the test split is recorded, or if a classifier's predictions contradict the
     recorded scores.
     """
-    points = {point["name"]: point["value"] for point in read_points(output)}
+    points = {point["name"]: point["value"] for point in read_metrics(output.folder)}
     recorded = {name.removeprefix("test/"): value for name, value in points.items() if name.startswith("test/")}
     if output.objective != "classification":
         if not recorded:

@@ -10,7 +10,7 @@ from transformers.utils import logging
 
 from isoscope.data import tokens
 from isoscope.errors import RunError
-from isoscope.sealing import fault, manifest_sha256, write_whole
+from isoscope.sealing import MANIFEST, fault, sha256, write_whole
 
 
 class Keeper:
@@ -58,9 +58,9 @@ class Keeper:
 
     def fault(self, held: Mapping[str, str]) -> str | None:
         """Return what is wrong with the folders that a state needs, with the file's name; None if all are intact."""
-        for name, sha256 in held.items():
+        for name, known in held.items():
             wrong = fault(self.work / name) if (self.work / name).is_dir() else "is missing"
-            if wrong is None and manifest_sha256(self.work / name) != sha256:
+            if wrong is None and sha256(self.work / name / MANIFEST) != known:
                 wrong = "is not the folder that the state was saved with"
             if wrong:
                 return f"{name}: {wrong}"
