@@ -143,6 +143,8 @@ def load(path: Path) -> None:
     path = path.resolve()
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
+    if path.suffix != ".py":
+        raise InputError(f"plugin {path}: expected a Python file ending in .py")
     if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
         return
     try:  # writes no __pycache__ beside the file, which would change a DVC dependency
