@@ -64,7 +64,7 @@ class WeightedPenalty:
         terms = self.module(leaf, labels[chosen], **given)
         if self.plugin is not None and isinstance(terms, tuple) and not getattr(terms, "_fields", ()):
             raise InputError(f"{self.plugin.title}: returns a plain tuple; expected a scalar tensor or a named tuple")
-        fields = terms._asdict() if isinstance(terms, tuple) else {"penalty": terms}
+        fields = terms._asdict() if hasattr(terms, "_asdict") else {"penalty": terms}
         (_, penalty), *others = fields.items()
         if self.plugin is not None:
             every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
