@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from accelerate import Accelerator
 from pydantic import TypeAdapter
 
@@ -68,6 +69,20 @@ def texts(rows: int, seed: int) -> pa.Table:
     sentences = [list(draw.choice(WORDS, draw.integers(2, 7))) for _ in range(rows)]
     where = [(s.index("good") if "good" in s else 99, s.index("bad") if "bad" in s else 99) for s in sentences]
     return pa.table({"sentence": [" ".join(s) for s in sentences], "label": [int(good < bad) for good, bad in where]})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def weights(loop: Loop) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in loop.raw_model.named_parameters()}
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def diverging(loop: Loop) -> None:

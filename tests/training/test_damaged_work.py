@@ -12,18 +12,12 @@ import pytest
 from isoscope.errors import RunError
 from isoscope.sealing import seal
 from isoscope.training.progress import InterruptedRunError, points_fault
-from training_runs import make_loop
+from training_runs import files, make_loop
 
 SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}
 """Twelve updates, six an epoch; states every three."""
 STOPPED = 8
 FLIPS = 20
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isoscope.training.progress import DivergedError, InterruptedRunError
-from training_runs import diverging, make_loop
+from training_runs import diverging, equal, files, make_loop, weights
 
 CONV2D = {
     "kind": "conv2d",
@@ -31,20 +31,6 @@ def stop_after(step: int):
     """A stop signal that comes once, when the loop has done `step` updates since it began."""
     calls = iter(range(1, 10_000))
     return lambda: next(calls) == step
-
-
-def weights(loop) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in loop.raw_model.named_parameters()}
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("step", range(1, 13))

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.evaluation import evaluate
 from isoscope.training.progress import DivergedError, InterruptedRunError
-from training_runs import diverging, make_loop
+from training_runs import diverging, equal, make_loop, weights
 
 POINTS = {"layer": -1, "vectors": "first", "most": None}
 BASE = {"weight": 0.5, "warmup": 0.0, "points": POINTS}
@@ -47,14 +47,6 @@ class Called(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.append(str(func))
         return func(*args, **(kwargs or {}))
-
-
-def weights(loop: Any) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in loop.raw_model.named_parameters()}
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def fitted(folder: Path, **settings: Any) -> Any:

@@ -124,26 +124,22 @@ class Objective(Protocol):
         """Write the files of the evaluated test split into the run's output folder."""
 
 
-def points_of(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
-    """Return the points `[n, d]` of a batch, from its layers `[B, T, d]` and its mask `[B, T]`, in row order.
+def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:
+    """Return the points `[n, d]` of a batch by place, from its layers `[B, T, d]` and its mask `[B, T]`, in row order.
 
-    `mean` averages over a row's tokens, special tokens included. Raises `InputError` if the layer does not exist.
+    `mean` averages over a row's tokens, special tokens included. Raises `InputError` if a layer does not exist.
     """
+    return {place: _points(hidden_states, mask, place) for place in places}
+
+
+def _points(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
     if place.layer >= len(hidden_states):
         raise InputError(f"layer {place.layer}: the encoder has layers 0 to {len(hidden_states) - 1} (-1 for the last)")
     states = hidden_states[place.layer]
     states = states.float() if states.dtype.itemsize < 4 else states
-    if place.vectors == "first":
-        return states[:, 0]
     if place.vectors == "mean":
-        weight = (mask / mask.sum(1, keepdim=True)).to(states.dtype)
-        return einsum("btd,bt->bd", states, weight)
-    return states[mask.bool()]
-
-
-def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:
-    """Return the points of a batch at several places."""
-    return {place: points_of(hidden_states, mask, place) for place in places}
+        return einsum("btd,bt->bd", states, (mask / mask.sum(1, keepdim=True)).to(states.dtype))
+    return states[:, 0] if place.vectors == "first" else states[mask.bool()]
 
 
 def owners_of(lengths: Indices, place: Place) -> Indices:

@@ -49,8 +49,8 @@ class Counts(NamedTuple):
 
     def metrics(self) -> dict[str, float]:
         """Return mean loss in nats, accuracy, F1 (of class 1 for two classes, else the classes' mean), Matthews."""
-        loss = self.loss / int(self.confusion.sum())
-        return {"loss": loss, **{name: score(self.confusion) for name, score in SCORES.items()}}
+        scores = {name: score(self.confusion) for name, score in SCORES.items()}
+        return {"loss": self.loss / int(self.confusion.sum()), **scores}
 
 
 class Classification:
@@ -71,19 +71,12 @@ class Classification:
         ]
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
-        fusion = model["fusion"]
+        shared = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
         if checkpoint is not None:
-            built = build.from_checkpoint(checkpoint, fusion=fusion, labels=self.labels, seed=self.task.seed)
+            built = build.from_checkpoint(checkpoint, **shared)
         else:
-            scratch = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
-            built = build.from_scratch(
-                fusion=fusion,
-                vocab_size=self.vocab_size,
-                labels=self.labels,
-                pad_id=self.pad_id,
-                seed=self.task.seed,
-                **scratch,
-            )
+            encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
+            built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **encoder)
         self._check_tables(built.config)
         return built
 
@@ -91,10 +84,8 @@ class Classification:
         return len(self.splits[split].labels)
 
     def tally(self, vector: Numbers | None = None) -> Counts:
-        shape = (self.classes, self.classes)
-        if vector is None:
-            return Counts(0.0, np.zeros(shape, np.int64))
-        return Counts(float(vector[0]), np.asarray(vector[1:], np.int64).reshape(shape))
+        loss, *counts = np.zeros(1 + self.classes**2) if vector is None else vector
+        return Counts(float(loss), np.array(counts, np.int64).reshape(self.classes, self.classes))
 
     def plan(self, split: str, epoch: int | None, rows: Indices | None = None) -> list[Indices]:
         task, lengths = self.task, self.lengths[split]
@@ -118,12 +109,12 @@ class Classification:
     ) -> Forward:
         inputs = {name: value for name, value in batch.items() if name != "labels"}
         labels = batch["labels"]
-        output = model(**inputs, output_hidden_states=True) if places else model(**inputs)
+        output = model(**inputs, output_hidden_states=bool(places))
         logits = output.logits.float()
         loss = F.cross_entropy(logits, labels, reduction="sum")
         predicted = logits.detach().argmax(-1)
         counts = Counts(float(loss.detach()), confusion_matrix(labels.cpu(), predicted.cpu(), self.classes))
-        points = points_at(output.hidden_states, inputs["attention_mask"], places) if places else {}
+        points = points_at(output.hidden_states, inputs["attention_mask"], places)
         return Forward(loss, counts, points, {"logits": logits.detach()} if columns else {})
 
     def finish(self, scored: Scored, folder: Path) -> None:
@@ -133,8 +124,8 @@ class Classification:
             "row": np.arange(len(labels), dtype=np.int64),
             "label": labels.astype(np.int64),
             "predicted": logits.argmax(-1).astype(np.int64),
+            **{f"logit_{index}": values for index, values in enumerate(logits.T)},
         }
-        columns |= {f"logit_{index}": logits[:, index] for index in range(logits.shape[1])}
         pq.write_table(pa.table(columns), folder / "predictions.parquet")
 
     def _check_tables(self, config: Any) -> None:

@@ -15,14 +15,6 @@ from isoscope.training.penalised import PenaltyResult, WeightedPenalty
 from isoscope.training.ranks import Ranks
 
 
-class GlobalPoints(NamedTuple):
-    """Points `[n, d]` of a global batch in its order, their classes, and the positions of this process's points."""
-
-    points: Tensor
-    classes: Indices | None
-    mine: Tensor
-
-
 class Gradients(NamedTuple):
     """Result of `Backward.add`: this process's tally, the penalty's metrics, and the whole batch's points by place.
 
@@ -68,15 +60,15 @@ class Backward:
         ahead = bool(places) and len(micros) > 1
         states: list[dict[str, Tensor]] = []
         result = PenaltyResult(None, {})
-        whole: dict[Place, GlobalPoints] = {}
+        whole: Mapping[Place, Tensor] = {}
         if ahead:
-            clouds: dict[Place, list[Tensor]] = {place: [] for place in places}
+            parts: list[Mapping[Place, Tensor]] = []
             for micro in micros:
                 states.append(rng_state())
                 with torch.no_grad():
-                    for place, points in self._forward(micro, rows, epoch, places).points.items():
-                        clouds[place].append(points)
-            result, whole = self._look({place: torch.cat(parts) for place, parts in clouds.items()}, rows, step, total)
+                    parts.append(self._forward(micro, rows, epoch, places).points)
+            mine = {place: torch.cat([part[place] for part in parts]) for place in places}
+            result, whole = self._look(mine, rows, step, total)
         weight = self.objective.weight("train", rows, epoch)
         given = 0
         for number, micro in enumerate(micros, start=1):
@@ -97,7 +89,7 @@ class Backward:
                 self.accelerator.backward(minimised)
             if len(micro):
                 tally = tally + forward.tally
-        return Gradients(tally, result.figures, {place: whole[place].points for place in observed})
+        return Gradients(tally, result.figures, {place: whole[place] for place in observed})
 
     def _forward(self, micro: Indices, rows: Indices, epoch: int, places: Collection[Place]) -> Forward:
         """Run a micro-batch. A micro-batch without rows runs one row of the batch and returns no points."""
@@ -108,30 +100,31 @@ class Backward:
 
     def _look(
         self, mine: Mapping[Place, Tensor], rows: Indices, step: int, total: int
-    ) -> tuple[PenaltyResult, dict[Place, GlobalPoints]]:
+    ) -> tuple[PenaltyResult, dict[Place, Tensor]]:
         """Return this process's part of the penalty's gradient by the points, its metrics, and all points."""
-        whole = {place: self._whole(points.detach(), rows, place) for place, points in mine.items()}
+        whole = {place: self._whole(points.detach(), self._ranks_of(rows, place)) for place, points in mine.items()}
         if self.penalised is None:
             return PenaltyResult(None, {}), whole
-        points, classes, own = whole[self.penalised.place]
+        points = whole[self.penalised.place]
+        classes = self.objective.owners("train", rows, self.penalised.place)[1]
         labels = torch.from_numpy(np.zeros(len(points), np.int64) if classes is None else classes).to(points.device)
         result = self.penalised.look(points, labels, step=step, total=total)
+        own = torch.from_numpy(np.flatnonzero(self._ranks_of(rows, self.penalised.place) == self.ranks.rank))
         gradient = None if result.gradient is None else result.gradient[own.to(points.device)]
         return PenaltyResult(gradient, result.figures), whole
 
-    def _whole(self, points: Tensor, rows: Indices, place: Place) -> GlobalPoints:
-        """Return all processes' points of the global batch."""
-        shares = [np.arange(rank, len(rows), self.ranks.size) for rank in range(self.ranks.size)]  # see `Ranks.share`
-        owners = [share[self.objective.owners("train", rows[share], place)[0]] for share in shares]
-        if self.ranks.size > 1:
-            padded = points.new_zeros((max(len(one) for one in owners), points.shape[1]))
-            padded[: len(points)] = points
-            every = self.ranks.gather({"points": padded})
-            parts = [one["points"][: len(owner)] for one, owner in zip(every, owners, strict=True)]
-            points = torch.cat(parts).to(points.device)
-        joined = np.concatenate(owners)
-        order = np.argsort(joined, kind="stable")
-        begin = sum(len(one) for one in owners[: self.ranks.rank])
-        mine = np.argsort(order, kind="stable")[begin : begin + len(owners[self.ranks.rank])]
-        classes = self.objective.owners("train", rows, place)[1]
-        return GlobalPoints(points[torch.from_numpy(order).to(points.device)], classes, torch.from_numpy(mine))
+    def _ranks_of(self, rows: Indices, place: Place) -> Indices:
+        """Return the process that computes each point of the global batch (see `Ranks.share`)."""
+        return self.objective.owners("train", rows, place)[0] % self.ranks.size
+
+    def _whole(self, points: Tensor, ranks: Indices) -> Tensor:
+        """Return all processes' points in the order of the global batch; `ranks` computed them."""
+        if self.ranks.size == 1:
+            return points
+        counts = np.bincount(ranks, minlength=self.ranks.size)
+        padded = points.new_zeros((counts.max(), points.shape[1]))
+        padded[: len(points)] = points
+        every = self.ranks.gather({"points": padded})
+        parts = [one["points"][:count] for one, count in zip(every, counts, strict=True)]
+        order = np.argsort(np.argsort(ranks, kind="stable"), kind="stable")
+        return torch.cat(parts)[torch.from_numpy(order)].to(points.device)

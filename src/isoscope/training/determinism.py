@@ -5,23 +5,19 @@ Every source of randomness has its own generator. Batches and the drawn share of
 """
 
 import os
-import re
 from typing import Literal
 
 import numpy as np
 import torch
 
-from isoscope.errors import RunError
-
 Mode = Literal["off", "seeded", "strict"]
 _DROPOUT = 0xD40
-_REFUSAL = re.compile(r"(\S+) does not have a deterministic implementation")
 
 
 def choose_kernels(mode: Mode) -> None:
     """Choose kernels: the fastest by trial (`off`), torch's default (`seeded`), deterministic kernels only (`strict`).
 
-    Under `strict`, an operation without a deterministic kernel raises when it runs (see `refusal`).
+    Under `strict`, an operation without a deterministic kernel raises when it runs (see `ranks.in_one_line`).
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this setting
     torch.use_deterministic_algorithms(mode == "strict")
@@ -42,23 +38,10 @@ def seed_of(*key: int) -> int:
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
-def refusal(error: RuntimeError) -> RunError | None:
-    """Return the error to show if `strict` refused an operation, or None for any other error."""
-    found = _REFUSAL.search(str(error))
-    if found is None:
-        return None
-    return RunError(
-        f"training.determinism: strict: {found[1]} has no deterministic implementation on this device; "
-        "use another operation, or -S training.determinism=seeded"
-    )
-
-
 def rng_state() -> dict[str, torch.Tensor]:
     """Return the state of torch's random generators; batches and weights need none."""
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
+    cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
 
 
 def restore_rng(state: dict[str, torch.Tensor]) -> None:

@@ -22,7 +22,7 @@ class Keeper:
     """
 
     def __init__(self, work: Path, *, keep: Literal["all", "best", "last"], tokenizer: Path, max_length: int) -> None:
-        self.work, self.checkpoints, self.snapshots = work, work / "checkpoints", work / "snapshots"
+        self.work, self.checkpoints = work, work / "checkpoints"
         self.keep, self.tokenizer, self.max_length = keep, tokenizer, max_length
         self.held: dict[str, str] = {}
 
@@ -47,14 +47,9 @@ class Keeper:
 
     def drop(self, needed: Collection[str] = ()) -> None:
         """Delete folders that are neither held nor `needed` by a state."""
-        for folder in (self.checkpoints, self.snapshots):
-            for path in folder.glob("*"):
-                if f"{folder.name}/{path.name}" in {*self.held, *needed}:
-                    continue
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+        for path in [*self.work.glob("checkpoints/*"), *self.work.glob("snapshots/*")]:
+            if path.relative_to(self.work).as_posix() not in {*self.held, *needed}:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def fault(self, held: Mapping[str, str]) -> str | None:
         """Return what is wrong with the folders that a state needs, with the file's name; None if all are intact."""
@@ -76,7 +71,7 @@ class Keeper:
     def kept(self) -> list[tuple[int, Path]]:
         """Return the epochs kept, with their folders."""
         names = [name for name in self.held if name.startswith("checkpoints/")]
-        return sorted((int(name.removeprefix("checkpoints/epoch-")), self.work / name) for name in names)
+        return sorted((int(name.rpartition("-")[2]), self.work / name) for name in names)
 
     def _checkpoint(self, epoch: int) -> Path:
         return self.checkpoints / f"epoch-{epoch}"

@@ -12,6 +12,8 @@ from isoscope.errors import InputError, brief
 from isoscope.objectives import Place
 from isoscope.training.determinism import seed_of
 
+Fields = list[tuple[str, Any]]
+
 _DRAW = 0x9E4A
 _OWN = {"kind", "weight", "warmup", "points"}
 _CLASSES = {
@@ -42,44 +44,39 @@ class WeightedPenalty:
         self.seed, self.classes = seed, classes
         self.place = Place(settings.points.layer, settings.points.vectors)
         self.plugin = plugins.PENALTIES.get(settings.kind)  # type: ignore[attr-defined]
-        self.shuffled = isinstance(settings, PersistentEntropyPenalty) and settings.clouds == "shuffled"
+        self.clouds = settings.clouds if isinstance(settings, PersistentEntropyPenalty) else None
         self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None
         self.module = _module(settings, classes)
-        self._takes_generator = isinstance(settings, PersistentEntropyPenalty)
-
-    def weight_at(self, step: int, total: int) -> float:
-        """Return the weight of update `step` (from 0) of `total`."""
-        rising = self.warmup * total
-        return self.weight * min(1.0, step / rising) if rising > 0 else self.weight
 
     def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> PenaltyResult:
         """Evaluate the penalty on the effective batch's `points` `[n, d]`, detached, at update `step`."""
-        weight = self.weight_at(step, total)
+        rising = self.warmup * total
+        weight = self.weight * min(1.0, step / rising) if rising > 0 else self.weight
         generator = torch.Generator().manual_seed(seed_of(self.seed, _DRAW, step))
         chosen = torch.arange(len(points))
         if self.points.most is not None and len(points) > self.points.most:
             chosen = torch.randperm(len(points), generator=generator)[: self.points.most].sort().values
-        if self.shuffled:
+        if self.clouds == "shuffled":
             labels = labels[torch.randperm(len(labels), generator=generator).to(labels.device)]
         chosen = chosen.to(points.device)
         leaf = points.detach()[chosen].requires_grad_()
-        given: dict[str, Any] = {"generator": generator} if self._takes_generator else {}
+        given: dict[str, Any] = {} if self.clouds is None else {"generator": generator}
         terms = self.module(leaf, labels[chosen], **given)
+        if self.plugin is not None and isinstance(terms, tuple) and not getattr(terms, "_fields", ()):
+            raise InputError(f"{self.plugin.title}: returns a plain tuple; expected a scalar tensor or a named tuple")
+        fields = terms._asdict() if hasattr(terms, "_asdict") else {"penalty": terms}
+        (_, penalty), *others = fields.items()
         if self.plugin is not None:
             every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
-            _check_terms(terms, self.plugin, classes=self.classes, first=step == 0, every=every)
-        penalty = terms[0] if isinstance(terms, tuple) else terms
-        figures = {"penalty": float(penalty.detach()), "penalty_weight": weight}
-        if isinstance(terms, tuple):
-            figures |= _figures(terms)
-        gradient = None
-        if weight != 0:
-            found = torch.zeros_like(leaf)
-            if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
-                (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
-            gradient = torch.zeros_like(points).index_copy(0, chosen, found)
-            figures["penalty_gradient_norm"] = float(gradient.norm())
-        return PenaltyResult(gradient, figures)
+            _check_terms(penalty, others, self.plugin, classes=self.classes, first=step == 0, every=every)
+        figures = {"penalty": float(penalty.detach()), "penalty_weight": weight} | _figures(others)
+        if weight == 0:
+            return PenaltyResult(None, figures)
+        found = torch.zeros_like(leaf)
+        if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
+            (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
+        gradient = torch.zeros_like(points).index_copy(0, chosen, found)
+        return PenaltyResult(gradient, figures | {"penalty_gradient_norm": float(gradient.norm())})
 
     def refer_to(self, points: Tensor) -> None:
         """Set the reference to the covariance of these training points `[n, d]`."""
@@ -106,32 +103,26 @@ def _module(settings: Weighted, classes: int) -> Any:
     options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
     if kind not in code.PENALTIES:
         plugin = plugins.PENALTIES[kind]
-        if not callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
-            raise InputError(
-                f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels"
-            )
-        return found
+        if callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
+            return found
+        raise InputError(f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels")
     if isinstance(settings, PersistentEntropyPenalty):
         options |= {"per_class": settings.clouds != "batch", "classes": classes}
     return getattr(code.load(code.PENALTIES, kind), _CLASSES[kind])(**options)
 
 
-def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool) -> None:
-    """Check that a plugin returned a scalar, or a named tuple of a scalar and metrics; else raise `InputError`.
+def _check_terms(
+    penalty: Any, others: Fields, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool
+) -> None:
+    """Check that a plugin returned a scalar and metrics; else raise `InputError`.
 
     The `first` batch's penalty must be finite. It must depend on the points if the batch has `every` class.
     """
-    penalty, others = terms, {}
-    if isinstance(terms, tuple):
-        if not (names := getattr(terms, "_fields", ())):
-            raise InputError(f"{plugin.title}: returns a plain tuple; expected a scalar tensor or a named tuple")
-        penalty, *values = terms
-        others = dict(zip(names[1:], values, strict=True))
     if not isinstance(penalty, Tensor) or penalty.numel() != 1 or not penalty.is_floating_point():
         raise InputError(
             f"{plugin.title}: returns {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum"
         )
-    for name, value in others.items():
+    for name, value in others:
         if name in _TAKEN:
             raise InputError(f"{plugin.title}: {name!r} is the name of another metric; rename the field")
         try:
@@ -149,18 +140,15 @@ def _check_terms(terms: Any, plugin: plugins.Plugin, *, classes: int, first: boo
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)} and type {value.dtype}"
-    return brief(value)
+    tensor = isinstance(value, Tensor)
+    return f"a tensor of shape {list(value.shape)} and type {value.dtype}" if tensor else brief(value)
 
 
-def _figures(terms: Any) -> dict[str, float]:
+def _figures(others: Fields) -> dict[str, float]:
     """Return a penalty's other fields as metrics: a number by its name, a number per class as `name/class_0` …."""
-    found: dict[str, float] = {}
-    for name, value in list(terms._asdict().items())[1:]:
-        numbers = torch.as_tensor(value).detach().double().cpu()
-        if numbers.dim() == 0:
-            found[name] = float(numbers)
-        else:
-            found |= {f"{name}/class_{index}": float(one) for index, one in enumerate(numbers.flatten())}
-    return found
+    numbers = [(name, torch.as_tensor(value).detach().double().cpu()) for name, value in others]
+    return {
+        f"{name}/class_{index}" if values.dim() else name: float(value)
+        for name, values in numbers
+        for index, value in enumerate(values.flatten())
+    }

@@ -70,10 +70,9 @@ class Progress:
         self.tally, self.gradient_norm, self.updates = [], 0.0, 0
         sign = 1 if direction == "maximise" else -1
         better = self.best_value is None or sign * value > sign * self.best_value
+        self.stale += 1
         if better:
             self.best_epoch, self.best_value, self.stale = self.epochs_done, value, 0
-        else:
-            self.stale += 1
         return better
 
 
@@ -144,32 +143,29 @@ def add_to_trace(trace: Trace, loss: float, gradient_norm: float, weights: Weigh
     if len(trace["steps"]) < TRACED:
         trace["steps"].append([loss.hex(), gradient_norm.hex()])
         if len(trace["steps"]) == TRACED:
-            trace["weights"] = _weights_sha256(weights())
+            digest = hashlib.sha256()
+            for name, value in weights():
+                array = value.detach().cpu().contiguous().numpy()
+                digest.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode())
+                digest.update(array.data)
+            trace["weights"] = digest.hexdigest()
 
 
 def trace_difference(before: Trace, now: Trace) -> str | None:
     """Return the first difference between two traces as a message; None if every bit is equal."""
-    for name in before["validation"].keys() | now["validation"].keys():
-        a, b = (trace["validation"].get(name) for trace in (before, now))
+    then_by_name, now_by_name = _numbers(before), _numbers(now)
+    for name in then_by_name | now_by_name:
+        a, b = then_by_name.get(name), now_by_name.get(name)
         if a != b:
-            return f"validation {name} before the first update: {_shown(a)} then, {_shown(b)} now"
-    if len(before["steps"]) != len(now["steps"]):
-        return f"{len(before['steps'])} updates then, {len(now['steps'])} now"
-    for step, pair in enumerate(zip(before["steps"], now["steps"], strict=True), start=1):
-        for name, a, b in zip(("loss", "gradient norm"), *pair, strict=True):
-            if a != b:
-                return f"{name} of update {step}: {_shown(a)} then, {_shown(b)} now"
+            a, b = ("absent" if one is None else repr(float.fromhex(one)) for one in (a, b))
+            return f"{name}: {a} then, {b} now"
     return None if before["weights"] == now["weights"] else f"weights after update {TRACED}"
 
 
-def _shown(value: str | None) -> str:
-    return "absent" if value is None else repr(float.fromhex(value))
-
-
-def _weights_sha256(weights: Iterable[tuple[str, Tensor]]) -> str:
-    digest = hashlib.sha256()
-    for name, value in weights:
-        array = value.detach().cpu().contiguous().numpy()
-        digest.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode())
-        digest.update(array.data)
-    return digest.hexdigest()
+def _numbers(trace: Trace) -> dict[str, str]:
+    """Return a trace's numbers by a name that a message can show, in the order of the updates."""
+    return {f"validation {name} before the first update": value for name, value in trace["validation"].items()} | {
+        f"{name} of update {step}": value
+        for step, pair in enumerate(trace["steps"], start=1)
+        for name, value in zip(("loss", "gradient norm"), pair, strict=True)
+    }

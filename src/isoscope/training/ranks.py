@@ -1,5 +1,6 @@
 """Run one training run in several processes: each computes its part of every batch; only rank 0 writes and prints."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -13,7 +14,6 @@ from isoscope import guard
 from isoscope.data.batches import Indices
 from isoscope.errors import RunError
 from isoscope.objectives import Numbers
-from isoscope.training.determinism import refusal
 
 Tensors = dict[str, torch.Tensor]
 
@@ -76,8 +76,11 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if line := refusal(error):
-            raise line from None
+        if refused := re.search(r"(\S+) does not have a deterministic implementation", str(error)):
+            raise RunError(
+                f"training.determinism: strict: {refused[1]} has no deterministic implementation on this device; "
+                "use another operation, or -S training.determinism=seeded"
+            ) from None
         if guard.world_size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
             raise RunError(
                 f"another of the run's {guard.world_size()} processes ended ({str(error).splitlines()[0]}); "

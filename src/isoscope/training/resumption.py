@@ -70,11 +70,9 @@ def load_state(states: Path, lacking: Callable[[Mapping[str, Any]], str | None] 
     folders = _newest_first(states)
     for folder in folders:
         try:
-            wrong = fault(folder)
-            if wrong is None:
+            if (wrong := fault(folder)) is None:
                 state = read_state(folder)
-                wrong = lacking(state.progress)
-                if wrong is None:
+                if (wrong := lacking(state.progress)) is None:
                     return state
         except _UNREADABLE as error:  # the manifest verifies, but the content is no state
             wrong = f"cannot be read ({type(error).__name__}: {''.join(str(error).splitlines()[:1])})"
@@ -104,23 +102,6 @@ def _folder(states: Path, step: int) -> Path:
 
 def _newest_first(states: Path) -> list[Path]:
     return sorted(states.glob("step-*"), reverse=True)
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Names) -> Tensors:
-    """Return an optimizer's state as flat tensors `<parameter>/<entry>`."""
-    return {
-        f"{names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]
-        for parameter, entries in optimizer.state.items()
-        for entry, value in entries.items()
-    }
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, names: Names, tensors: Tensors) -> None:
-    """Restore the tensors of `optimizer_tensors`, each to its parameter's device."""
-    parameters = {name: parameter for parameter, name in names.items()}
-    for key, value in tensors.items():
-        name, _, entry = key.rpartition("/")
-        optimizer.state[parameters[name]][entry] = value.to(parameters[name].device)
 
 
 _PENALTY, _OBSERVERS = "penalty/", "observers/"
@@ -168,7 +149,11 @@ class Resumption:
         if self.penalised is not None:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
         model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
-        optimizer = optimizer_tensors(self.optimizer, self.names)
+        optimizer = {
+            f"{self.names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]
+            for parameter, entries in self.optimizer.state.items()
+            for entry, value in entries.items()
+        }
         save_state(self.states, progress.step, State(model, optimizer, rng, asdict(progress)))
         self.keeper.drop(needed(self.states))
 
@@ -183,7 +168,10 @@ class Resumption:
         if self.penalised is not None:
             self.penalised.restore(below(_PENALTY, state.model))
         self.observers.restore(below(_OBSERVERS, state.model))
-        restore_optimizer(self.optimizer, self.names, state.optimizer)
+        parameters = {name: parameter for parameter, name in self.names.items()}
+        for key, value in state.optimizer.items():
+            name, _, entry = key.rpartition("/")
+            self.optimizer.state[parameters[name]][entry] = value.to(parameters[name].device)
         progress = Progress(**state.progress)
         self.keeper.held = dict(progress.held)
         if mine := below(f"{self.ranks.rank}/", state.rng):

@@ -77,33 +77,30 @@ class FusionMoved(Observer):
         return {} if moved is None else {"fusion/moved": moved}
 
 
-class Observers:
+class Observers(list[Observer]):
     """All observers of a run, called in order."""
 
-    def __init__(self, observers: Collection[Observer]) -> None:
-        self._observers = list(observers)
-
     def begin(self, context: Context) -> None:
-        for one in self._observers:
+        for one in self:
             one.begin(context)
 
     def places(self, step: int | None) -> list[Place]:
-        return list(dict.fromkeys(place for one in self._observers for place in one.places(step)))
+        return list(dict.fromkeys(place for one in self for place in one.places(step)))
 
     def before_update(self, step: int) -> dict[str, float]:
-        return {name: value for one in self._observers for name, value in one.before_update(step).items()}
+        return {name: value for one in self for name, value in one.before_update(step).items()}
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
-        return {name: value for one in self._observers for name, value in one.after_update(step, points).items()}
+        return {name: value for one in self for name, value in one.after_update(step, points).items()}
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        return {name: value for one in self._observers for name, value in one.evaluated(scored, epoch).items()}
+        return {name: value for one in self for name, value in one.evaluated(scored, epoch).items()}
 
     def state(self) -> dict[str, Tensor]:
-        return {f"{one.name}/{name}": value for one in self._observers for name, value in one.state().items()}
+        return {f"{one.name}/{name}": value for one in self for name, value in one.state().items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        for one in self._observers:
+        for one in self:
             if own := below(f"{one.name}/", state):
                 one.restore(own)
 
