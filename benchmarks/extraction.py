@@ -60,7 +60,7 @@ def model_and_sentences(n: int, *, smoke: bool) -> tuple[Any, ProbeSet, int]:
 def minilm() -> Path | None:
     """Return the folder of MiniLM in ISOSCOPE_HUB; None if it is missing."""
     try:
-        return Path(resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2"))
+        return resolve_checkpoint("sentence-transformers/all-MiniLM-L6-v2")
     except (InputError, OSError):
         return None
 

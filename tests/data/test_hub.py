@@ -122,14 +122,14 @@ def test_a_folder_in_the_working_directory_does_not_pass_for_the_hub(
         load("toy")
 
 
-def test_checkpoints_resolve_to_their_folder_or_stay_a_name(folder: Path) -> None:
+def test_checkpoints_resolve_to_their_folder_or_to_none(folder: Path) -> None:
     checkpoint = folder / "org" / "tiny"
     checkpoint.mkdir(parents=True)
     with pytest.raises(InputError, match=r"config\.json is missing"):
         hub.resolve_checkpoint("org/tiny")
     (checkpoint / "config.json").write_text("{}")
-    assert hub.resolve_checkpoint("org/tiny") == str(checkpoint)
-    assert hub.resolve_checkpoint("org/other") == "org/other"
+    assert hub.resolve_checkpoint("org/tiny") == checkpoint
+    assert hub.resolve_checkpoint("org/other") is None
 
 
 class FakeHub(http.server.BaseHTTPRequestHandler):

@@ -155,7 +155,10 @@ def test_a_copy_beside_weights_says_how_long_a_text_the_model_takes(folder: Path
             {"vocab.txt": "a\n", "tokenizer_config.json": "[]"},
             "expected a JSON object, got list",
         ),
-        ({"vocab.txt": "a\n", "tokenizer_config.json": "[" * 100_000}, "tokenizer_config.json: JSON nested too deeply"),
+        (
+            {"vocab.txt": "a\n", "tokenizer_config.json": "[" * 100_000},
+            "tokenizer_config.json: not JSON: maximum recursion",
+        ),
         (
             {"vocab.txt": "a\n", "tokenizer_config.json": '{"strip_accents": 3}'},
             "strip_accents: expected true,",

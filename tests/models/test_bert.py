@@ -8,11 +8,6 @@ from typing import Any, get_args
 import pytest
 import torch
 from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
     BertConfig,
     BertModel,
     pipeline,
@@ -22,9 +17,6 @@ from fusions import CONV2D, FFT, FUSIONS, TABLELESS, batch, config, make
 from isoscope.data import tokens
 from isoscope.errors import InputError
 from isoscope.models import (
-    FusionBertConfig,
-    FusionBertForCausalLM,
-    FusionBertForMaskedLM,
     FusionBertForSequenceClassification,
     FusionBertModel,
     FusionRobertaModel,
@@ -86,37 +78,6 @@ def test_embedded_words_can_be_given() -> None:
     whole = model(**inputs).last_hidden_state
     del inputs["input_ids"]
     assert torch.equal(model(**inputs, inputs_embeds=words).last_hidden_state, whole)
-
-
-HEADS = {
-    FusionBertModel: AutoModel,
-    FusionBertForSequenceClassification: AutoModelForSequenceClassification,
-    FusionBertForMaskedLM: AutoModelForMaskedLM,
-    FusionBertForCausalLM: AutoModelForCausalLM,
-}
-
-
-@pytest.mark.parametrize("name", FUSIONS)
-@pytest.mark.parametrize("kind", HEADS)
-def test_a_folder_gives_the_same_model_back(name: str, kind: Any, tmp_path: Path) -> None:
-    model, inputs = make(kind, FUSIONS[name], is_decoder=kind is FusionBertForCausalLM), batch()
-    model.save_pretrained(tmp_path)
-    assert "auto_map" not in (tmp_path / "config.json").read_text()
-    assert {file.name for file in tmp_path.glob("*.*")} <= {
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-    }
-    read = AutoConfig.from_pretrained(tmp_path)
-    assert isinstance(read, FusionBertConfig)
-    assert (read.fusion, read.init_std, read.use_cache) == (FUSIONS[name], 0.5, False)
-    again = HEADS[kind].from_pretrained(tmp_path)
-    assert type(again) is kind
-    assert not again.training
-    assert again.state_dict().keys() == model.state_dict().keys()
-    for key, value in model.state_dict().items():
-        assert torch.equal(value, again.state_dict()[key]), key
-    assert torch.equal(again(**inputs)[0], model(**inputs)[0])
 
 
 @pytest.mark.parametrize("name", ["additive", "conv2d-residual", "fft"])

@@ -350,7 +350,7 @@ def test_a_fusion_of_ones_own_must_promise_to_be_causal(gated: dict[str, Any]) -
     finally:
         del Gated.causal
     FusionBertForMaskedLM(config(gated))
-    with pytest.raises(InputError, match=r"model\.fusion: kind 'gated' lacks scale"):
+    with pytest.raises(InputError, match=r"model\.fusion: scale: missing"):
         FusionBertForMaskedLM(config({"kind": "gated"}))
 
 

@@ -56,14 +56,26 @@ def test_additive_is_the_librarys_class_bit_for_bit(head: str) -> None:
     assert model.train()(**batch(), **targets(head)).loss.requires_grad
 
 
-@pytest.mark.parametrize("fusion", SOME)
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "head, fusion",
+    [
+        *((head, fusion) for head in (*HEADS, "BertModel", "RobertaModel") for fusion in SOME),
+        *(("BertForSequenceClassification", fusion) for fusion in FUSIONS if fusion not in SOME),
+    ],
+)
 def test_a_folder_gives_the_same_model_back(head: str, fusion: str, tmp_path: Path) -> None:
     model = ours(head, fusion, **labels_of(head))
     model.save_pretrained(tmp_path)
     assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
-    again = getattr(transformers, f"AutoModelFor{head.split('For', 1)[1]}").from_pretrained(tmp_path)
+    written = {"config.json", "generation_config.json", "model.safetensors"}
+    assert {file.name for file in tmp_path.glob("*.*")} <= written
+    read = transformers.AutoConfig.from_pretrained(tmp_path)
+    assert type(read) is type(model.config)
+    assert (read.fusion, read.init_std, read.use_cache) == (FUSIONS[fusion], 0.5, False)
+    task = head.partition("For")[2]
+    again = getattr(transformers, f"AutoModelFor{task}" if task else "AutoModel").from_pretrained(tmp_path)
     assert type(again) is type(model)
+    assert not again.training
     assert again.state_dict().keys() == model.state_dict().keys()
     for key, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[key]), key

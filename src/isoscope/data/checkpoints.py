@@ -31,8 +31,7 @@ def fetch_checkpoint(name: str, *, revision: str) -> Path:
     Fetches only safetensors weights, configuration and tokenizer files. Raises `InputError` if neither place has it, or
     if it needs its own Python code, which is never run.
     """
-    found = resolve_checkpoint(name)
-    folder = Path(found) if found != name else _download(name, revision)
+    folder = resolve_checkpoint(name) or _download(name, revision)
     for file in (folder / CONFIG, folder / TOKENIZER_CONFIG):
         if file.exists():
             _refuse(file, read_mapping(file), _CODE)

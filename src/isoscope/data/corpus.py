@@ -94,8 +94,7 @@ def build(
     names = raw["train"].names
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
-    missing = [split for split in SPLITS if split not in splits]
-    if missing:
+    if missing := [split for split in SPLITS if split not in splits]:
         splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source)
     for split in SPLITS:
         if len(found := splits[split]["label"].unique()) == 1:
@@ -207,8 +206,7 @@ def hold_out(
     gone = {row for rows in drawn.values() for row in rows}
     drawn["train"] = [row for row in range(len(labels)) if row not in gone]
     for split, rows in drawn.items():
-        short = set(sizes) - {labels[row] for row in rows}
-        if short:
+        if short := set(sizes) - {labels[row] for row in rows}:
             raise InputError(
                 f"{source}: holding {fraction} of train out leaves {split} without rows of {len(short)} of "
                 f"{len(sizes)} classes; give the split a file or raise held_out"

@@ -31,12 +31,14 @@ def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if extension == "parquet":
-            table, names = _parse_parquet(data, texts, label)
-            return Raw(str(path), table, names, digest)
+            return Raw(str(path), *_parse_parquet(data, texts, label), digest)
         check_utf8(data, path)
-        if extension == "jsonl":
-            return Raw(str(path), _parse_jsonl(data, path, texts, label), sha256=digest)
-        return Raw(str(path), _parse_csv(data, [*texts, label], tabs=extension == "tsv"), sha256=digest)
+        table = (
+            _parse_jsonl(data, path, texts, label)
+            if extension == "jsonl"
+            else _parse_csv(data, [*texts, label], tabs=extension == "tsv")
+        )
+        return Raw(str(path), table, None, digest)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}: not valid {extension}: {str(error).splitlines()[0]}") from None
     except OSError as error:
@@ -188,9 +190,7 @@ def parse_json(text: str, place: str) -> Any:
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise InputError(f"{place}: not JSON: {error.msg} at {line}column {error.colno}") from None
-    except RecursionError:
-        raise InputError(f"{place}: JSON nested too deeply; flatten it") from None
-    except ValueError as error:  # an integer with thousands of digits
+    except (ValueError, RecursionError) as error:  # an integer with thousands of digits, deep nesting
         raise InputError(f"{place}: not JSON: {error}") from None
 
 

@@ -57,18 +57,16 @@ def load(
     )
 
 
-def resolve_checkpoint(name: str) -> str:
-    """Return the folder `<org>/<name>/` below a folder of ISOSCOPE_HUB as text, or the hub name if no folder has it.
+def resolve_checkpoint(name: str) -> Path | None:
+    """Return the folder `<org>/<name>/` below a folder of ISOSCOPE_HUB; None if no folder has it.
 
     Raises `InputError` for a name that could lead outside these folders, and for a folder without config.json.
     """
     _check_name(name)
     folder = _local(name)
-    if folder is None:
-        return name
-    if not (folder / "config.json").is_file():
+    if folder is not None and not (folder / "config.json").is_file():
         raise InputError(f"{folder}: not a checkpoint, config.json is missing")
-    return str(folder)
+    return folder
 
 
 def folders() -> list[Path]:

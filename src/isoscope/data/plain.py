@@ -1,9 +1,9 @@
 """Read a user's sentences, with or without classes, as a table."""
 
+import ast
 import hashlib
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,17 +120,12 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences))
 
 
-_VALUE = r"""(?:'[^']*'|"[^"]*"|-?\d+(?:\.\d+)?)"""
-_LISTED = re.compile(rf"(?:{_VALUE}(?:\s*[,:]\s*{_VALUE})*\s*,?)?")
-BRACKETS = ("[]", "()", "{}")
-
-
 def _is_list(text: str) -> bool:
     """Return whether a class name is a written list or mapping, as in tables with several labels per row."""
-    inside = text[1:-1].strip()
-    if text[:1] + text[-1:] not in BRACKETS or (text[0] == "(" and inside and "," not in inside):  # (1) is a number
+    try:
+        return text[:1] in ("[", "(", "{") and isinstance(ast.literal_eval(text), list | tuple | dict | set)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return False
-    return _LISTED.fullmatch(inside) is not None
 
 
 def _strings(raw: Raw, column: str) -> list[str | None]:
@@ -141,8 +136,7 @@ def _strings(raw: Raw, column: str) -> list[str | None]:
     if pa.types.is_nested(values.type):
         raise InputError(f"{raw.place}: column {column!r} holds lists ({values.type}); {ONE_CLASS}")
     try:
-        found: list[str | None] = values.cast(pa.string()).to_pylist()
+        return list(values.cast(pa.string()).to_pylist())
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
-    return found

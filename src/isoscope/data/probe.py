@@ -51,11 +51,6 @@ class ProbeSet(NamedTuple):
     attended: Indices
 
     @property
-    def begins_special(self) -> bool:
-        """Whether all sentences begin with a special token such as [CLS]."""
-        return all(bool(special[0]) for special in self.special)
-
-    @property
     def digest(self) -> str:
         """sha256 (hex) of tokens, labels and samples."""
         found = hashlib.sha256()
@@ -72,11 +67,10 @@ def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: in
     Draws at most `most` rows. Raises `InputError` if fewer than 4 are left.
     """
     known = {text for table in others for text in texts(table)}
-    fresh = []
+    first: dict[tuple[str, ...], int] = {}
     for row, text in enumerate(texts(split)):
-        if text not in known:
-            known.add(text)
-            fresh.append(row)
+        first.setdefault(text, row)
+    fresh = [row for text, row in first.items() if text not in known]
     count = round(share * len(fresh)) if most is None else min(most, round(share * len(fresh)))
     if count < 4:
         raise InputError(f"probe set: {count} sentences that are in no other split; give it a larger share or split")

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,9 +67,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     """
     sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
-    words: Counter[str] = Counter()
-    for text in sentences:
-        words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
     if not words:
         raise InputError("tokenizer: the train split has no words to train a vocabulary on")
     alphabet, pieces = _alphabet(words, limit=vocab_size // 2)
@@ -100,11 +98,11 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     Disables the file's padding and truncation. Raises `InputError` if neither file is readable, or if the vocabulary
     has no padding token. With `padded=False` any id may serve as padding, because padding is masked.
     """
-    if (folder / "tokenizer.json").is_file():
+    if (file := folder / "tokenizer.json").is_file():
         try:
-            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # the library raises bare Exception
-            raise InputError(f"{folder / 'tokenizer.json'}: not a tokenizer: {error}") from None
+            raise InputError(f"{file}: not a tokenizer: {error}") from None
     elif (folder / "vocab.txt").is_file():
         tokenizer = _from_vocabulary(folder)
     else:
@@ -120,8 +118,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
 
 def copy(source: Path, target: Path, *, max_length: int) -> None:
     """Copy the tokenizer files of folder `source` to `target` and set `model_max_length` to `max_length`."""
-    files = sorted({file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG})
-    for file in files:
+    for file in {file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG}:
         shutil.copyfile(file, target / file.name)
     _write_json(target / CONFIG, _options(source) | {"model_max_length": max_length})
 
@@ -164,21 +161,13 @@ def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encode
     return encoded(found, table["label"].to_numpy())
 
 
-def _alphabet(words: Counter[str], *, limit: int) -> tuple[list[str], list[str]]:
+def _alphabet(words: list[str], *, limit: int) -> tuple[list[str], list[str]]:
     """Return the most frequent characters, and these with their inner forms (`a`, `##a`), at most `limit` in total."""
-    counts: Counter[str] = Counter()
-    inner: set[str] = set()
-    for word, count in words.items():
-        inner.update(word[1:])
-        for character in word:
-            counts[character] += count
-    alphabet: list[str] = []
-    for character in sorted(counts, key=lambda character: (-counts[character], character))[:1000]:
-        limit -= 1 + (character in inner)
-        if limit < 0:
-            break
-        alphabet.append(character)
-    alphabet.sort()
+    counts = Counter("".join(words))
+    inner = {character for word in words for character in word[1:]}
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))[:1000]
+    forms = accumulate(1 + (character in inner) for character in ranked)
+    alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= limit)
     return alphabet, alphabet + [f"##{character}" for character in alphabet if character in inner]
 
 

@@ -75,20 +75,13 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     places = [
         (number, *span, words[word].lower(), tags[word], depths[word])
         for number, (one, (words, tags, depths)) in enumerate(zip(encodings, known, strict=True))
-        for word, span in _spans(one.word_ids).items()
+        for word in range(len(words))
+        if (span := one.word_to_tokens(word))
     ]
     sentence, begin, end, text, tag, depth = map(list, zip(*places, strict=True))
     numbers = np.array([sentence, begin, end], np.int64)
     encoded = tokens.encoded(encodings, np.full(len(encodings), -1, np.int64))
     return Treebank(encoded, numbers[0], numbers[1], numbers[2], text, tag, np.array(depth, np.int64))
-
-
-def _spans(words: list[int | None]) -> dict[int, tuple[int, int]]:
-    found: dict[int, tuple[int, int]] = {}
-    for token, word in enumerate(words):
-        if word is not None:
-            found[word] = (found.get(word, (token, 0))[0], token + 1)
-    return found
 
 
 def _depths(given: list[Any], where: str) -> list[int]:

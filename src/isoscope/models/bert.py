@@ -18,6 +18,7 @@ from transformers.models.bert.modeling_bert import (
 from isoscope.models.embeddings import FusionEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
+    FusedHead,
     FusedPreTrained,
     FusionSettings,
     UncachedGenerationMixin,
@@ -35,7 +36,7 @@ class FusionBertConfig(FusionSettings, BertConfig):
 
 
 class FusionBertPreTrainedModel(FusedPreTrained, BertPreTrainedModel):
-    """Base class; `start_weights` initialises the weights."""
+    """Base class; it initialises the weights."""
 
     config: FusionBertConfig
 
@@ -47,36 +48,48 @@ class FusionBertModel(FusedEncoder, FusionBertPreTrainedModel, BertModel):
     parts = FusionEmbeddings, BertEncoder, BertPooler
 
 
-class FusionBertForSequenceClassification(FusionBertPreTrainedModel, BertForSequenceClassification):
+class FusionBertForSequenceClassification(
+    FusedHead,
+    FusionBertPreTrainedModel,
+    BertForSequenceClassification,
+    encoder=FusionBertModel,
+    pooled=True,
+    dropout=head_dropout,
+    classifier=head_classifier,
+):
     """The encoder, BERT's pooler over [CLS], dropout and a linear classifier."""
 
-    def __init__(self, config: FusionBertConfig) -> None:
-        self.assemble(config, FusionBertModel, pooled=True, dropout=head_dropout, classifier=head_classifier)
 
-
-class FusionBertForTokenClassification(FusionBertPreTrainedModel, BertForTokenClassification):
+class FusionBertForTokenClassification(
+    FusedHead,
+    FusionBertPreTrainedModel,
+    BertForTokenClassification,
+    encoder=FusionBertModel,
+    dropout=head_dropout,
+    classifier=head_classifier,
+):
     """The encoder, dropout and a linear classifier over each token."""
 
-    def __init__(self, config: FusionBertConfig) -> None:
-        self.assemble(config, FusionBertModel, dropout=head_dropout, classifier=head_classifier)
 
-
-class FusionBertForQuestionAnswering(FusionBertPreTrainedModel, BertForQuestionAnswering):
+class FusionBertForQuestionAnswering(
+    FusedHead, FusionBertPreTrainedModel, BertForQuestionAnswering, encoder=FusionBertModel, qa_outputs=head_spans
+):
     """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
-    def __init__(self, config: FusionBertConfig) -> None:
-        self.assemble(config, FusionBertModel, qa_outputs=head_spans)
 
-
-class FusionBertForMaskedLM(FusionBertPreTrainedModel, BertForMaskedLM):
+class FusionBertForMaskedLM(
+    FusedHead, FusionBertPreTrainedModel, BertForMaskedLM, encoder=FusionBertModel, causal=False, cls=BertOnlyMLMHead
+):
     """The encoder and BERT's masked-LM head, its matrix tied to the word table."""
 
-    def __init__(self, config: FusionBertConfig) -> None:
-        self.assemble(config, FusionBertModel, causal=False, cls=BertOnlyMLMHead)
 
-
-class FusionBertForCausalLM(UncachedGenerationMixin, FusionBertPreTrainedModel, BertLMHeadModel):
+class FusionBertForCausalLM(
+    UncachedGenerationMixin,
+    FusedHead,
+    FusionBertPreTrainedModel,
+    BertLMHeadModel,
+    encoder=FusionBertModel,
+    causal=True,
+    cls=BertOnlyMLMHead,
+):
     """The causal encoder, with causal kernels, and BERT's next-token head, its matrix tied to the word table."""
-
-    def __init__(self, config: FusionBertConfig) -> None:
-        self.assemble(config, FusionBertModel, causal=True, cls=BertOnlyMLMHead)

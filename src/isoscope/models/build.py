@@ -103,7 +103,14 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     new even if the checkpoint has one. Weights are fp32. Raises `InputError` if the folder holds neither family, or if
     its weights are not exactly the encoder's.
     """
-    family, plain = _plain_config(folder)
+    found = loadable_config(folder)
+    if (kind := found.get("model_type")) not in list(FAMILIES):
+        raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
+    family = FAMILIES[kind]
+    try:
+        plain = family.plain(**found)
+    except Exception as error:  # invalid values raise many kinds of errors
+        raise InputError(f"checkpoint {folder}: config.json: {said(error)}") from None
     settings = {key: value for key, value in plain.to_dict().items() if key in family.plain.__dataclass_fields__}
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
     config = family.config(**settings | _head(labels))
@@ -128,8 +135,7 @@ def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | No
 
     Norms are L2 over all parameters of the fusion together. None if it has no parameters.
     """
-    now = fusion_parameters(model)
-    if not now:
+    if not (now := fusion_parameters(model)):
         return None
     before = torch.cat([start[name].detach().flatten().double().cpu() for name in now])
     after = torch.cat([value.detach().flatten().double().cpu() for value in now.values()])
@@ -181,16 +187,6 @@ def pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[An
 def first_few(names: Sequence[str]) -> str:
     """Return at most five names as text, with the number of the others."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _plain_config(folder: Path) -> tuple[Family, BertConfig | RobertaConfig]:
-    settings = loadable_config(folder)
-    if (kind := settings.get("model_type")) not in list(FAMILIES):
-        raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
-    try:
-        return FAMILIES[kind], FAMILIES[kind].plain(**settings)
-    except Exception as error:  # invalid values raise many kinds of errors
-        raise InputError(f"checkpoint {folder}: config.json: {said(error)}") from None
 
 
 def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:

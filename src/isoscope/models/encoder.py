@@ -40,8 +40,7 @@ def load_classifier(folder: Path) -> Any:
 def _load(kind: Any, folder: Path) -> Any:
     model, info = pretrained(kind, folder, _config(folder))
     unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
-    lacking = sorted(key for key in info["missing_keys"] if not key.startswith(unused))
-    if lacking:
+    if lacking := sorted(key for key in info["missing_keys"] if not key.startswith(unused)):
         raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
     for name, value in model.named_parameters():
         if not torch.isfinite(value).all():

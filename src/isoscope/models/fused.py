@@ -1,6 +1,6 @@
 """Shared parts of the fusion encoders of all families: settings, weight initialisation, forward pass, generation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Unpack
@@ -88,63 +88,70 @@ class FusionSettings:
         super().__post_init__(**kwargs)  # type: ignore[misc]  # the family's configuration comes after
 
 
-@torch.no_grad()
-def start_weights(module: nn.Module, config: Any, *, loads: bool) -> None:
-    """Initialise one module, so that no library default decides; `init` skips tensors loaded from a checkpoint.
-
-    `loads`: whether the model's other weights come from a checkpoint.
-    """
-    if getattr(module, "of_fusion", False):
-        return  # initialised with the embeddings, by its own code
-    if isinstance(module, nn.Linear):
-        init.normal_(module.weight, std=config.initializer_range)
-        if module.bias is not None:
-            init.zeros_(module.bias)
-    elif isinstance(module, nn.Embedding):
-        init.normal_(module.weight, std=config.init_std)
-        if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-            module.weight[module.padding_idx].zero_()
-    elif isinstance(module, FractionalPositions):
-        if not loads:  # the table that it replaces draws as many numbers: later weights are the same for every fusion
-            torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
-        init.copy_(module.angles, rope_angles(module.embedding_dim))
-    elif isinstance(module, nn.LayerNorm):
-        init.ones_(module.weight)
-        init.zeros_(module.bias)
-    elif isinstance(module, BertLMPredictionHead | RobertaLMHead):
-        init.zeros_(module.bias)
-    elif isinstance(module, FusedTables):
-        init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-        init.zeros_(module.token_type_ids)
-        held = dict(chain(module.fusion.named_parameters(), module.fusion.named_buffers()))
-        fresh = module.fresh_fusion()
-        for name, value in chain(fresh.named_parameters(), fresh.named_buffers()):
-            init.copy_(held[name], value)
-
-
 class FusedPreTrained:
-    """Builds the models of both families: an encoder with the parts of a head, initialised by `start_weights`."""
+    """Initialises the weights of both families' models."""
 
     config: Any
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialise one module, so that no library default decides; `init` skips tensors from a checkpoint."""
+        if getattr(module, "of_fusion", False):
+            return  # initialised with the embeddings, by its own code
+        if isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=self.config.initializer_range)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=self.config.init_std)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                module.weight[module.padding_idx].zero_()
+        elif isinstance(module, FractionalPositions):
+            words: Any = self.get_input_embeddings()  # type: ignore[attr-defined]
+            if not getattr(words.weight, "_is_hf_initialized", False):
+                # The table that it replaces draws as many numbers: later weights are the same for every fusion.
+                torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
+            init.copy_(module.angles, rope_angles(module.embedding_dim))
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, BertLMPredictionHead | RobertaLMHead):
+            init.zeros_(module.bias)
+        elif isinstance(module, FusedTables):
+            init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
+            init.zeros_(module.token_type_ids)
+            held = dict(chain(module.fusion.named_parameters(), module.fusion.named_buffers()))
+            fresh = module.fresh_fusion()
+            for name, value in chain(fresh.named_parameters(), fresh.named_buffers()):
+                init.copy_(held[name], value)
+
+
+class FusedHead:
+    """A model of an encoder and a head, declared by the arguments of its class: `class M(…, dropout=head_dropout)`.
+
+    `encoder`: the encoder's class; `pooled`: with a pooler; `causal`: whether the head needs a causal encoder, None if
+    it takes both; `parts`: makers of the head's parts by name, each taking the configuration.
+    """
+
+    _declared: tuple[Callable[..., nn.Module], bool, bool | None, Mapping[str, Callable[[Any], nn.Module]]]
     base_model_prefix: str
 
-    def _init_weights(self, module: nn.Module) -> None:
-        words: Any = self.get_input_embeddings()  # type: ignore[attr-defined]
-        start_weights(module, self.config, loads=getattr(words.weight, "_is_hf_initialized", False))
-
-    def assemble(
-        self,
-        config: Any,
-        encoder: Callable[..., nn.Module],
+    def __init_subclass__(
+        cls,
+        /,  # BERT's language models have a part `cls`
         *,
+        encoder: Callable[..., nn.Module] | None = None,
         pooled: bool = False,
         causal: bool | None = None,
-        **head: Callable[[Any], nn.Module],
+        **parts: Callable[[Any], nn.Module],
     ) -> None:
-        """Build the encoder, with a pooler if `pooled`, and the head's parts by name.
+        super().__init_subclass__()
+        if encoder is not None:
+            cls._declared = encoder, pooled, causal, parts
 
-        `causal`: whether the head needs a causal encoder; None if it takes both. Raises `InputError` for the other.
-        """
+    def __init__(self, config: Any) -> None:
+        """Build the encoder and the head. Raises `InputError` if the head needs another mask."""
+        encoder, pooled, causal, parts = self._declared
         if causal and not config.is_decoder:
             raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
         if causal is False and config.is_decoder:
@@ -153,7 +160,7 @@ class FusedPreTrained:
         PreTrainedModel.__init__(model, config)
         model.num_labels = config.num_labels or 2
         setattr(model, self.base_model_prefix, encoder(config, add_pooling_layer=pooled))
-        for name, part in head.items():
+        for name, part in parts.items():
             setattr(model, name, part(config))
         model.post_init()
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope import plugins
+from isoscope.config.base import Section
 from isoscope.config.explain import explain
 from isoscope.config.fusion import BUILT_IN, EARLIER, Table
 from isoscope.errors import InputError, brief
@@ -178,15 +179,15 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, i
     if kind in MODULES:
         takes = inspect.signature(MODULES[kind]).parameters
         return MODULES[kind](
-            **_checked(fusion, kind), **{name: value for name, value in given.items() if name in takes}
+            **_checked(fusion, kind, BUILT_IN[kind]), **{name: value for name, value in given.items() if name in takes}
         )
     if kind not in plugins.FUSIONS:
         known = ", ".join([*MODULES, *plugins.FUSIONS])
         raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a custom fusion must be loaded as a plugin")
-    options = {name: value for name, value in fusion.items() if name != "kind"}
-    module = _call(plugins.FUSIONS[kind].factory, kind, options, {"hidden_size": hidden_size})
+    plugin = plugins.FUSIONS[kind]
+    module = plugin.factory(hidden_size=hidden_size, **_checked(fusion, kind, plugin.options))
     if not isinstance(module, nn.Module):
-        raise InputError(f"{plugins.FUSIONS[kind].title}: returns {brief(module)}; expected a torch.nn.Module")
+        raise InputError(f"{plugin.title}: returns {brief(module)}; expected a torch.nn.Module")
     if causal and getattr(module, "causal", False) is not True:
         raise InputError(
             f"model.fusion.kind: {kind!r} does not set `causal = True` on its module, so a causal model cannot use it"
@@ -194,13 +195,13 @@ def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, i
     return module
 
 
-def _checked(fusion: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the options of a built-in fusion, checked as in params.yaml: a config.json may have any."""
+def _checked(fusion: Mapping[str, Any], kind: str, options: type[Section]) -> dict[str, Any]:
+    """Return the options of a fusion, checked as in params.yaml: a config.json may have any."""
     tree = EARLIER.get(kind, {}) | dict(fusion)
     try:
-        return BUILT_IN[kind].model_validate(tree).model_dump(exclude={"kind"})
+        return options.model_validate(tree).model_dump(exclude={"kind"})
     except ValidationError as error:
-        raise InputError(*explain(BUILT_IN[kind], tree, error, lambda _: "model.fusion")) from None
+        raise InputError(*explain(options, tree, error, lambda _: "model.fusion")) from None
 
 
 def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
@@ -211,16 +212,3 @@ def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
         raise InputError(f"{title}: returns {found}; expected {list(word.shape)} of {word.dtype}")
     if first and not bool(fused.isfinite().all()):
         raise InputError(f"{title}: returns NaN or infinity for the first batch")
-
-
-def _call(make: Callable[..., nn.Module], kind: str, options: dict[str, Any], given: dict[str, Any]) -> nn.Module:
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = {name: one for name, one in inspect.signature(make).parameters.items() if one.kind in named}
-    extra = options.keys() - (parameters.keys() - given.keys())
-    if extra:
-        raise InputError(f"model.fusion: kind {kind!r} has no option {', '.join(sorted(extra))}")
-    given = given | options
-    lacking = [name for name, one in parameters.items() if one.default is one.empty and name not in given]
-    if lacking:
-        raise InputError(f"model.fusion: kind {kind!r} lacks {', '.join(lacking)}")
-    return make(**given)

@@ -26,6 +26,7 @@ from transformers.models.roberta.modeling_roberta import (
 from isoscope.models.embeddings import FusionRobertaEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
+    FusedHead,
     FusedPreTrained,
     FusionSettings,
     UncachedGenerationMixin,
@@ -43,7 +44,7 @@ class FusionRobertaConfig(FusionSettings, RobertaConfig):
 
 
 class FusionRobertaPreTrainedModel(FusedPreTrained, RobertaPreTrainedModel):
-    """Base class; `start_weights` initialises the weights."""
+    """Base class; it initialises the weights."""
 
     config: FusionRobertaConfig
 
@@ -55,39 +56,58 @@ class FusionRobertaModel(FusedEncoder, FusionRobertaPreTrainedModel, RobertaMode
     parts = FusionRobertaEmbeddings, RobertaEncoder, RobertaPooler
 
 
-class FusionRobertaForSequenceClassification(FusionRobertaPreTrainedModel, RobertaForSequenceClassification):
+class FusionRobertaForSequenceClassification(
+    FusedHead,
+    FusionRobertaPreTrainedModel,
+    RobertaForSequenceClassification,
+    encoder=FusionRobertaModel,
+    classifier=RobertaClassificationHead,
+):
     """The encoder and RoBERTa's classifier over <s>: dropout, dense, tanh, dropout, linear."""
 
-    def __init__(self, config: FusionRobertaConfig) -> None:
-        self.assemble(config, FusionRobertaModel, classifier=RobertaClassificationHead)
 
-
-class FusionRobertaForTokenClassification(FusionRobertaPreTrainedModel, RobertaForTokenClassification):
+class FusionRobertaForTokenClassification(
+    FusedHead,
+    FusionRobertaPreTrainedModel,
+    RobertaForTokenClassification,
+    encoder=FusionRobertaModel,
+    dropout=head_dropout,
+    classifier=head_classifier,
+):
     """The encoder, dropout and a linear classifier over each token."""
 
-    def __init__(self, config: FusionRobertaConfig) -> None:
-        self.assemble(config, FusionRobertaModel, dropout=head_dropout, classifier=head_classifier)
 
-
-class FusionRobertaForQuestionAnswering(FusionRobertaPreTrainedModel, RobertaForQuestionAnswering):
+class FusionRobertaForQuestionAnswering(
+    FusedHead,
+    FusionRobertaPreTrainedModel,
+    RobertaForQuestionAnswering,
+    encoder=FusionRobertaModel,
+    qa_outputs=head_spans,
+):
     """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
-    def __init__(self, config: FusionRobertaConfig) -> None:
-        self.assemble(config, FusionRobertaModel, qa_outputs=head_spans)
 
-
-class FusionRobertaForMaskedLM(FusionRobertaPreTrainedModel, RobertaForMaskedLM):
+class FusionRobertaForMaskedLM(
+    FusedHead,
+    FusionRobertaPreTrainedModel,
+    RobertaForMaskedLM,
+    encoder=FusionRobertaModel,
+    causal=False,
+    lm_head=RobertaLMHead,
+):
     """The encoder and RoBERTa's masked-LM head, its matrix tied to the word table."""
 
-    def __init__(self, config: FusionRobertaConfig) -> None:
-        self.assemble(config, FusionRobertaModel, causal=False, lm_head=RobertaLMHead)
 
-
-class FusionRobertaForCausalLM(UncachedGenerationMixin, FusionRobertaPreTrainedModel, RobertaForCausalLM):
+class FusionRobertaForCausalLM(
+    UncachedGenerationMixin,
+    FusedHead,
+    FusionRobertaPreTrainedModel,
+    RobertaForCausalLM,
+    encoder=FusionRobertaModel,
+    causal=True,
+    lm_head=RobertaLMHead,
+):
     """The causal encoder, with causal kernels, and RoBERTa's head, its matrix tied to the word table."""
-
-    def __init__(self, config: FusionRobertaConfig) -> None:
-        self.assemble(config, FusionRobertaModel, causal=True, lm_head=RobertaLMHead)
 
     def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> Tensor:
         """Return the positions used in training; `generate` counts from 0, which no RoBERTa has learned."""

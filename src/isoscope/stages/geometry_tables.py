@@ -125,7 +125,7 @@ def extract_model(
     backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
     facts: dict[str, Any] = {
         "causal": causal(model, max(chosen.encoded.ids, key=len)),
-        "cls": chosen.begins_special,
+        "cls": all(bool(special[0]) for special in chosen.special),
         "pieces": {
             str(one): backend.decode([one], skip_special_tokens=False).strip() or str(backend.id_to_token(one))
             for one in ids.tolist()
