@@ -24,6 +24,8 @@ class InputError(Exception):
     The command line prints the line without a traceback and exits with code 2.
     """
 
+    exit_code = 2
+
     @property
     def lines(self) -> tuple[str, ...]:
         """One line per fault."""
@@ -45,6 +47,8 @@ class InputsError(InputError):
 
 class RunError(Exception):
     """A run failed, for example with a NaN loss: one line; the command line exits with code 1."""
+
+    exit_code = 1
 
 
 def disk_trouble(error: BaseException) -> str | None:
