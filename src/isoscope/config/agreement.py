@@ -1,5 +1,6 @@
 """Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree."""
 
+import copy
 import re
 import shlex
 from collections.abc import Collection
@@ -8,8 +9,8 @@ from pathlib import Path
 from isoscope.config.data import Local
 from isoscope.config.explain import Faults, nearest
 from isoscope.config.load import SECTIONS, Configuration, check_sections
-from isoscope.config.profiles import lacks_its_base, laid_over
-from isoscope.config.tree import Tree, parse_yaml, read_yaml
+from isoscope.config.profiles import drop, lacks_its_base
+from isoscope.config.tree import Tree, merge, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
 
@@ -73,16 +74,17 @@ def _check_places(configuration: Configuration, found: Faults) -> None:
 
 def _check_profiles(profiles: list[Path], configuration: Configuration, found: Faults) -> None:
     """Check each profile merged over params.yaml; keep the faults that params.yaml alone does not have."""
-    before = found.lines
-    folder = configuration.folder
-    text = (folder / PARAMS).read_text("utf-8")
+    before, folder = found.lines, configuration.folder
+    params = read_yaml(folder, PARAMS)
     for file in profiles:
         own = Faults()
         with found.each():
             profile = read_yaml(folder, file)
             if lacks_its_base(configuration.raw, profile):  # `isoscope profile` refuses it; check the other sections
                 profile = {key: value for key, value in profile.items() if key != "search"}
-            tree = parse_yaml(laid_over(text, profile), str(PARAMS))
+            tree = copy.deepcopy(params)
+            merge(tree, profile)
+            drop(tree, profile)
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
                 laid.check()
