@@ -26,6 +26,8 @@ class InputError(Exception):
     several faults the text is the first line and the number of the others, and `isoscope check` prints all.
     """
 
+    exit_code = 2
+
     def __init__(self, *lines: str) -> None:
         more = f" (and {len(lines) - 1} more; isoscope check lists them)" if len(lines) > 1 else ""
         super().__init__(lines[0] + more)
@@ -34,6 +36,8 @@ class InputError(Exception):
 
 class RunError(Exception):
     """A run failed, for example with a NaN loss: one line; the command line exits with code 1."""
+
+    exit_code = 1
 
 
 def disk_trouble(error: BaseException) -> str | None:

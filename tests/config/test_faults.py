@@ -75,7 +75,6 @@ def spoil(project: Path, file: str, old: str, new: str) -> None:
 
 def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str], str]:
     """Exit code, lines on stderr, stdout of `isoscope check`."""
-    code = 0
     try:
         code = app(["check", *words], standalone_mode=False) or 0
     except typer.Exit as ended:

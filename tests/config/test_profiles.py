@@ -9,8 +9,8 @@ import pytest
 from isoscope.config.agreement import check_agreement
 from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
-from isoscope.config.profiles import apply, laid_over, restore
-from isoscope.config.tree import parse_yaml
+from isoscope.config.profiles import apply, drop, laid_over, restore
+from isoscope.config.tree import merge, parse_yaml, read_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +74,15 @@ def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
 def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
     text = (ROOT / "params.yaml").read_text()
     assert laid_over(text, {}) == text
+
+
+@pytest.mark.parametrize("name", [path.stem for path in (ROOT / "profiles").glob("*.yaml")])
+def test_the_check_merges_a_profile_as_it_is_applied(name: str) -> None:
+    params, overlay = (read_yaml(ROOT, Path(file)) for file in ("params.yaml", f"profiles/{name}.yaml"))
+    applied = parse_yaml(laid_over((ROOT / "params.yaml").read_text(), overlay), "applied")
+    merge(params, overlay)
+    drop(params, overlay)
+    assert params == applied
 
 
 def check(project: Path) -> int:

@@ -29,11 +29,7 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         help_on = f" (see: {context.command_path} --help)" if context else ""
         _fail(error.format_message() + help_on, error.exit_code)
-    except InputError as error:
-        _fail(str(error), 2)
-    except RunError as error:
-        _fail(str(error), 1)
-    except StoppedError as error:
+    except (InputError, RunError, StoppedError) as error:
         _fail(str(error), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)

@@ -17,12 +17,10 @@ from isoscope.cli.options import (
     Study,
     Workers,
     app,
-    as_stage,
-    check_data,
+    begin,
     check_free,
     cluster_of,
     configure,
-    heal,
     load,
     say,
 )
@@ -208,9 +206,7 @@ def _over_cells(
     chosen = settings.looked_at("inside") if arm is None and seed is None else settings
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     cells = [(study, one, number) for one in arms for number in (chosen.seeds if seed is None else (seed,))]
-    if cells:
-        check_data(project, configuration, settings.task)
-    as_stage()
+    begin(project, configuration, *([settings.task] if cells else []))
     from isoscope.guard import StopSignal
     from isoscope.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look
 
@@ -218,7 +214,6 @@ def _over_cells(
     if not cells:
         say({"folders": []}, as_json, f"{verb} {study}: no cells selected")
         return
-    heal(project)
     load(f"stages.{verb}")
     setup = Setup(configuration, project, verb)
     if len(cells) == 1 and nodes is None:

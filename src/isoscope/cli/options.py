@@ -7,14 +7,14 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from importlib import import_module
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.guard import die_with, starter, world_size
+from isoscope.guard import die_with, rank, starter, world_size
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 
 app = typer.Typer(
@@ -123,19 +123,21 @@ def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> A
     return None if address is None else check(Cluster(address, cpus, gpus))
 
 
-def check_data(project: Any, configuration: Any, *tasks: str) -> None:
-    """Check that each task's data were prepared from its current configuration."""
+def begin(project: Any, configuration: Any, *tasks: str) -> None:
+    """Start a command that reads tasks: check that their data fit the configuration, then `as_stage` and `heal`."""
     from isoscope.runs.prepared import check_prepared
 
     for task in dict.fromkeys(tasks):
         check_prepared(project, configuration, task)
+    as_stage()
+    if not rank():
+        heal(project)
 
 
 def as_stage() -> None:
     """End with the parent process when run by DVC, by make or as one of several ranks."""
     # Set by the Makefile; a command started in a shell may outlive the shell.
-    asked = os.environ.pop("ISOSCOPE_WITH_PARENT", None)
-    if asked or "DVC_STAGE" in os.environ or world_size() > 1:
+    if os.environ.pop("ISOSCOPE_WITH_PARENT", None) or "DVC_STAGE" in os.environ or world_size() > 1:
         die_with(starter())
 
 
@@ -169,23 +171,23 @@ def check_free(out: Path, *, such_as: str) -> None:
     project = next(
         (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None
     )
-    parts = place.parts if project is None else place.relative_to(project).parts
-    taken = None
-    if place.exists() and not place.is_dir():
-        taken = "is a file"
-    elif ".git" in (part.casefold() for part in parts):
-        taken = "belongs to git"
-    elif project is not None and parts:
-        if parts[0].startswith("."):
-            taken = f"is in {parts[0]}, a hidden folder of a tool"
-        elif parts[0] in MLFLOW:
-            taken = "belongs to MLflow"
-        elif parts[0] in _SOURCES:
-            taken = f"is in {parts[0]}, among the project's sources"
-        elif found := next((one for one in _outputs(project) if _overlap(parts, one)), None):
-            taken = f"overlaps {found}, which the pipeline writes ({_DVC})"
-    if taken:
-        raise InputError(f"--out {out}: {taken}; give a separate folder, such as {such_as}")
+    inside = place.relative_to(project) if project else Path()
+    top = next(iter(inside.parts), "")
+    written = (
+        one
+        for one in (_outputs(project) if project and top else ())
+        if inside.is_relative_to(one) or Path(one).is_relative_to(inside)
+    )
+    reasons = {
+        "is a file": place.exists() and not place.is_dir(),
+        "belongs to git": ".git" in (part.casefold() for part in (inside if project else place).parts),
+        f"is in {top}, a hidden folder of a tool": top.startswith("."),
+        "belongs to MLflow": top in MLFLOW,
+        f"is in {top}, among the project's sources": top in _SOURCES,
+        **{f"overlaps {one}, which the pipeline writes ({_DVC})": True for one in written},
+    }
+    if taken := [reason for reason, applies in reasons.items() if applies]:
+        raise InputError(f"--out {out}: {taken[0]}; give a separate folder, such as {such_as}")
 
 
 def _outputs(project: Path) -> Iterator[str]:
@@ -198,11 +200,6 @@ def _outputs(project: Path) -> Iterator[str]:
             for entry in (stage.get("do") or stage).get(kind) or ():
                 output = next(iter(entry)) if isinstance(entry, dict) else str(entry)
                 yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
-
-
-def _overlap(parts: tuple[str, ...], output: str) -> bool:
-    """Return whether a path equals an output, lies inside it, or contains it."""
-    return all(part == own for part, own in zip(parts, PurePosixPath(output).parts, strict=False))
 
 
 def replaceable(

@@ -13,11 +13,9 @@ from isoscope.cli.options import (
     Plugins,
     Set,
     app,
-    as_stage,
-    check_data,
+    begin,
     cluster_of,
     configure,
-    heal,
     load,
     say,
 )
@@ -139,8 +137,7 @@ def confirm(
     """
     searched = _searched(*configure(overrides, plugin), storage)
     section, configuration, project, _ = searched
-    check_data(project, configuration, configuration.study(section.study).task)
-    heal(project)
+    begin(project, configuration, configuration.study(section.study).task)
     found = load("stages.search_choice").confirm(*searched, trial=trial, seeds=seeds, workers=workers)
     say(found._asdict(), as_json, found.as_text())
 
@@ -167,7 +164,6 @@ def _work(
     nodes: Any = None,
 ) -> None:
     project, configuration = configure(overrides, plugin)
-    as_stage()
     if if_any and configuration.root.search is None:
         from isoscope.sealing import replacing, write_text
 
@@ -177,10 +173,9 @@ def _work(
         say({"study": None}, as_json, "no search in params.yaml")
         return
     section, _, _, where = searched = _searched(project, configuration, storage)
-    check_data(project, configuration, configuration.study(section.study).task)
     if nodes is not None:
         load("search.storage").check_shared(where, nodes)
-    heal(project)
+    begin(project, configuration, configuration.study(section.study).task)
     # reports/search holds the search of params.yaml; other searches have another folder.
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
     target = where.folder / "reports" / section.name if other else project.folder / SEARCH

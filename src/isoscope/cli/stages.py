@@ -23,7 +23,7 @@ from isoscope.cli.options import (
     Workers,
     app,
     as_stage,
-    check_data,
+    begin,
     cluster_of,
     configure,
     heal,
@@ -99,11 +99,7 @@ def train(
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
     output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
-    if single or settings.seeds:
-        check_data(project, configuration, settings.task)
-    as_stage()
-    if not guard.rank():
-        heal(project)
+    begin(project, configuration, *([settings.task] if single or settings.seeds else []))
     from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cells, training_job
 
     setup = Setup(configuration, project, "train")
@@ -181,7 +177,6 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
     """Run a stage over all cells of a study; a study that does not ask for it gets empty outputs, as DVC expects."""
     project, configuration = configured
     arms, settings = configuration.cells(study), configuration.study(study)
-    as_stage()
     shared = load("stages.study_run")
     if look := shared.LOOKS.get(verb):
         settings = settings.looked_at(look[0])
@@ -189,8 +184,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
             shared.write_nothing(verb, study, project)
             say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
             return
-    check_data(project, configuration, *([settings.task] if settings.seeds else []))
-    heal(project)
+    begin(project, configuration, *([settings.task] if settings.seeds else []))
     stage = getattr(load(f"stages.{verb}"), verb)
     given = [getattr(configuration.root, section) for section in sections]
     folder = stage(*given, settings, name=study, arms=arms, project=project)
@@ -231,9 +225,7 @@ def report(
     """
     project, configuration = configure(overrides)
     root = configuration.root
-    check_data(project, configuration, *root.tasks)
-    as_stage()
-    heal(project)
+    begin(project, configuration, *root.tasks)
     page = load("stages.report").report(root.report, root.studies, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
 

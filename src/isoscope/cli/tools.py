@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.options import AsJson, Plugins, Set, app, check_data, configure, heal, load, project_here, say
+from isoscope.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
 from isoscope.errors import InputError
 
 
@@ -73,8 +73,7 @@ def accept(
         for seed in configuration.study(name).seeds
         for arm in configuration.cells(name)
     ]
-    check_data(project, configuration, *(configuration.study(name).task for name, *_ in cells))
-    heal(project)
+    begin(project, configuration, *(configuration.study(name).task for name, *_ in cells))
     stage = load("stages.accept")
     from isoscope.stages.study_cells import Setup, training_job
 
@@ -142,8 +141,7 @@ def check(
     if found.lines:
         if as_json:
             print(json.dumps({"faults": found.lines}))
-        for fault in found.lines:
-            print(f"isoscope: {fault}", file=sys.stderr)
+        print(*(f"isoscope: {fault}" for fault in found.lines), sep="\n", file=sys.stderr)
         raise typer.Exit(2)
     line = f"{resolved} tasks and arms, {profiles} profiles, dvc.yaml and MLproject agree"
     say({"cells": resolved, "profiles": profiles}, as_json, line)

@@ -1,5 +1,6 @@
 """Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree."""
 
+import copy
 import re
 import shlex
 from collections.abc import Collection
@@ -8,8 +9,8 @@ from pathlib import Path
 from isoscope.config.data import Local
 from isoscope.config.explain import Faults, nearest
 from isoscope.config.load import SECTIONS, Configuration, check_sections
-from isoscope.config.profiles import lacks_its_base, laid_over
-from isoscope.config.tree import Tree, parse_yaml, read_yaml
+from isoscope.config.profiles import drop, lacks_its_base
+from isoscope.config.tree import Tree, merge, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
 
@@ -54,9 +55,13 @@ def _entries(folder: Path, file: Path, key: str, command: str, commands: Collect
 
 def _check_places(configuration: Configuration, found: Faults) -> None:
     """Check that plugins and texts lie in folders that DVC watches."""
-    for name in configuration.root.plugins:
-        if Path(name).parts[0] != "plugins":
-            found.keep(f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC does not see changes; put it there")
+    found.keep(
+        *(
+            f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC does not see changes; put it there"
+            for name in configuration.root.plugins
+            if Path(name).parts[0] != "plugins"
+        )
+    )
     for task in sorted(path.stem for path in (configuration.folder / overlay("task", "any").parent).glob("*.yaml")):
         with found.each():  # also tasks without a study: `isoscope prepare` accepts them
             source = configuration.data(task).source
@@ -69,16 +74,17 @@ def _check_places(configuration: Configuration, found: Faults) -> None:
 
 def _check_profiles(profiles: list[Path], configuration: Configuration, found: Faults) -> None:
     """Check each profile merged over params.yaml; keep the faults that params.yaml alone does not have."""
-    before = found.lines
-    folder = configuration.folder
-    text = (folder / PARAMS).read_text("utf-8")
+    before, folder = found.lines, configuration.folder
+    params = read_yaml(folder, PARAMS)
     for file in profiles:
         own = Faults()
         with found.each():
             profile = read_yaml(folder, file)
             if lacks_its_base(configuration.raw, profile):  # `isoscope profile` refuses it; check the other sections
                 profile = {key: value for key, value in profile.items() if key != "search"}
-            tree = parse_yaml(laid_over(text, profile), str(PARAMS))
+            tree = copy.deepcopy(params)
+            merge(tree, profile)
+            drop(tree, profile)
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
                 laid.check()
@@ -91,23 +97,25 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
     named = studies if isinstance(studies, dict) else configuration.root.studies  # includes invalid studies
     for name, stage in stages.items():
         body = stage.get("do", stage)
-        for section in body.get("params", ()):
-            if not isinstance(section, str) or section.split(".")[0] not in SECTIONS:
-                found.keep(
-                    f"{DVC}: stages.{name}.params: {section!r} is not a section{nearest(str(section), SECTIONS)}"
-                )
-        _, command, *given = [*str(body.get("cmd", "")).split(), "", ""]
-        if command not in _OF_STUDIES:
-            continue
-        if given[0] != "${key}" and given[0] not in named:
-            found.keep(f"{DVC}: stages.{name}.cmd: no study {given[0]!r}{nearest(given[0], named)}")
-        if given[0] == "${key}" and stage.get("foreach") != "${studies}":
-            found.keep(f"{DVC}: stages.{name}.foreach: expected '${{studies}}', got {stage.get('foreach')!r}")
-        if "studies.${key}" not in body.get("params", ()) and given[0] == "${key}":
-            found.keep(f"{DVC}: stages.{name}.params: DVC would miss changes of a study; add 'studies.${{key}}'")
-    for verb in ("train", "analyse"):
-        if verb not in stages:
-            found.keep(f"{DVC}: stages.{verb}: missing")
+        found.keep(
+            *(
+                f"{DVC}: stages.{name}.params: {section!r} is not a section{nearest(str(section), SECTIONS)}"
+                for section in body.get("params", ())
+                if not isinstance(section, str) or section.split(".")[0] not in SECTIONS
+            )
+        )
+        _, command, study, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]
+        every, foreach = study == "${key}", stage.get("foreach")
+        faults = {
+            f"cmd: no study {study!r}{nearest(study, named)}": not every and study not in named,
+            f"foreach: expected '${{studies}}', got {foreach!r}": every and foreach != "${studies}",
+            "params: DVC would miss changes of a study; add 'studies.${key}'": (
+                every and "studies.${key}" not in body.get("params", ())
+            ),
+        }
+        if command in _OF_STUDIES:
+            found.keep(*(f"{DVC}: stages.{name}.{fault}" for fault, applies in faults.items() if applies))
+    found.keep(*(f"{DVC}: stages.{verb}: missing" for verb in ("train", "analyse") if verb not in stages))
 
 
 def _check_command(place: str, command: str, known: Collection[str]) -> None:

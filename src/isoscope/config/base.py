@@ -1,15 +1,30 @@
 """Base class and common types of the configuration sections."""
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Conflicts = Iterable[tuple[bool, str]]
+"""Conflicts between options: whether each occurs, and its message."""
 
 
 class Section(BaseModel):
     """A strict, frozen node of the configuration. It refuses unknown keys and has no hidden defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    def _conflicts(self) -> Conflicts:
+        """Return the conflicts between options that are each valid alone; the first that occurs is the error."""
+        return ()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        for occurs, message in self._conflicts():
+            if occurs:
+                raise ValueError(message)
+        return self
 
 
 Probability = Annotated[float, Field(ge=0, lt=1)]

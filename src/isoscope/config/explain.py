@@ -113,15 +113,12 @@ def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:
     """Return the field names that a node of the tree may have."""
     for part in path:
         tree = tree[part] if isinstance(tree, dict | list) else None
-        kind = _member(_annotation(kind, part), tree)
+        fields = getattr(kind, "model_fields", None)
+        if fields is None:  # dict[str, X] or tuple[X, ...]
+            kind = _member((None, *get_args(kind))[-1], tree)
+        else:
+            kind = _member(fields[part].annotation if part in fields else None, tree)
     return list(getattr(kind, "model_fields", ()))
-
-
-def _annotation(kind: Any, part: Any) -> Any:
-    fields = getattr(kind, "model_fields", None)
-    if fields is not None:
-        return fields[part].annotation if part in fields else None
-    return get_args(kind)[-1] if get_args(kind) else None  # dict[str, X] or tuple[X, ...]
 
 
 def _member(annotation: Any, tree: Any) -> Any:

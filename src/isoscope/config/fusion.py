@@ -1,10 +1,10 @@
 """The options of `model.fusion`: how word, position and token-type embeddings are fused."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Count, Section
+from isoscope.config.base import Conflicts, Count, Section
 
 Table = Literal["word", "position", "token_type"]
 
@@ -25,15 +25,16 @@ class Sources(Section):
     normalisation: Literal["none", "l2"]
     """l2: scale each source vector to unit length before the fusion."""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if len(set(self.sources)) < len(self.sources):
-            raise ValueError(f"sources {list(self.sources)} names a table twice")
-        if not {"word", "position"} <= set(self.sources):
-            raise ValueError(f"sources {list(self.sources)} must name word and position")
-        if "token_type" in self.sources and self.token_type == "add":
-            raise ValueError("token_type 'add' would count the token type twice: it is already in sources")
-        return self
+    def _conflicts(self) -> Conflicts:
+        distinct = set(self.sources)
+        return (
+            (len(distinct) < len(self.sources), f"sources {list(self.sources)} names a table twice"),
+            (not {"word", "position"} <= distinct, f"sources {list(self.sources)} must name word and position"),
+            (
+                "token_type" in distinct and self.token_type == "add",
+                "token_type 'add' would count the token type twice: it is already in sources",
+            ),
+        )
 
     @property
     def drops_token_type(self) -> bool:
@@ -62,21 +63,35 @@ class Conv2d(Sources):
     gate: Annotated[float, Field(ge=0, le=1)] | None
     """Initial value of the learned gate r in (1 − r)(w + p) + r·conv; null: no gate."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if any(k % 2 == 0 for k in self.kernel_size):
-            raise ValueError(f"kernel_size {list(self.kernel_size)} must be odd in both directions")
-        if self.hidden_axes == "permuted" and self.kernel_size[1] == 1:
-            raise ValueError("hidden_axes 'permuted' changes nothing for a kernel of width 1 over hidden dimensions")
-        if (self.start, self.kernel, self.hidden_axes) == ("identity", "frozen", "permuted"):
-            raise ValueError("hidden_axes 'permuted' changes nothing for a frozen delta kernel")
-        if self.start == "identity" and (self.activation, self.normalisation) != ("none", "none"):
-            raise ValueError("start 'identity' needs activation 'none' and normalisation 'none' to equal adding")
-        if self.start == "residual" and self.gate is not None:
-            raise ValueError("start 'residual' has its own gate: set gate to null")
-        if self.start != "random" and self.drops_token_type:
-            raise ValueError(f"start {self.start!r} equals adding, token type included: set token_type to 'add'")
-        return self
+    def _conflicts(self) -> Conflicts:
+        permuted, identity = self.hidden_axes == "permuted", self.start == "identity"
+        return (
+            *super()._conflicts(),
+            (
+                any(k % 2 == 0 for k in self.kernel_size),
+                f"kernel_size {list(self.kernel_size)} must be odd in both directions",
+            ),
+            (
+                permuted and self.kernel_size[1] == 1,
+                "hidden_axes 'permuted' changes nothing for a kernel of width 1 over hidden dimensions",
+            ),
+            (
+                permuted and identity and self.kernel == "frozen",
+                "hidden_axes 'permuted' changes nothing for a frozen delta kernel",
+            ),
+            (
+                identity and (self.activation, self.normalisation) != ("none", "none"),
+                "start 'identity' needs activation 'none' and normalisation 'none' to equal adding",
+            ),
+            (
+                self.start == "residual" and self.gate is not None,
+                "start 'residual' has its own gate: set gate to null",
+            ),
+            (
+                self.start != "random" and self.drops_token_type,
+                f"start {self.start!r} equals adding, token type included: set token_type to 'add'",
+            ),
+        )
 
 
 class Linear(Sources):
@@ -112,41 +127,54 @@ class FFT(Sources):
     scale: Literal["none", "variance"]
     """variance: multiply the bound vector by the constant that gives it the variance of the initial word table."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.start == "residual" and self.drops_token_type:
-            raise ValueError("start 'residual' equals adding, token type included: set token_type to 'add'")
-        if (self.exponent is not None) != (self.magnitudes == "power"):
-            raise ValueError(f"exponent {self.exponent}: set it for magnitudes 'power', and only there")
-        if self.normalisation == "l2" and self.magnitudes == "phase":
-            raise ValueError("normalisation 'l2' changes nothing under magnitudes 'phase'")
-        if self.normalisation == "l2" and self.start == "delta":
-            raise ValueError("start 'delta' needs normalisation 'none': a small p would be scaled to the size of δ")
-        if self.start == "delta" and (self.magnitudes == "phase" or self.output == "complex"):
-            raise ValueError("start 'delta' needs output 'real' and not magnitudes 'phase': δ would change the word")
-        if self.positions != "table":
-            if self.magnitudes in ("unit", "power"):
-                raise ValueError(
-                    f"magnitudes {self.magnitudes!r} changes nothing: {self.positions} positions have magnitude 1"
-                )
-            if self.start == "delta":
-                raise ValueError(f"start 'delta' needs positions 'table': {self.positions} positions are not small")
-        if self.scale == "variance":
-            self._check_scale()
-        return self
+    def _conflicts(self) -> Conflicts:
+        delta, l2 = self.start == "delta", self.normalisation == "l2"
+        return (
+            *super()._conflicts(),
+            (
+                self.start == "residual" and self.drops_token_type,
+                "start 'residual' equals adding, token type included: set token_type to 'add'",
+            ),
+            (
+                (self.exponent is not None) != (self.magnitudes == "power"),
+                f"exponent {self.exponent}: set it for magnitudes 'power', and only there",
+            ),
+            (l2 and self.magnitudes == "phase", "normalisation 'l2' changes nothing under magnitudes 'phase'"),
+            (l2 and delta, "start 'delta' needs normalisation 'none': a small p would be scaled to the size of δ"),
+            (
+                delta and (self.magnitudes == "phase" or self.output == "complex"),
+                "start 'delta' needs output 'real' and not magnitudes 'phase': δ would change the word",
+            ),
+            (
+                self.positions != "table" and self.magnitudes in ("unit", "power"),
+                f"magnitudes {self.magnitudes!r} changes nothing: {self.positions} positions have magnitude 1",
+            ),
+            (
+                self.positions != "table" and delta,
+                f"start 'delta' needs positions 'table': {self.positions} positions are not small",
+            ),
+            *(self._scale_conflicts() if self.scale == "variance" else ()),
+        )
 
-    def _check_scale(self) -> None:
-        if self.drops_token_type:  # no residual start is left here: it needs the token type
-            raise ValueError("scale 'variance' changes nothing before LayerNorm if no token type is added")
-        if self.output == "complex":
-            raise ValueError("scale 'variance' needs output 'real': a matrix has a scale of its own")
-        if self.normalisation == "l2":
-            raise ValueError("scale 'variance' needs normalisation 'none': l2 sets the variance")
+    def _scale_conflicts(self) -> Conflicts:
         kept = self.magnitudes == "unit" or (self.magnitudes == "product" and self.positions != "table")
-        if (kept or self.exponent == 0) and "token_type" not in self.sources:
-            raise ValueError("scale 'variance' changes nothing: positions of magnitude 1 keep the variance")
-        if self.magnitudes == "power" and (self.start == "delta" or "token_type" in self.sources):
-            raise ValueError("scale 'variance' of magnitudes 'power' needs sources word and position, and no delta")
+        typed = "token_type" in self.sources
+        return (
+            (  # a residual start needs the token type: this is another start
+                self.drops_token_type,
+                "scale 'variance' changes nothing before LayerNorm if no token type is added",
+            ),
+            (self.output == "complex", "scale 'variance' needs output 'real': a matrix has a scale of its own"),
+            (self.normalisation == "l2", "scale 'variance' needs normalisation 'none': l2 sets the variance"),
+            (
+                (kept or self.exponent == 0) and not typed,
+                "scale 'variance' changes nothing: positions of magnitude 1 keep the variance",
+            ),
+            (
+                self.magnitudes == "power" and (self.start == "delta" or typed),
+                "scale 'variance' of magnitudes 'power' needs sources word and position, and no delta",
+            ),
+        )
 
 
 Fusion = Additive | Conv2d | Linear | FFT

@@ -57,16 +57,14 @@ class Configuration:
         for text in self.given:
             with found.each():
                 self.overrides += [parse_override(one) for one in split_overrides(text)]
+        origin = Origin(self.raw, str(paths.PARAMS))
         of_root = [one for one in self.overrides if one.reaches(Root.model_fields)]
         self._cell_overrides = [one for one in self.overrides if one not in of_root]
         for override in of_root:
             with found.each():
-                override.apply(self.raw, OVERRIDE)
+                override.apply(self.raw, OVERRIDE, origin)
         self._check_sections(found)
         root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
-        origin = Origin(root, str(paths.PARAMS))
-        for override in of_root:
-            origin.lay(override.as_tree(), OVERRIDE)
         self.root: Root = valid_root(root, origin, found)
         self._cell_type: type[Cell] = Cell
         for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
@@ -80,24 +78,19 @@ class Configuration:
 
     def _check_sections(self, found: Faults) -> None:
         """Check that every section of params.yaml is known; read a misspelt section under the closest known name."""
-        for key in list(self.raw):
-            if key not in SECTIONS:
-                found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
-                tree = {closest(str(key), SECTIONS) or "": self.raw.pop(key)}
-                merge(tree, self.raw)
-                self.raw = tree
+        for key in [key for key in self.raw if key not in SECTIONS]:
+            found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
+            self.raw.setdefault(closest(str(key), SECTIONS) or "", self.raw.pop(key))
 
     def _check_overrides(self, found: Faults) -> None:
         files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]
         files.append(paths.PARAMS.as_posix())
         for override in self._cell_overrides:
-            if override.file is not None and override.file not in files:
-                cure = nearest(override.file, sorted(files))
-                found.keep(f"-S {override.file}:{override.name}: no such overlay{cure}")
-            if override.section not in SECTIONS:
-                found.keep(
-                    f"-S {override.name}: unknown section {override.section!r}{nearest(override.section, SECTIONS)}"
-                )
+            file, name, section = override.file, override.name, override.section
+            if file is not None and file not in files:
+                found.keep(f"-S {file}:{name}: no such overlay{nearest(file, sorted(files))}")
+            if section not in SECTIONS:
+                found.keep(f"-S {name}: unknown section {section!r}{nearest(section, SECTIONS)}")
 
     def study(self, name: str) -> Study:
         """Return the study called `name`."""
@@ -131,15 +124,13 @@ class Configuration:
         for value in (Override(None, name, value) for name, value in chosen.items() if "." in name):
             if value.section == "data":
                 raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
-            value.apply(tree, SEARCHED)
-            origin.lay(value.as_tree(), SEARCHED)
+            value.apply(tree, SEARCHED, origin)
         cell = validate(self._cell_type, tree, origin)
         metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
-        if cell.training.select not in metrics:
-            cure = nearest(cell.training.select, metrics)
+        if (select := cell.training.select) not in metrics:
             raise InputError(
                 f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
-                f"got '{cell.training.select}'{cure}"
+                f"got '{select}'{nearest(select, metrics)}"
             )
         return ResolvedCell(cell, tree, axes)
 
@@ -180,8 +171,7 @@ class Configuration:
             origin.lay(overlay, str(file))
         for override in self._cell_overrides:
             if override.reaches(sections):
-                override.apply(tree, OVERRIDE)
-                origin.lay(override.as_tree(), OVERRIDE)
+                override.apply(tree, OVERRIDE, origin)
         return tree, origin
 
     def overlay(self, file: Path) -> Tree:

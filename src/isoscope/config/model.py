@@ -1,14 +1,23 @@
 """The section `model`: the encoder and how its word and position embeddings are fused."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Count, Probability, Section
+from isoscope.config.base import Conflicts, Count, Probability, Section
 from isoscope.config.fusion import Fusion
 
 Deviation = Annotated[float, Field(ge=1e-6, le=100)]
 CheckpointName = Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
+
+
+class Published(Section):
+    """A checkpoint on the hub."""
+
+    checkpoint: CheckpointName
+    """Name on the hub; folders of ISOSCOPE_HUB are searched first."""
+    revision: str
+    """Commit, tag or branch on the hub."""
 
 
 class TaskTokenizer(Section):
@@ -17,14 +26,10 @@ class TaskTokenizer(Section):
     kind: Literal["task"]
 
 
-class CheckpointTokenizer(Section):
+class CheckpointTokenizer(Published):
     """The tokenizer of a published checkpoint, without its weights."""
 
     kind: Literal["checkpoint"]
-    checkpoint: CheckpointName
-    """Name on the hub; folders of ISOSCOPE_HUB are searched first."""
-    revision: str
-    """Commit, tag or branch on the hub."""
 
 
 class Scratch(Section):
@@ -53,21 +58,17 @@ class Scratch(Section):
     """Initial standard deviation of all other weight matrices."""
     tokenizer: Annotated[TaskTokenizer | CheckpointTokenizer, Field(discriminator="kind")]
 
-    @model_validator(mode="after")
-    def _heads_divide(self) -> Self:
-        if self.hidden_size % self.heads:
-            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
-        return self
+    def _conflicts(self) -> Conflicts:
+        yield (
+            bool(self.hidden_size % self.heads),
+            f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}",
+        )
 
 
-class Pretrained(Section):
+class Pretrained(Published):
     """A published BERT or RoBERTa checkpoint with its own tokenizer."""
 
     kind: Literal["pretrained"]
-    checkpoint: CheckpointName
-    """Name on the hub; folders of ISOSCOPE_HUB are searched first."""
-    revision: str
-    """Commit, tag or branch on the hub."""
 
 
 class Model(Section):
@@ -78,10 +79,12 @@ class Model(Section):
     max_length: Annotated[int, Field(ge=4)]
     """Maximum input length in tokens; longer text is truncated."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if isinstance(self.encoder, Scratch) and self.max_length > self.encoder.max_positions:
-            raise ValueError(f"max_length {self.max_length} exceeds encoder.max_positions {self.encoder.max_positions}")
-        if isinstance(self.encoder, Pretrained) and getattr(self.fusion, "scale", "none") == "variance":
-            raise ValueError("fusion.scale 'variance' needs an encoder from scratch, with tables of known variance")
-        return self
+    def _conflicts(self) -> Conflicts:
+        if isinstance(self.encoder, Scratch):
+            most = self.encoder.max_positions
+            yield self.max_length > most, f"max_length {self.max_length} exceeds encoder.max_positions {most}"
+        else:
+            yield (
+                getattr(self.fusion, "scale", "none") == "variance",
+                "fusion.scale 'variance' needs an encoder from scratch, with tables of known variance",
+            )

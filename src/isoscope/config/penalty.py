@@ -1,10 +1,10 @@
 """The section `penalty`: a loss term on the geometry of representations."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Count, Probability, Section
+from isoscope.config.base import Conflicts, Count, Probability, Section
 
 
 class Points(Section):
@@ -47,13 +47,17 @@ class PersistentEntropyPenalty(Weighted):
     in_cluster: Annotated[float, Field(ge=0, le=1e6)]
     """Weight of the mean length of unselected bars, relative to `weight`."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.k is not None and not self.selection.endswith("-k"):
-            raise ValueError(f"k {self.k} is not used by selection {self.selection!r}: set it to null")
-        if self.selection == "all" and self.in_cluster:
-            raise ValueError("in_cluster needs unselected bars, and selection 'all' leaves none: set it to 0")
-        return self
+    def _conflicts(self) -> Conflicts:
+        return (
+            (
+                self.k is not None and not self.selection.endswith("-k"),
+                f"k {self.k} is not used by selection {self.selection!r}: set it to null",
+            ),
+            (
+                self.selection == "all" and self.in_cluster != 0,
+                "in_cluster needs unselected bars, and selection 'all' leaves none: set it to 0",
+            ),
+        )
 
 
 class CosinePenalty(Weighted):
@@ -83,13 +87,17 @@ class IsoScorePenalty(Weighted):
     reference: Annotated[int, Field(ge=2)] | None
     """Maximum training points of the reference covariance, estimated before each epoch; null: no reference."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if (self.reference is None) != (self.zeta == 0):
-            raise ValueError(f"zeta {self.zeta} and reference {self.reference}: set both, or zeta 0 and reference null")
-        if self.reference is not None and self.points.vectors == "tokens":
-            raise ValueError("reference needs one point per sentence: set points.vectors to 'first' or 'mean'")
-        return self
+    def _conflicts(self) -> Conflicts:
+        return (
+            (
+                (self.reference is None) != (self.zeta == 0),
+                f"zeta {self.zeta} and reference {self.reference}: set both, or zeta 0 and reference null",
+            ),
+            (
+                self.reference is not None and self.points.vectors == "tokens",
+                "reference needs one point per sentence: set points.vectors to 'first' or 'mean'",
+            ),
+        )
 
 
 Built = NoPenalty | PersistentEntropyPenalty | CosinePenalty | SpectrumPenalty | IsoScorePenalty

@@ -83,8 +83,7 @@ def laid_over(text: str, overlay: Tree) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
     _lay(tree, overlay)
-    _drop(tree.get("studies"), overlay.get("studies"))  # so that DVC makes no stage for it
-    _drop((tree.get("search") or {}).get("space"), (overlay.get("search") or {}).get("space"))
+    drop(tree, overlay)
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
@@ -100,9 +99,11 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
             base[key] = value
 
 
-def _drop(base: Any, overlay: Mapping[str, Any] | None) -> None:
-    for name, given in (overlay or {}).items():
-        if given is None:
+def drop(tree: Tree, overlay: Tree) -> None:
+    """Remove each study, and each name of the search space, that is null in the overlay: DVC makes no stage for it."""
+    spaces = ((one.get("search") or {}).get("space") for one in (tree, overlay))
+    for base, given in ((tree.get("studies"), overlay.get("studies")), tuple(spaces)):
+        for name in [name for name, value in (given or {}).items() if value is None]:
             del base[name]
 
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Below, Count, Fraction, Level, Name, Section, Seed, Share
+from isoscope.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
 from isoscope.config.data import Data
 from isoscope.config.extraction import Extraction, Measures
 from isoscope.config.model import Model
@@ -33,14 +33,10 @@ class Study(Section):
     published metrics).
     """
 
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds {list(self.seeds)} contain a duplicate")
+    def _conflicts(self) -> Conflicts:
+        yield len(set(self.seeds)) < len(self.seeds), f"seeds {list(self.seeds)} contain a duplicate"
         for axis, values in self.axes.items():
-            if self.seeds and not values:
-                raise ValueError(f"axes.{axis} has no values, but the study has seeds")
-        return self
+            yield bool(self.seeds) and not values, f"axes.{axis} has no values, but the study has seeds"
 
     def looked_at(self, look: Look) -> Self:
         """Return the study, or the study without seeds if `look` is not in `looks`."""

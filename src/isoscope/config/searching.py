@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Count, Name, Section, Seed
+from isoscope.config.base import Conflicts, Count, Name, Section, Seed
 from isoscope.config.explain import nearest
 
 Direction = Literal["maximise", "minimise"]
@@ -45,25 +45,29 @@ class Dimension(Section):
         """Bounds of a number."""
         return cast("tuple[float, float]", (self.low, self.high))
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if bool(self.choices) == (self.low is not None or self.high is not None):
-            raise ValueError("expected either choices, or low and high")
+    def _conflicts(self) -> Conflicts:
+        yield bool(self.choices) == (self.bounds != (None, None)), "expected either choices, or low and high"
+        (low, high), step = self.bounds, self.step
         if self.choices:
             # The study stores lists as JSON, so choices with equal JSON cannot be distinguished.
-            if len({json.dumps(one) if isinstance(one, tuple) else one for one in self.choices}) < len(self.choices):
-                raise ValueError(f"choices {list(self.choices)} contain a duplicate")
-            if self.log or self.step is not None:
-                raise ValueError("log and step do not apply to choices: remove them")
-        elif self.low is None or self.high is None or not -LARGEST <= self.low < self.high <= LARGEST:
-            raise ValueError(f"low {self.low} and high {self.high}: expected numbers up to {LARGEST:g}, low below high")
-        elif self.log and (self.low <= 0 or self.step is not None):
-            raise ValueError("log needs low above 0 and no step")
-        elif self.step is not None and (self.step <= 0 or (self.whole and not isinstance(self.step, int))):
-            raise ValueError(f"step {self.step}: expected a number above 0, an integer if both bounds are integers")
-        elif self.step is not None and not 1 <= (self.high - self.low) / self.step <= FINEST:
-            raise ValueError(f"step {self.step}: expected 1 to {FINEST:,} steps from low to high")
-        return self
+            distinct = {json.dumps(one) if isinstance(one, tuple) else one for one in self.choices}
+            yield len(distinct) < len(self.choices), f"choices {list(self.choices)} contain a duplicate"
+            yield self.log or step is not None, "log and step do not apply to choices: remove them"
+            return
+        yield (
+            None in self.bounds or not -LARGEST <= low < high <= LARGEST,
+            f"low {low} and high {high}: expected numbers up to {LARGEST:g}, low below high",
+        )
+        yield self.log and (low <= 0 or step is not None), "log needs low above 0 and no step"
+        if step is not None:
+            yield (
+                step <= 0 or (self.whole and not isinstance(step, int)),
+                f"step {step}: expected a number above 0, an integer if both bounds are integers",
+            )
+            yield (
+                not 1 <= (high - low) / step <= FINEST,
+                f"step {step}: expected 1 to {FINEST:,} steps from low to high",
+            )
 
 
 class Constraint(Section):
@@ -173,37 +177,33 @@ class Search(Section):
     sampler: Annotated[ModelBased | NSGAII | Unguided, Field(discriminator="kind")]
     pruner: Annotated[NoPruner | Median | Hyperband | Wilcoxon, Field(discriminator="kind")]
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds {list(self.seeds)} contain a duplicate")
+    def _conflicts(self) -> Conflicts:
+        yield len(set(self.seeds)) < len(self.seeds), f"seeds {list(self.seeds)} contain a duplicate"
         for name in (*self.objectives, *self.constraints):
-            if name.startswith(UNSEEN):
-                raise ValueError(f"{name!r} is a metric of the test split; use a metric of validation/")
-        if self.pruner.kind != "none" and len(self.objectives) > 1:
-            raise ValueError(f"pruner {self.pruner.kind!r} needs a single objective, not {len(self.objectives)}")
-        if isinstance(self.pruner, Wilcoxon) and len(self.seeds) <= self.pruner.startup:
-            raise ValueError(f"pruner 'wilcoxon' compares over seeds: give more than {self.pruner.startup} seeds")
-        self._check_space()
-        return self
-
-    def _check_space(self) -> None:
-        before: dict[str, Dimension] = {}
+            yield name.startswith(UNSEEN), f"{name!r} is a metric of the test split; use a metric of validation/"
+        yield (
+            self.pruner.kind != "none" and len(self.objectives) > 1,
+            f"pruner {self.pruner.kind!r} needs a single objective, not {len(self.objectives)}",
+        )
+        if isinstance(self.pruner, Wilcoxon):
+            few = f"pruner 'wilcoxon' compares over seeds: give more than {self.pruner.startup} seeds"
+            yield len(self.seeds) <= self.pruner.startup, few
+        earlier: dict[str, tuple[Value, ...]] = {}
         for name, one in self.space.items():
-            if "." not in name and not (one.choices and all(isinstance(choice, str) for choice in one.choices)):
-                raise ValueError(f"space.{name}: the values of an axis are overlay names: give choices of text")
+            yield (
+                "." not in name and not (one.choices and all(isinstance(choice, str) for choice in one.choices)),
+                f"space.{name}: the values of an axis are overlay names: give choices of text",
+            )
             for other, values in one.when.items():
-                known = before.get(other)
-                if known is None or not known.choices:
-                    raise ValueError(
-                        f"space.{name}.when.{other}: no earlier name of the space with choices"
-                        f"{nearest(other, self.space)}"
-                    )
-                if unknown := [value for value in values if value not in known.choices]:
-                    raise ValueError(f"space.{name}.when.{other}: {unknown[0]!r} is not one of its choices")
-            if self.sampler.kind == "grid" and not one.choices and not one.whole and one.step is None:
-                raise ValueError(f"space.{name}: a grid needs a finite number of values: give a step or choices")
-            before[name] = one
+                place, known = f"space.{name}.when.{other}", earlier.get(other, ())
+                yield not known, f"{place}: no earlier name of the space with choices{nearest(other, self.space)}"
+                for value in values:
+                    yield value not in known, f"{place}: {value!r} is not one of its choices"
+            yield (
+                self.sampler.kind == "grid" and not one.choices and not one.whole and one.step is None,
+                f"space.{name}: a grid needs a finite number of values: give a step or choices",
+            )
+            earlier[name] = one.choices
 
 
 def exists(one: Dimension, chosen: Mapping[str, Any]) -> bool:

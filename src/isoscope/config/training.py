@@ -1,10 +1,10 @@
 """The section `training`: optimisation, monitoring, checkpoints and snapshots."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from isoscope.config.base import Count, Probability, Section, Share
+from isoscope.config.base import Conflicts, Count, Probability, Section, Share
 
 LearningRate = Annotated[float, Field(ge=1e-12, le=10)]
 
@@ -105,10 +105,15 @@ class Training(Section):
     checkpoint_every: Count
     """Steps between resumable states; the end of an epoch always writes a state."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.accumulation > self.batch_size:
-            raise ValueError(f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}")
-        if self.schedule.epochs is not None and self.schedule.epochs < self.epochs:
-            raise ValueError(f"schedule.epochs {self.schedule.epochs} is less than epochs {self.epochs}")
-        return self
+    def _conflicts(self) -> Conflicts:
+        length = self.schedule.epochs
+        return (
+            (
+                self.accumulation > self.batch_size,
+                f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}",
+            ),
+            (
+                length is not None and length < self.epochs,
+                f"schedule.epochs {length} is less than epochs {self.epochs}",
+            ),
+        )

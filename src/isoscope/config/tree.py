@@ -1,7 +1,6 @@
 """Plain configuration trees: read YAML, merge overlays, apply `-S`, track the origin file of each leaf."""
 
 import copy
-import hashlib
 import io
 import json
 import re
@@ -24,7 +23,6 @@ _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)
 
 DEEPEST, MOST = 32, 100_000
 """Maximum levels and values of a YAML file: more is a mistake or an alias bomb."""
-_ABSENT = object()
 _BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes seconds on thousands of brackets
 
 
@@ -98,11 +96,10 @@ def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
     """
     found: Tree = {}
     for name, value in tree.items():
-        before = base.get(name, _ABSENT)
-        if before == value:
-            continue
-        same = isinstance(before, Mapping) and isinstance(value, Mapping) and before.get("kind") == value.get("kind")
-        found[name] = difference(before, value) if same else json.loads(json.dumps(value))  # lists, as in YAML
+        if name not in base or base[name] != value:
+            sides = (base.get(name), value)
+            same = all(isinstance(side, Mapping) for side in sides) and sides[0].get("kind") == value.get("kind")
+            found[name] = difference(*sides) if same else json.loads(json.dumps(value))  # lists, as in YAML
     return found
 
 
@@ -142,14 +139,8 @@ class Override(NamedTuple):
         """Whether it sets one of `sections` of params.yaml, whatever overlays say."""
         return self.file in (None, str(PARAMS)) and self.section in sections
 
-    def as_tree(self) -> Tree:
-        tree: Any = self.value
-        for key in reversed(self.name.split(".")):
-            tree = {key: tree}
-        return tree
-
-    def apply(self, tree: Tree, where: str) -> None:
-        """Set the value in `tree`; refuse a name whose parent does not exist."""
+    def apply(self, tree: Tree, where: str, origin: "Origin | None" = None) -> None:
+        """Set the value in `tree`, with `where` as its origin; refuse a name whose parent does not exist."""
         *parents, last = self.name.split(".")
         node: Any = tree
         for depth, key in enumerate(parents):
@@ -160,6 +151,8 @@ class Override(NamedTuple):
         if not isinstance(node, dict):
             raise InputError(f"{where}: {self.name}: {'.'.join(parents)} is a value, not a section")
         node[last] = self.value
+        if origin is not None:
+            origin.lay({self.name: self.value}, where)
 
 
 def split_overrides(text: str) -> list[str]:
@@ -201,28 +194,3 @@ NOT_IN_DIGEST = frozenset(
         *("extraction.device", "extraction.threads", "measures.processes", "measures.threads"),
     }
 )
-
-
-def run_digest(
-    *,
-    stage: str,
-    params: Mapping[str, Any],
-    seed: int | None,
-    inputs: Mapping[str, str],
-    code: str,
-    plugins: Mapping[str, str],
-) -> str:
-    """Return the sha256 (hex) of stage name, resolved sections, seed, input hashes by role, code version and plugins.
-
-    Names of studies, arms and files are excluded: the same work under another name is the same run.
-    """
-    numbers = {name: value for name, value in flatten(params).items() if name not in NOT_IN_DIGEST}
-    identity = {
-        "stage": stage,
-        "params": numbers,
-        "seed": seed,
-        "inputs": dict(inputs),
-        "code": code,
-        "plugins": sorted(plugins.values()),
-    }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, allow_nan=False).encode()).hexdigest()

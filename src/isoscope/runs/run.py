@@ -1,5 +1,7 @@
 """A tracked run: identity, owner, record and output; carried out under its lease, then published."""
 
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 
 from isoscope import paths
 from isoscope.code import code_version
-from isoscope.config.tree import Tree, dump_yaml, flatten, run_digest
+from isoscope.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
 from isoscope.errors import plugins_named
 from isoscope.guard import StopSignal
 from isoscope.runs import follower, stored
@@ -53,15 +55,19 @@ class Identity(NamedTuple):
         return self.digest_under(self.code)
 
     def digest_under(self, code: str) -> str:
-        """Return the digest of the same work under a code version."""
-        return run_digest(
-            stage=self.stage,
-            params=self.params,
-            seed=self.seed,
-            inputs=self.inputs,
-            code=code,
-            plugins=self.plugins,
-        )
+        """Return the sha256 (hex) of stage name, resolved sections, seed, inputs, plugins and a code version.
+
+        Names of studies, arms and files are excluded: the same work under another name is the same run.
+        """
+        identity = {
+            "stage": self.stage,
+            "params": {name: value for name, value in flatten(self.params).items() if name not in NOT_IN_DIGEST},
+            "seed": self.seed,
+            "inputs": self.inputs,
+            "code": code,
+            "plugins": sorted(self.plugins.values()),
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     @property
     def title(self) -> str:
