@@ -16,7 +16,7 @@ from isoscope.executor.live_table import Screen, clock
 from isoscope.guard import StopSignal
 from isoscope.search.outcomes import front, knee, worked
 from isoscope.search.space import wanted
-from isoscope.search.storage import away
+from isoscope.search.storage import AWAY
 from isoscope.search.study import OpenStudy, spent
 
 
@@ -148,7 +148,7 @@ class LiveStatus(Screen):
         try:
             trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
             return status(self.opened.study, self.opened.search, workers=self.workers, trials=trials), trials
-        except away():
+        except AWAY:
             return None
         finally:
             self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection

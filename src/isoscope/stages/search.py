@@ -32,7 +32,7 @@ from isoscope.search import space
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
-from isoscope.search.storage import Place, away, persist, place
+from isoscope.search.storage import AWAY, Place, persist, place
 from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, digest, forget, opened
 from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
@@ -151,7 +151,7 @@ def _forgotten_if_wrong(one: OpenStudy) -> Iterator[None]:
     try:
         yield
     except InputError:
-        with suppress(*away()):
+        with suppress(*AWAY):
             forget(one)
         raise
 
