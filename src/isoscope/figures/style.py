@@ -91,9 +91,8 @@ def style() -> Iterator[None]:
 
 def look(index: int) -> dict[str, Any]:
     """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
-    again = index // len(ARM_COLOURS)
-    marker = ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
-    return {"color": ARM_COLOURS[index % len(ARM_COLOURS)], "marker": marker}
+    again, colour = divmod(index, len(ARM_COLOURS))
+    return {"color": ARM_COLOURS[colour], "marker": ARM_MARKERS[(index + again) % len(ARM_MARKERS)]}
 
 
 def shade(place: int, count: int) -> dict[str, Any]:

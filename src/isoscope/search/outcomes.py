@@ -26,14 +26,15 @@ Floats = npt.NDArray[np.float64]
 
 
 class Saved(NamedTuple):
-    """Steps (an epoch of a seed) that trials ran, steps of as many full trials, and the share saved."""
+    """Steps (an epoch of a seed) that trials ran, steps of as many full trials, and the share saved by pruning.
+
+    `share`: 1 − run / full; 0 if no trial has ended. `pruned`: number of pruned trials.
+    """
 
     run: int
     full: int
     share: float
-    """1 − run / full; 0 if no trial has ended."""
     pruned: int
-    """Pruned trials."""
 
 
 def worked(trial: FrozenTrial | Trial) -> float:
