@@ -125,7 +125,9 @@ def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     """Return architecture → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
     trials = study.get_trials(deepcopy=False)
-    choices = dict.fromkeys(one for trial in trials for one in getattr(trial.distributions.get(axis), "choices", ()))
+    choices = dict.fromkeys(
+        one for trial in trials for one in getattr(trial.distributions.get(str(axis)), "choices", ())
+    )
     complete = [(architecture(trial, axis), trial) for trial in trials if trial.state == TrialState.COMPLETE]
     return {group: [trial for own, trial in complete if own == group] for group in ([ALL] if axis is None else choices)}
 
