@@ -39,8 +39,7 @@ class Saved(NamedTuple):
 
 def worked(trial: FrozenTrial | Trial) -> float:
     """Return the recorded seconds of work on a trial; 0 if it has none."""
-    seconds: float = trial.user_attrs.get(PROVENANCE, {}).get("seconds", 0.0)
-    return seconds
+    return float(trial.user_attrs.get(PROVENANCE, {}).get("seconds", 0.0))
 
 
 def feasible(trial: FrozenTrial) -> bool:
