@@ -23,7 +23,6 @@ from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.search.mirrored import note_trial
 from isoscope.search.outcomes import PROVENANCE
-from isoscope.search.running import Outcome
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import Interrupts, status
@@ -104,7 +103,7 @@ def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, b
     return time.perf_counter() - began
 
 
-def _unnoted(outcome: Outcome) -> None:
+def _unnoted(trial: optuna.trial.FrozenTrial) -> None:
     pass
 
 
@@ -175,11 +174,10 @@ def bridge(trials: int) -> list[tuple[str, ...]]:
     seconds = []
     for number in range(trials):
         facts = {PROVENANCE: {"digests": ["0" * 64], "seconds": 1.0, "commit": "0" * 40}}
-        outcome = Outcome(
-            number, optuna.trial.TrialState.COMPLETE, [1.0], {"penalty.weight": 1.0}, facts, {}, time.time()
-        )
+        trial = optuna.trial.create_trial(value=1.0, user_attrs=facts)
+        trial.number = number
         began = time.perf_counter()
-        note_trial(project, search, outcome, identity={}, name="bench", git=Git(None), environment={})
+        note_trial(project, search, trial, identity={}, name="bench", git=Git(None), environment={})
         seconds.append(time.perf_counter() - began)
     return [("a trial's record for MLflow (middle)", f"{1e3 * median(seconds):.1f} ms", "", "5 ms")]
 

@@ -15,8 +15,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.data.parquet import write_parquet
-from isoscope.figures.search_figures import pictures
 from isoscope.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
+from isoscope.search.search_figures import pictures
 from isoscope.search.trials_table import trials_table
 
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
@@ -128,6 +128,6 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
     (folder / "figures").mkdir()
     if marked:
         (folder / "best.yaml").write_text("".join(f"{k}: {v}\n" for k, v in marked.params.items()), "utf-8")
-    for name, _, _, svg in pictures(study, table, chosen=marked and marked.number, least=least) if drawn else []:
+    for name, svg in pictures(study, table, chosen=marked and marked.number, least=least) if drawn else []:
         (folder / "figures" / f"{name}.svg").write_text(svg, "utf-8")
     return folder

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import optuna
+
 from isoscope.config.searching import Search
 from isoscope.errors import InputError
 from isoscope.executor.cluster import Cluster, check, connected
@@ -19,7 +21,6 @@ from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.search.mirrored import note_trial
-from isoscope.search.running import Outcome
 from isoscope.search.status import Interrupts
 from isoscope.search.storage import Place, check_shared, place
 from isoscope.search.study import create, opened
@@ -131,8 +132,8 @@ def start(given: Mapping[str, Any], requests: Requests, say: Callable[[str], Non
     search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
     project = Project(folder, folder)
 
-    def note(outcome: Outcome) -> None:
-        note_trial(project, search, outcome, identity=IDENTITY, name=name, git=Git(None), environment={})
+    def note(trial: optuna.trial.FrozenTrial) -> None:
+        note_trial(project, search, trial, identity=IDENTITY, name=name, git=Git(None), environment={})
 
     Worker(
         opened(search, name, place(given["url"], folder), steps=steps),

@@ -71,15 +71,9 @@ def test_cosines_and_silhouettes_run_from_minus_one_and_are_met_below_zero(cloud
     assert min(cloud["avg_sim"] for cloud in clouds if "avg_sim" in cloud) < 0
 
 
-def test_a_figure_without_a_natural_range_spans_what_was_measured() -> None:
+def test_a_natural_range_stands_and_others_span_what_was_measured() -> None:
+    assert scale_of("avg_sim", [0.4, 0.5]) == SCALES["avg_sim"]
     assert scale_of("two_nn", [3.0, np.nan, 7.5, np.inf])[1:] == (3.0, 7.5, False)
     assert scale_of("two_nn", [3.0, 3.0])[1:3] == (3.0, 4.0), "a range of no width has no colours"
     assert scale_of("two_nn", [np.nan])[1:3] == (None, None)
-
-
-def test_a_natural_range_stands_whatever_was_measured() -> None:
-    assert scale_of("avg_sim", [0.4, 0.5]) == SCALES["avg_sim"]
-
-
-def test_a_figure_of_a_plugin_is_called_by_its_name() -> None:
-    assert scale_of("mean_norm", [1.0, 2.0]) == ("mean norm", 1.0, 2.0, False)
+    assert scale_of("mean_norm", [1.0, 2.0]) == ("mean norm", 1.0, 2.0, False), "a plugin's metric has its own name"

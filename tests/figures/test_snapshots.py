@@ -30,18 +30,14 @@ def runs(**best: int) -> pd.DataFrame:
     return prepared(pd.DataFrame(rows).astype({"step": "Int64"}))
 
 
-def test_the_twin_has_a_column_of_its_own() -> None:
-    table = runs(fft0=4)
-    assert table["column"].tolist() == [16, TWIN, 0, 4]
-
-
-def test_arms_keep_the_order_of_their_first_row() -> None:
-    assert arms_of(runs(fft0=4, additive0=4, fft1=4)) == ["fft", "additive"]
-
-
-def test_the_number_of_seeds_is_in_words() -> None:
+def test_rows_have_a_column_arms_an_order_and_seeds_a_number() -> None:
+    assert runs(fft0=4)["column"].tolist() == [16, TWIN, 0, 4], "the twin has its own column"
+    table = runs(fft0=4, additive0=4, fft1=4)
+    assert arms_of(table) == ["fft", "additive"], "in the order of their first row"
     assert seeds_of(runs(fft0=4)) == "n = 1 seed"
-    assert seeds_of(runs(fft0=4, fft1=4)) == "n = 2 seeds"
+    assert seeds_of(table) == "n = 2 seeds"
+    with pytest.raises(ValueError, match="no rows"):
+        prepared(table[:0])
 
 
 def test_runs_that_stopped_early_are_said_and_the_twin_is_none_of_them() -> None:
@@ -75,10 +71,6 @@ def test_the_ends_of_a_run_are_its_first_and_its_chosen_snapshot() -> None:
     rows = set(found[["arm", "moment", "column"]].itertuples(index=False, name=None))
     assert rows == {("fft", "first", 0), ("fft", "chosen", 4), ("additive", "first", 0), ("additive", "chosen", 0)}
     assert moments_of(found) == {"first": "first snapshot (update 0)", "chosen": "chosen epoch (update 0 or 4)"}
-
-
-def test_many_chosen_steps_are_not_listed() -> None:
-    found = ends(runs(fft0=4)).assign(moment="first")
     many = pd.concat([found, *(found.assign(moment="chosen", column=step) for step in range(4))])
     assert moments_of(many)["chosen"] == "chosen epoch"
 
@@ -95,8 +87,3 @@ def test_the_axis_of_steps_has_nought_and_powers_of_ten(last: int, ticks: list[i
     places = axes.transData.transform([(step, 0) for step in (0, 1, 10, 100)])[:, 0]
     assert (np.diff(places) > 0).all()
     assert np.diff(places)[1] == pytest.approx(np.diff(places)[2]), "logarithmic from 1 on"
-
-
-def test_nothing_is_not_drawn() -> None:
-    with pytest.raises(ValueError, match="no rows"):
-        prepared(runs(fft0=4)[:0])

@@ -7,6 +7,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
+from isoscope.search.leases import Leases
 from isoscope.search.storage import place
 from isoscope.search.study import create
 from isoscope.search.worker import Worker
@@ -20,18 +21,16 @@ def workers(folder: Path, count: int) -> list[Worker]:
     return [a_worker(search, name, where) for _ in range(count)]
 
 
-def test_two_files_in_one_folder_have_locks_of_their_own(tmp_path: Path) -> None:
-    one, other = (place(f"sqlite:///{tmp_path / name}", tmp_path).leases("sleep") for name in ("a.db", "b.db"))
-    assert one.take(0)
-    assert other.take(0)
-    assert not place(f"sqlite:///{tmp_path / 'a.db'}", tmp_path).leases("sleep").take(0)
+def test_each_file_has_its_own_locks_however_it_is_named(tmp_path: Path) -> None:
+    def taken(url: str | None, folder: Path = tmp_path) -> bool:
+        held.append(place(url, folder).leases("sleep"))
+        return held[-1].take(0)
 
-
-def test_a_file_has_the_same_locks_however_it_is_named(tmp_path: Path) -> None:
-    assert place(None, tmp_path).leases("sleep").take(0)
-    held = place(None, tmp_path).leases("sleep")
-    assert held.take(1)
-    assert not place(f"sqlite:///{tmp_path / 'studies.db'}", tmp_path / "elsewhere").leases("sleep").take(1)
+    held: list[Leases] = []
+    assert taken(f"sqlite:///{tmp_path / 'a.db'}")
+    assert taken(None)
+    assert not taken(f"sqlite:///{tmp_path / 'a.db'}")
+    assert not taken(f"sqlite:///{tmp_path / 'studies.db'}", tmp_path / "elsewhere")
 
 
 def test_a_trial_whose_number_another_worker_holds_is_left_to_it(tmp_path: Path) -> None:

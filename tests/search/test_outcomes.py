@@ -39,14 +39,11 @@ def best(study: Study) -> int | None:
     return getattr(knee(front(study), study.directions), "number", None)
 
 
-def test_the_best_trial_is_feasible_and_complete() -> None:
+def test_the_best_trial_is_feasible_and_complete_and_of_equals_the_first() -> None:
     study = searched(40)
     allowed = [one for one in study.trials if one.state == TrialState.COMPLETE and one.values[0] >= 0.7]
     assert best(study) == max(allowed, key=lambda one: one.values[0]).number
     assert min(one.values[0] for one in study.trials if one.values) < 0.7, "something had to be left out"
-
-
-def test_an_infeasible_trial_is_never_the_best_and_of_equals_the_first_is() -> None:
     study, trials = points([[9.0], [3.0], [5.0], [5.0]], ["maximize"], infeasible=[0])
     assert [feasible(trial) for trial in trials] == [False, True, True, True]
     assert best(study) == 2

@@ -50,8 +50,7 @@ def pictures(
 
 def beyond(values: npt.ArrayLike, low: float | None, high: float | None) -> str:
     """Return the ends of the colour bar that `values` exceed, as matplotlib names them (`extend`)."""
-    found = np.asarray(values, dtype=float)
-    found = found[np.isfinite(found)]
-    under = low is not None and bool((found < low - SLACK).any())
-    over = high is not None and bool((found > high + SLACK).any())
-    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[under, over]
+    found = np.ma.masked_invalid(np.asarray(values, dtype=float)).compressed()
+    under = low is not None and (found < low - SLACK).any()
+    over = high is not None and (found > high + SLACK).any()
+    return ("both" if over else "min") if under else ("max" if over else "neither")

@@ -79,11 +79,8 @@ def scale_of(figure: str, values: Iterable[float]) -> Scale:
     Without a finite value, the range is None.
     """
     scale = SCALES.get(figure, Scale(figure.replace("_", " ")))
-    if scale.low is not None:
-        return scale
-    found = np.array(list(values), dtype=float)
-    found = found[np.isfinite(found)]
-    if not found.size:
+    found = np.ma.masked_invalid(np.array(list(values), dtype=float)).compressed()
+    if scale.low is not None or not found.size:
         return scale
     low, high = float(found.min()), float(found.max())
     return scale._replace(low=low, high=high if high > low else low + 1.0)

@@ -75,8 +75,7 @@ def beside(
 
 def over_seeds(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
     """Return mean, sd (NaN for a single seed) and n of `value` over seeds with a number, a row per group of `by`."""
-    found = table.groupby(list(by), sort=False)[value].agg(["mean", "std", "count"]).reset_index()
-    return found.rename(columns={"std": "sd", "count": "n"})
+    return table.groupby(list(by), sort=False)[value].agg(mean="mean", sd="std", n="count").reset_index()
 
 
 def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -135,11 +134,10 @@ def banded(
 
     About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`.
     """
-    means = over_seeds(rows, [along], value).sort_values(along)
-    at, mean, sd = (means[name].to_numpy(dtype=float) for name in (along, "mean", "sd"))
+    means = over_seeds(rows, [along], value).sort_values(along).astype(float)
+    at, mean, spread = means[along], means["mean"], means["sd"].fillna(0)  # a single seed has no sd, so no band
     marked: dict[str, Any] = {"markersize": 3, "markevery": (start, max(1, len(at) // marks))}
     axes.plot(at, mean, **marked | line)
-    spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
     axes.fill_between(at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0)
 
 

@@ -78,8 +78,12 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw with the project's settings; ignore the user's matplotlibrc."""
-    with mpl.rc_context():
+    """Draw with the project's settings; ignore the user's matplotlibrc.
+
+    No warnings of glyphs that matplotlib's font lacks: the page's fonts draw an SVG's text.
+    """
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(?s)Glyph \d+ .* missing from font", category=UserWarning)
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
         yield
@@ -87,9 +91,8 @@ def style() -> Iterator[None]:
 
 def look(index: int) -> dict[str, Any]:
     """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
-    again = index // len(ARM_COLOURS)
-    marker = ARM_MARKERS[(index + again) % len(ARM_MARKERS)]
-    return {"color": ARM_COLOURS[index % len(ARM_COLOURS)], "marker": marker}
+    again, colour = divmod(index, len(ARM_COLOURS))
+    return {"color": ARM_COLOURS[colour], "marker": ARM_MARKERS[(index + again) % len(ARM_MARKERS)]}
 
 
 def shade(place: int, count: int) -> dict[str, Any]:
@@ -165,12 +168,12 @@ def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
 
     A long name is cut; long facts are wrapped, never cut. Without facts, return the name.
     """
+    name = wrapped(arm, inches, size=size)
     if not facts:
-        return wrapped(arm, inches, size=size)
-    whole, below = f"{arm}, {facts}", wrapped(facts, inches, size=size, lines=9)
-    return (
-        whole if wrapped(whole, inches, size=size, lines=1) == whole else f"{wrapped(arm, inches, size=size)}\n{below}"
-    )
+        return name
+    whole = f"{arm}, {facts}"
+    fits = wrapped(whole, inches, size=size, lines=1) == whole
+    return whole if fits else f"{name}\n{wrapped(facts, inches, size=size, lines=9)}"
 
 
 def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5) -> float:
@@ -184,14 +187,13 @@ def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5)
 def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, size: float = 7.5, **more: Any) -> Legend:
     """Add a legend below the panels, with as many columns as fit into the figure's width, at most `columns`.
 
-    With fewer columns, the figure grows in height. `more`: options of `Figure.legend`.
+    To be called within `style`. With fewer columns, the figure grows in height. `more`: options of `Figure.legend`.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()
     heights = []
     for count in range(min(columns, len(handles)) or 1, 0, -1):
         made = figure.legend(handles=handles, loc="outside lower center", ncols=count, fontsize=size, **more)
-        with _without_glyph_warnings():
-            box = made.get_window_extent(renderer)
+        box = made.get_window_extent(renderer)
         heights.append(box.height)
         if count == 1 or box.width <= figure.bbox.width - MARGIN * figure.dpi:
             break
@@ -226,36 +228,24 @@ def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
     `metadata`: Dublin Core terms to write, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for an unknown
     term.
     """
-    target = io.StringIO()
-    with style(), _without_glyph_warnings():
-        _lay_out(figure)
-        written = {"Date": None, "Creator": None, **(metadata or {})}
-        figure.savefig(target, format="svg", metadata=written, transparent=True)
-    return target.getvalue()
+    written = {"Date": None, "Creator": None, **(metadata or {})}
+    return _written(figure, format="svg", metadata=written, transparent=True).decode()
 
 
 def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return the figure as PNG on white, 300 dpi. Equal figures give equal bytes. `metadata`: texts by keyword."""
-    target = io.BytesIO()
-    with style(), _without_glyph_warnings():
-        _lay_out(figure)
-        figure.savefig(target, format="png", dpi=300, metadata={"Software": None, **(metadata or {})})
-    return target.getvalue()
+    return _written(figure, format="png", metadata={"Software": None, **(metadata or {})}, dpi=300)
 
 
-def _lay_out(figure: Figure) -> None:
-    """Fix the layout: a layout that is computed at each drawing depends on the number of drawings.
+def _written(figure: Figure, **options: Any) -> bytes:
+    """Fix the layout, then write: a layout that is computed at each drawing depends on the number of drawings.
 
     The engine is removed, because with any engine, even "none", every file needs another drawing.
     """
-    if figure.get_layout_engine() is not None:
-        figure.draw_without_rendering()
-        figure.set_layout_engine(None)
-
-
-@contextmanager
-def _without_glyph_warnings() -> Iterator[None]:
-    """Ignore warnings of glyphs that matplotlib's font lacks: the page's fonts draw an SVG's text."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"(?s)Glyph \d+ .* missing from font", category=UserWarning)
-        yield
+    target = io.BytesIO()
+    with style():
+        if figure.get_layout_engine() is not None:
+            figure.draw_without_rendering()
+            figure.set_layout_engine(None)
+        figure.savefig(target, **options)
+    return target.getvalue()

@@ -45,10 +45,8 @@ def confirmation(
         pairs = np.array([[one.metrics[judged] for one in arm] for arm in (default, chosen)])
         paired = paired_t((pairs[1] - pairs[0]).tolist(), confidence=confidence, scale=float(np.abs(pairs).max()))
         known = judged in ITEMWISE
-        two_way = None
-        if known:
-            old, new = (np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen))
-            two_way = two_way_interval(new - old, confidence=confidence)
+        arms = [np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen)] if known else []
+        two_way = two_way_interval(arms[1] - arms[0], confidence=confidence) if known else None
         p = None if paired.p is None else holm([paired.p])[0]
         detectable = None
         if p is not None and paired.sd:
@@ -87,6 +85,5 @@ def _items(run: Fresh, judged: str) -> NDArray[np.float64]:
     logits = table[[column for column in table if column.startswith("logit_")]].to_numpy(dtype=np.float64)
     label = table["label"].to_numpy()
     if name == "loss":
-        found: NDArray[np.float64] = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(label)), label]
-        return found
+        return np.asarray(np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(label)), label])
     return pseudo_values(SCORES[name], label, table["predicted"].to_numpy(), logits.shape[1])

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from optuna.exceptions import StorageInternalError
+
 TURN = -1
 """Number of the lock for reading and changing the list of trials."""
 BASELINE = -2
@@ -38,25 +40,22 @@ class FileLeases:
 
     def take(self, number: int, *, wait: bool = False) -> bool:
         """Take a lock if it is free, or wait for it; return whether this process holds it."""
-        if number in self._files:
-            return True
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.folder / f"{number}.lock", flags, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        self._files[number] = descriptor
+        if number not in self._files:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self.folder / f"{number}.lock", flags, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                os.close(descriptor)
+                return False
+            self._files[number] = descriptor
         return True
 
     def release(self, number: int) -> None:
         """Release a lock."""
-        descriptor = self._files.pop(number, None)
-        if descriptor is None:
-            return
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # even if a child process still has the file open
-        os.close(descriptor)
+        if number in self._files:
+            fcntl.flock(self._files[number], fcntl.LOCK_UN)  # even if a child process still has the file open
+            os.close(self._files.pop(number))
 
     def held(self, number: int) -> bool:
         """Whether a taken lock is still held."""
@@ -77,42 +76,32 @@ class PostgresLeases:
     def __init__(self, url: str, study: str) -> None:
         self.url = url
         self._class = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4], "big", signed=True)
-        self._taken: set[int] = set()
-        self._lost: set[int] = set()
-        """Taken locks that were lost with a connection."""
+        self._taken: dict[int, bool] = {}
+        """Taken locks → whether they are held: a lost connection loses them all."""
         self._connection: Any = None
 
     def take(self, number: int, *, wait: bool = False) -> bool:
-        if number in self._taken - self._lost:  # PostgreSQL counts: a second lock needs a second release
-            return True
         kind = "pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "pg_try_advisory_lock(%s, %s)"
-        if self._ask(f"SELECT {kind}", number):
-            self._taken.add(number)
-            self._lost.discard(number)
-            return True
-        return False
+        held = self._taken.get(number, False)  # PostgreSQL counts: a second lock needs a second release
+        if not held and self._ask(f"SELECT {kind}", number):
+            held = self._taken[number] = True
+        return held
 
     def release(self, number: int) -> None:
-        import psycopg
-
-        self._taken.discard(number)
-        self._lost.discard(number)
-        with contextlib.suppress(psycopg.OperationalError):  # a lock ends with its session
+        self._taken.pop(number, None)
+        with contextlib.suppress(StorageInternalError):  # a lock ends with its session
             self._ask("SELECT pg_advisory_unlock(%s, %s)", number)
 
     def held(self, number: int) -> bool:
         """Whether a taken lock is still held; a lock lost with its connection is taken again if it is free.
 
-        Raises the connection's error while the storage is away.
+        Raises `StorageInternalError` while the storage is away.
         """
         self._ask("SELECT %s::int IS NOT NULL AND %s::int IS NOT NULL", 0)
-        if number in self._lost and self._ask("SELECT pg_try_advisory_lock(%s, %s)", number):
-            self._lost.discard(number)
-        return number in self._taken - self._lost
+        return number in self._taken and self.take(number)
 
     def close(self) -> None:
         self._taken.clear()
-        self._lost.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -121,21 +110,16 @@ class PostgresLeases:
         import psycopg
 
         try:
-            self._connection = self._connection or self._connected()
+            if self._connection is None:
+                self._connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+                for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # the server's defaults are hours
+                    self._connection.execute(f"SET tcp_keepalives_{name} = {value}")
             row = self._connection.execute(statement, (self._class, number)).fetchone()
-        except psycopg.OperationalError:
+        except psycopg.OperationalError as error:
             self._connection = None
-            self._lost |= self._taken
-            raise
+            self._taken = dict.fromkeys(self._taken, False)
+            raise StorageInternalError(str(error)) from error
         return bool(row and row[0])
-
-    def _connected(self) -> Any:
-        import psycopg
-
-        connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-        for name, value in {"idle": 10, "interval": 5, "count": 4}.items():  # the server's defaults are hours
-            connection.execute(f"SET tcp_keepalives_{name} = {value}")
-        return connection
 
 
 Leases = FileLeases | PostgresLeases

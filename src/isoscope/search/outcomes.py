@@ -26,20 +26,20 @@ Floats = npt.NDArray[np.float64]
 
 
 class Saved(NamedTuple):
-    """Steps (an epoch of a seed) that trials ran, steps of as many full trials, and the share saved."""
+    """Steps (an epoch of a seed) that trials ran, steps of as many full trials, and the share saved by pruning.
+
+    `share`: 1 − run / full; 0 if no trial has ended. `pruned`: number of pruned trials.
+    """
 
     run: int
     full: int
     share: float
-    """1 − run / full; 0 if no trial has ended."""
     pruned: int
-    """Pruned trials."""
 
 
 def worked(trial: FrozenTrial | Trial) -> float:
     """Return the recorded seconds of work on a trial; 0 if it has none."""
-    seconds: float = trial.user_attrs.get(PROVENANCE, {}).get("seconds", 0.0)
-    return seconds
+    return float(trial.user_attrs.get(PROVENANCE, {}).get("seconds", 0.0))
 
 
 def feasible(trial: FrozenTrial) -> bool:
@@ -98,7 +98,7 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     Source: Hutter, Hoos and Leyton-Brown 2014, https://proceedings.mlr.press/v32/hutter14.html.
     """
     rows = []
-    for architecture, trials in _architectures(study).items():
+    for architecture, trials in architectures(study).items():
         for index, objective in enumerate(study.metric_names or ()):
             finite = [trial for trial in trials if np.isfinite(trial.values[index])]
             found = _fanova(finite, index, seed) if len(finite) >= least else {}
@@ -115,15 +115,20 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     return table.astype(dict.fromkeys(COLUMNS[:3], "string") | dict.fromkeys(COLUMNS[3:6], float) | {"trials": int})
 
 
-def _architectures(study: Study) -> dict[str, list[FrozenTrial]]:
-    """Return value of the axis → its complete trials, in the order of the choices; without an axis, all trials."""
+def architecture(trial: FrozenTrial, axis: str | None) -> str | None:
+    """Return a trial's value of the axis; `ALL` if the search has no axis; None if the trial has not drawn it."""
+    return ALL if axis is None else trial.params.get(axis)
+
+
+def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
+    """Return architecture → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if axis is None:
-        return {ALL: complete}
-    drawn = [trial for trial in complete if axis in trial.params]  # an axis may have a condition
-    choices = dict.fromkeys(choice for trial in drawn for choice in getattr(trial.distributions[axis], "choices", ()))
-    return {str(choice): [trial for trial in drawn if trial.params[axis] == choice] for choice in choices}
+    trials = study.get_trials(deepcopy=False)
+    choices = dict.fromkeys(
+        one for trial in trials for one in getattr(trial.distributions.get(str(axis)), "choices", ())
+    )
+    complete = [(architecture(trial, axis), trial) for trial in trials if trial.state == TrialState.COMPLETE]
+    return {group: [trial for own, trial in complete if own == group] for group in ([ALL] if axis is None else choices)}
 
 
 def saved_by_pruning(study: Study) -> Saved:

@@ -6,19 +6,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from optuna.trial import Trial, TrialState
 
 from isoscope.config.explain import nearest
 from isoscope.config.searching import Search
-from isoscope.errors import InputError
 from isoscope.executor.child import CRASHED, DONE, KILLED, STOPPED, WRONG, Child, Ending
 from isoscope.executor.execute import Requests
 from isoscope.runs.secrets import scrub
 from isoscope.search.leases import BASELINE
 from isoscope.search.outcomes import PROVENANCE, worked
-from isoscope.search.storage import away, persist
+from isoscope.search.storage import AWAY, persist
 from isoscope.search.study import OpenStudy
 
 LOOK, QUIET = 0.05, 1.0  # seconds between polls of a run, and of other workers' trials
@@ -50,48 +49,31 @@ Plan = Callable[[Mapping[str, Any]], Sequence[Job]]
 """Chosen values → runs of the trial."""
 
 
-class Outcome(NamedTuple):
-    """The result of a trial, for the study and for its record."""
-
-    number: int
-    state: TrialState
-    values: list[float] | None
-    params: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    constraints: Mapping[str, float]
-    """Metric → how much worse than the default, beyond the margin; feasible up to 0."""
-    began: float
-    """Unix seconds."""
-
-
 class Reporter:
     """Report the intermediate values of a trial to Optuna, run after run: by step, or by seed (Wilcoxon)."""
 
-    def __init__(self, search: Search, trial: Trial | None, jobs: Sequence[Job], known: Collection[int] = ()) -> None:
+    def __init__(self, search: Search, effort: "Effort", jobs: Sequence[Job]) -> None:
         kind = search.pruner.kind
-        self._wanted = trial is not None and len(search.objectives) == 1
+        self._trial: Any = effort.trial if len(search.objectives) == 1 else None
         self._prunes, self._by_seed = kind != "none", kind == "wilcoxon"
-        self._trial: Any = trial
-        self._search = search
-        self._starts = [sum(job.steps for job in jobs[:index]) for index in range(len(jobs))]
-        self._last = len(jobs) - 1 if self._by_seed else sum(job.steps for job in jobs)
-        self._known = set(known)
+        self._objective = next(iter(search.objectives))
+        self._steps = [job.steps for job in jobs]
+        self._last = len(jobs) - 1 if self._by_seed else sum(self._steps)
+        self._known = set(effort.reported)
         self._undecided = bool(self._known)  # an earlier worker may have died between report and pruning decision
 
-    def look(self, index: int, job: Job, *, ended: bool) -> bool:
-        """Report new values of a run; return whether to prune the trial (never once the run has `ended`)."""
-        if self._by_seed or not self._wanted:
-            return False
-        points = [(self._starts[index] + at, value) for at, value in job.reports()]
-        return self._add(points, prune=self._prunes and not ended)
+    def look(self, index: int, job: Job, *, prune: bool, ended: bool = False) -> bool:
+        """Report new values of a run; return whether to prune the trial: never without `prune`.
 
-    def finished(self, index: int, job: Job, *, prune: bool) -> bool:
-        """Report a finished run, for a pruner over seeds; return whether to prune the trial (never without `prune`)."""
-        if not (self._wanted and self._by_seed):
+        A run that has `ended` is a value for a pruner over seeds; other pruners stop a run only before its end.
+        """
+        if self._trial is None or (self._by_seed and not ended):
             return False
-        return self._add([(index, mean([job.metrics()], next(iter(self._search.objectives))))], prune=prune)
-
-    def _add(self, points: Iterable[tuple[int, float]], *, prune: bool) -> bool:
+        if self._by_seed:
+            points = [(index, mean([job.metrics()], self._objective))]
+        else:
+            points = [(sum(self._steps[:index]) + step, value) for step, value in job.reports()]
+        prune = prune and self._prunes and ended == self._by_seed
         if prune and self._undecided and self._hopeless():
             return True
         for step, value in points:
@@ -123,28 +105,26 @@ class EndedError(Exception):
 
     def __init__(self, state: TrialState, text: str = "", *, wrong: bool = False) -> None:
         super().__init__(text)
-        self.state, self.text, self.wrong = state, text, wrong
+        self.state, self.wrong = state, wrong
 
 
 class Effort:
     """Seconds of work on a trial, earlier workers included, time of a suspended machine excluded."""
 
-    def __init__(
-        self,
-        trial: Trial | None,
-        provenance: Mapping[str, Any] | None = None,
-        *,
-        reported: Collection[int] = (),
-    ) -> None:
-        """`provenance`: other facts to store with the trial; `reported`: steps that earlier workers reported."""
-        self.trial, self.reported, self._others = trial, reported, provenance or {}
+    def __init__(self, trial: Trial | None, reported: Collection[int] = ()) -> None:
+        """`trial`: None for the default arm; `reported`: steps that earlier workers reported."""
+        self.trial: Any = trial
+        self.reported = reported
+        self.title = "default arm" if trial is None else f"trial {trial.number}"
+        self.facts: dict[str, Any] = {}
+        """Other facts to store with the trial."""
         self._before = 0.0 if trial is None else worked(trial)
         self._began = self._noted = time.monotonic()
 
     @property
     def provenance(self) -> dict[str, Any]:
         """Facts about the trial so far."""
-        return {**self._others, "seconds": self._before + time.monotonic() - self._began}
+        return {**self.facts, "seconds": self._before + time.monotonic() - self._began}
 
     def note(self, *, at_once: bool = False) -> None:
         """Store them in the study, if it is time."""
@@ -172,33 +152,24 @@ class Runner:
 
     def run(self, jobs: Sequence[Job], effort: Effort) -> list[Mapping[str, float]]:
         """Run all jobs; return the metrics of each. Raises `EndedError`, `LostError`, `AskedError`."""
-        trial = effort.trial
-        title = "default arm" if trial is None else f"trial {trial.number}"
-        logs = self.where.folder / self.opened.study.study_name
-        logs.mkdir(parents=True, exist_ok=True)
-        log = logs / f"{'default' if trial is None else trial.number}.log"
-        reported = Reporter(self.search, trial, jobs, effort.reported)
+        name = "default" if effort.trial is None else str(effort.trial.number)
+        log = self.where.folder / self.opened.study.study_name / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        reporter = Reporter(self.search, effort, jobs)
         for index, job in enumerate(jobs):
             tries = self.search.retries
-            whole = job.done()
-            hopeless = partial(self.persist, partial(reported.look, index, job, ended=whole))
-            while (ending := self._watched(job, log, effort, hopeless)).kind != DONE:
-                if ending.kind in (CRASHED, KILLED) and tries:
-                    tries -= 1
-                    self.say(f"{title}: {last_line(ending.text)}; retrying ({log})")
-                    continue
+            look = partial(reporter.look, index, job, prune=not job.done())
+            while (ending := self._watched(job, log, effort, partial(self.persist, look))).kind != DONE:
                 if ending.kind == STOPPED:  # by another process, such as a scheduler
-                    self.say(f"{title}: stopped by another process; resuming ({log})")
-                    continue
-                ending = ending._replace(text=scrub(ending.text))  # it is stored and published
-                self.say(f"{title}: failed: {ending.text.rstrip()}")
-                raise EndedError(TrialState.FAIL, ending.text, wrong=ending.kind == WRONG)
-            self.persist(partial(reported.look, index, job, ended=True))
-            try:
-                prune = self.persist(partial(reported.finished, index, job, prune=not whole))
-            except InputError as error:  # the run has not logged the objective
-                raise EndedError(TrialState.FAIL, str(error), wrong=True) from None
-            if prune:
+                    self.say(f"{effort.title}: stopped by another process; resuming ({log})")
+                elif ending.kind in (CRASHED, KILLED) and tries:
+                    tries -= 1
+                    self.say(f"{effort.title}: {last_line(ending.text)}; retrying ({log})")
+                else:
+                    text = scrub(ending.text)  # it is stored and published
+                    self.say(f"{effort.title}: failed: {text.rstrip()}")
+                    raise EndedError(TrialState.FAIL, text, wrong=ending.kind == WRONG)
+            if self.persist(partial(look, ended=True)):
                 raise EndedError(TrialState.PRUNED)
         return [job.metrics() for job in jobs]
 
@@ -214,7 +185,7 @@ class Runner:
                     raise EndedError(TrialState.PRUNED)
                 if time.monotonic() - looked > QUIET:
                     looked = time.monotonic()
-                    with contextlib.suppress(*away()):  # the first worker to reconnect gets the lease
+                    with contextlib.suppress(*AWAY):  # the first worker to reconnect gets the lease
                         if not self.leases.held(BASELINE if effort.trial is None else effort.trial.number):
                             raise LostError
                         effort.note()
@@ -232,8 +203,9 @@ def last_line(text: str) -> str:
 
 
 def mean(metrics: Sequence[Mapping[str, float]], name: str) -> float:
-    """Mean of a metric over runs. Raises `InputError` if a run has not logged it."""
+    """Mean of a metric over runs. Raises `EndedError` if a run has not logged it."""
     for one in metrics:
         if name not in one:
-            raise InputError(f"search: no run logs {name!r}{nearest(name, sorted(one))}")
+            text = f"search: no run logs {name!r}{nearest(name, sorted(one))}"
+            raise EndedError(TrialState.FAIL, text, wrong=True)
     return math.fsum(one[name] for one in metrics) / len(metrics)

@@ -53,17 +53,14 @@ def combinations(search: Search) -> int:
 
 def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the grid index of a choice along each name; None if it is not a grid point or is incomplete."""
-    at = []
-    for name, one in search.space.items():
-        if not exists(one, chosen):
-            continue
-        if name not in chosen:
-            return None
-        place = _place(one, chosen[name])
-        if abs(place - round(place)) > _EQUAL or not 0 <= round(place) < _values(one):
-            return None
-        at.append(round(place))
-    return tuple(at)
+    space = {name: one for name, one in search.space.items() if exists(one, chosen)}
+    if not space.keys() <= chosen.keys():
+        return None
+    places = [_place(one, chosen[name]) for name, one in space.items()]
+    at = tuple(round(place) for place in places)
+    on_grid = all(abs(place - number) <= _EQUAL for place, number in zip(places, at, strict=True))
+    inside = all(0 <= number < _values(one) for number, one in zip(at, space.values(), strict=True))
+    return at if on_grid and inside else None
 
 
 def wanted(search: Search) -> int:

@@ -2,7 +2,8 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from isoscope.executor.live_table import Screen, clock
 from isoscope.guard import StopSignal
 from isoscope.search.outcomes import front, knee, worked
 from isoscope.search.space import wanted
-from isoscope.search.storage import away
+from isoscope.search.storage import AWAY
 from isoscope.search.study import OpenStudy, spent
 
 
@@ -53,10 +54,9 @@ def status(
 ) -> Status:
     """Progress of a study; `workers` share the remaining work; `trials`: all of its trials, if already read."""
     trials = study.get_trials(deepcopy=False) if trials is None else trials
-    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    counts = Counter(trial.state for trial in trials)
     best = front(study, trials)
     suggested = knee(best, study.directions)
-    several = len(study.directions) > 1
     done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
@@ -69,7 +69,7 @@ def status(
         counts[TrialState.WAITING],
         {
             trial.number: dict(zip(study.metric_names or (), trial.values, strict=True))
-            for trial in (best if several else best[:1])
+            for trial in (best if len(study.directions) > 1 else best[:1])
         },
         suggested.number if suggested else None,
         sum(worked(trial) for trial in trials),
@@ -99,17 +99,14 @@ def _best(one: Status, most: int) -> list[str]:
 
 def in_words(one: Status) -> str:
     """One line for a log."""
-    best = "; ".join(_best(one, 3))
+    best = "; ".join(_best(one, 3)) or "none yet"
     best += f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
-    if len(one.best) > 1:
-        best += f"; suggested: trial {one.suggested}"
+    best += f"; suggested: trial {one.suggested}" if len(one.best) > 1 else ""
     left = "" if one.eta_seconds is None or one.done else f", about {clock(one.eta_seconds)} left"
-    done, budget = one.ended, one.budget
-    of = f"{done} of {budget} trials done" if done <= budget else f"{done} trials done, budget {budget}"
-    return (
-        f"search {one.study}: {of} ({one.pruned} pruned, {one.failed} failed), {one.running} running{left}; "
-        f"best: {best or 'none yet'}"
-    )
+    within = one.ended <= one.budget
+    done = f"{one.ended} of {one.budget} trials done" if within else f"{one.ended} trials done, budget {one.budget}"
+    more = f"{one.running} running{left}; best: {best}"
+    return f"search {one.study}: {done} ({one.pruned} pruned, {one.failed} failed), {more}"
 
 
 class Interrupts(StopSignal):
@@ -148,7 +145,7 @@ class LiveStatus(Screen):
         try:
             trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
             return status(self.opened.study, self.opened.search, workers=self.workers, trials=trials), trials
-        except away():
+        except AWAY:
             return None
         finally:
             self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection
@@ -156,35 +153,25 @@ class LiveStatus(Screen):
     def table(self) -> Group:
         """Counts, time left, best trials and running trials."""
         if polled := self._poll():
-            self._table = Group(_summary(polled[0]), _running(polled[1]))
+            seen, trials = polled
+            names = ("done", "running", "pruned", "failed", "time left", "best")
+            summary = Table(*names, title=f"search {seen.study}", title_justify="left")
+            left = "?" if seen.eta_seconds is None else clock(seen.eta_seconds)
+            counts = (f"{seen.ended}/{seen.budget}", *map(str, (seen.running, seen.pruned, seen.failed)))
+            summary.add_row(*counts, left, "\n".join(_best(seen, 5)) or "none yet")
+            running = Table(box=None, show_header=False)
+            for trial in trials:
+                if trial.state == TrialState.RUNNING and trial.datetime_start:
+                    seconds = max(0.0, time.time() - trial.datetime_start.timestamp())
+                    shown = {"trial": trial.number, "for": clock(seconds), **trial.params}
+                    running.add_row(", ".join(f"{name} {value}" for name, value in shown.items()))
+            self._table = Group(summary, running)
         return self._table
 
     def in_words(self) -> str:
         """The progress in one line, if a trial has ended since the last call."""
-        if not (polled := self._poll()):
+        polled = self._poll()
+        if polled is None or polled[0].ended == self._ended:
             return ""
-        seen, before = polled[0], self._ended
-        self._ended = seen.ended
-        return in_words(seen) if seen.ended != before else ""
-
-
-def _summary(seen: Status) -> Table:
-    table = Table(title=f"search {seen.study}", title_justify="left")
-    for name in ("done", "running", "pruned", "failed", "time left", "best"):
-        table.add_column(name)
-    best = "\n".join(_best(seen, 5))
-    left = "?" if seen.eta_seconds is None else clock(seen.eta_seconds)
-    table.add_row(
-        f"{seen.ended}/{seen.budget}", str(seen.running), str(seen.pruned), str(seen.failed), left, best or "none yet"
-    )
-    return table
-
-
-def _running(trials: Iterable[FrozenTrial]) -> Table:
-    table = Table(box=None, show_header=False)
-    for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            seconds = max(0.0, time.time() - trial.datetime_start.timestamp()) if trial.datetime_start else 0.0
-            shown = {"trial": trial.number, "for": clock(seconds), **trial.params}
-            table.add_row(", ".join(f"{name} {value}" for name, value in shown.items()))
-    return table
+        self._ended = polled[0].ended
+        return in_words(polled[0])

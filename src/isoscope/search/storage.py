@@ -3,9 +3,7 @@
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,6 +21,8 @@ VARIABLE = "ISOSCOPE_SEARCH"
 """Environment variable with the address of the storage; --storage overrides it."""
 PATIENCE = 600.0
 """Seconds to wait for a storage that does not answer."""
+AWAY = (StorageInternalError, OperationalError)
+"""Exceptions of a storage that is away."""
 Returned = TypeVar("Returned")
 
 
@@ -36,11 +36,6 @@ class Place(NamedTuple):
     def shown(self) -> str:
         """The address without its password."""
         return self.url.render_as_string(hide_password=True)
-
-    @property
-    def exists(self) -> bool:
-        """Whether it may hold studies: a server, or an existing file."""
-        return self.url.get_backend_name() != "sqlite" or Path(self.url.database or "").exists()
 
     def leases(self, study: str) -> Leases:
         """The locks of a study."""
@@ -91,13 +86,12 @@ def _of_sqlite(path: Path) -> bool:
 def connect(where: Place, *, known: bool = False) -> RDBStorage:
     """Open the storage; `known`: skip the check of its tables. Raises `InputError` if it does not answer."""
     optuna.logging.set_verbosity(logging.WARNING)
-    sqlite = where.url.get_backend_name() == "sqlite"
     # No ping before each use of PostgreSQL: `persist` handles a lost connection.
-    options: dict[str, Any] = {"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {}
+    sqlite = where.url.get_backend_name() == "sqlite"
     try:
         return RDBStorage(
             where.url.render_as_string(hide_password=False),
-            engine_kwargs=options,
+            engine_kwargs={"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {},
             skip_compatibility_check=known,
             skip_table_creation=known,
         )
@@ -122,26 +116,6 @@ class _Ahead(sqlite3.Connection):
         self.execute("PRAGMA synchronous = NORMAL")
 
 
-@contextmanager
-def visited(where: Place) -> Iterator[RDBStorage]:
-    """Open the storage, and close its connections at the end. Raises `InputError` if it does not answer."""
-    storage = connect(where)
-    try:
-        yield storage
-    finally:
-        storage.engine.dispose()
-
-
-def away() -> tuple[type[Exception], ...]:
-    """Exceptions of a storage that is away."""
-    known: list[type[Exception]] = [StorageInternalError, OperationalError]
-    if find_spec("psycopg"):
-        from psycopg import OperationalError as Away
-
-        known.append(Away)
-    return tuple(known)
-
-
 def persist(
     call: Callable[[], Returned], what: str, say: Callable[[str], None], *, look: Callable[[], None] = lambda: None
 ) -> Returned:
@@ -149,23 +123,22 @@ def persist(
 
     `look` is called between retries; an exception from it ends the wait.
     """
-    began, pause, told = time.monotonic(), 0.1, False
+    began, pause = time.monotonic(), 0.0
     while True:
         try:
             found = call()
-        except away() as error:
+        except AWAY as error:
             if time.monotonic() - began > PATIENCE:
                 raise InputError(f"{what}: no answer for {PATIENCE / 60:.0f} minutes ({in_line(error)})") from None
-            if not told:
+            if not pause:
                 say(f"{what} does not answer: waiting for it ({in_line(error)})")
-            told = True
             look()
+            pause = min(2 * pause or 0.1, 5.0)
             time.sleep(pause)
-            pause = min(2 * pause, 5.0)
-            continue
-        if told:
-            say(f"{what} is back")
-        return found
+        else:
+            if pause:
+                say(f"{what} is back")
+            return found
 
 
 def in_line(error: Exception) -> str:

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from typing import Any, NamedTuple
 
 import optuna
@@ -20,7 +21,7 @@ from isoscope.search.leases import BASELINE, Leases, turn
 from isoscope.search.outcomes import worked
 from isoscope.search.samplers import pruner
 from isoscope.search.space import chosen, combinations, point
-from isoscope.search.storage import Place, away, connect, in_line, visited
+from isoscope.search.storage import AWAY, Place, connect, in_line
 
 _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
@@ -65,16 +66,18 @@ def create(
     """
     kept = kept if kept is not None and kept.identity == identity else None
     try:
-        with closing(where.leases(search.name)) as leases, turn(leases), visited(where) as storage:
+        with closing(where.leases(search.name)) as leases, turn(leases), ExitStack() as stack:
+            storage = connect(where)
+            stack.callback(storage.engine.dispose)
             family = _family(storage, search.name)
-            for name, before in family.items():
-                if before == identity:
-                    if kept is not None:
-                        with ExitStack() as stack:
-                            if name != search.name:  # workers of a fork use its own locks
-                                stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
-                            _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
-                    return name
+            name = next((name for name, before in family.items() if before == identity), None)
+            if name is not None and kept is not None:
+                # Workers of a fork use its own locks.
+                locks = nullcontext(leases) if name == search.name else closing(where.leases(name))
+                with locks as own, turn(own):
+                    _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
+            if name is not None:
+                return name
             if join and not family:
                 raise _none(search, where)
             if family and (join or not fork):
@@ -83,9 +86,8 @@ def create(
                     f"search {name!r} in {where.shown} has other settings: {differences(before, identity)}; "
                     "restore them, or create a new study with --fork"
                 )
-            name = _free(storage, search.name)
             directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
-            study = optuna.create_study(study_name=name, storage=storage, directions=directions)
+            study = optuna.create_study(study_name=_free(storage, search.name), storage=storage, directions=directions)
             study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
             with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
                 study.set_metric_names(list(search.objectives))
@@ -95,8 +97,8 @@ def create(
                 if kept.default:
                     study.set_user_attr(BASE, dict(kept.default))
             study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
-            return name
-    except away() as error:
+            return study.study_name
+    except AWAY as error:
         raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
 
 
@@ -112,25 +114,20 @@ def _add(study: optuna.Study, trials: Sequence[FrozenTrial]) -> None:
 def _catch_up(study: optuna.Study, kept: StoredTrials) -> None:
     """Add trials from files that the study lacks, as after `dvc pull` of results from another machine.
 
-    Raises `InputError` if the two differ in a trial.
+    Raises `InputError` if the two differ in a trial: in a value that both have drawn, or in their results.
     """
     trials = study.get_trials(deepcopy=False)
     if len(kept.trials) <= len(trials):
         return
     for ours, theirs in zip(trials, kept.trials, strict=False):
-        if _parted(ours, theirs):
+        common = ours.params.keys() & theirs.params.keys()
+        ended = ours.state.is_finished() and theirs.state.is_finished()
+        if any(ours.params[one] != theirs.params[one] for one in common) or (ended and ours.values != theirs.values):
             raise InputError(
                 f"search {study.study_name!r}: trial {ours.number} differs between the storage and the longer "
                 "reports/search/trials.parquet; delete one of them"
             )
     _add(study, kept.trials[len(trials) :])
-
-
-def _parted(ours: FrozenTrial, theirs: FrozenTrial) -> bool:
-    """Whether two trials differ for good: in a value that both have drawn, or in their results."""
-    ended = ours.state.is_finished() and theirs.state.is_finished()
-    common = ours.params.keys() & theirs.params.keys()
-    return any(ours.params[name] != theirs.params[name] for name in common) or (ended and ours.values != theirs.values)
 
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> OpenStudy:
@@ -152,8 +149,6 @@ def forget(one: OpenStudy) -> None:
 
 def latest(search: Search, where: Place) -> optuna.Study:
     """The newest study with the name of a search. Raises `InputError` if there is none."""
-    if not where.exists:
-        raise _none(search, where)
     storage = connect(where)
     family = _family(storage, search.name)
     if not family:
@@ -172,12 +167,8 @@ def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
 
 def _namesakes(storage: RDBStorage, name: str) -> dict[str, Any]:
     """Names of studies with the name of a search → attributes; studies of other programs included."""
-    found: dict[str, Any] = {}
-    for study in storage.get_all_studies():
-        stem, dash, number = study.study_name.rpartition("-")
-        if study.study_name == name or (dash and stem == name and number.isdecimal()):
-            found[study.study_name] = study.user_attrs
-    return found
+    named = re.compile(rf"{re.escape(name)}(-\d+)?")
+    return {one.study_name: one.user_attrs for one in storage.get_all_studies() if named.fullmatch(one.study_name)}
 
 
 def _free(storage: RDBStorage, name: str) -> str:
@@ -185,15 +176,15 @@ def _free(storage: RDBStorage, name: str) -> str:
 
     Raises `InputError` if another program's study has the name.
     """
-    known = _namesakes(storage, name)
-    for study, attrs in list(known.items()):
+    numbers = []
+    for study, attrs in _namesakes(storage, name).items():
         if STEPS in attrs and IDENTITY not in attrs:
             optuna.delete_study(study_name=study, storage=storage)
-            del known[study]
         elif study == name and IDENTITY not in attrs:
             raise InputError(f"search.name: the storage has a study {name!r} of another program; choose another name")
-    numbers = [int(study.rpartition("-")[2]) if study != name else 1 for study in known]
-    return name if not known else f"{name}-{max(numbers) + 1}"
+        else:
+            numbers.append(1 if study == name else int(study.rpartition("-")[2]))
+    return f"{name}-{max(numbers) + 1}" if numbers else name
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -232,8 +223,8 @@ def identity(
     parts = {name: value for name, value in search.model_dump(mode="json").items() if name not in _NOT_OF_IT}
     parts["objectives"] = list(parts["objectives"].items())  # Optuna stores values by position
     numbers = {name: value for name, value in flatten(fixed).items() if name not in NOT_IN_DIGEST}
-    whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code}
-    whole |= {"plugins": dict(plugins)} if plugins else {}
+    known = {"plugins": dict(plugins)} if plugins else {}
+    whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code, **known}
     return json.loads(json.dumps(whole))
 
 

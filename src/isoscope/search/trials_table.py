@@ -66,20 +66,20 @@ def shown(value: Any) -> str:
 
 
 def _written(trial: FrozenTrial) -> str:
-    started, ended = trial.datetime_start, trial.datetime_complete
     return json.dumps(
         {
             "number": trial.number,
             "state": trial.state.name,
             "values": trial.values,
-            "started": started and started.isoformat(),
-            "ended": ended and ended.isoformat(),
+            "started": trial.datetime_start,
+            "ended": trial.datetime_complete,
             "params": trial.params,
             "distributions": {name: distribution_to_json(one) for name, one in trial.distributions.items()},
             "intermediate_values": list(trial.intermediate_values.items()),  # JSON has no numbers for keys
             "user_attrs": trial.user_attrs,
             "system_attrs": trial.system_attrs,
-        }
+        },
+        default=datetime.isoformat,
     )
 
 
@@ -103,11 +103,11 @@ def _read(text: str) -> FrozenTrial:
 
 
 def _parameter(name: str, trials: Sequence[FrozenTrial]) -> Any:
-    kinds = [trial.distributions[name] for trial in trials if name in trial.params]
     values = [trial.params.get(name) for trial in trials]
-    if any(isinstance(kind, CategoricalDistribution) for kind in kinds):
+    kinds = {type(trial.distributions[name]) for trial in trials if name in trial.params}
+    if CategoricalDistribution in kinds:
         return _text(shown(trial.params[name]) if name in trial.params else None for trial in trials)
-    return pd.array(values, dtype="Int64") if all(isinstance(k, IntDistribution) for k in kinds) else _numbers(values)
+    return pd.array(values, dtype="Int64") if kinds <= {IntDistribution} else _numbers(values)
 
 
 def _names(parts: Any) -> list[str]:

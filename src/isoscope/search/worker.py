@@ -8,11 +8,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.errors import InputError
 from isoscope.executor.execute import Requests
@@ -26,21 +26,13 @@ from isoscope.search.running import (
     Effort,
     EndedError,
     LostError,
-    Outcome,
     Plan,
     Runner,
     last_line,
     mean,
 )
-from isoscope.search.storage import away
+from isoscope.search.storage import AWAY
 from isoscope.search.study import BASE, OpenStudy, spent
-
-
-class Claim(NamedTuple):
-    """A trial leased by this worker, and the steps that an earlier worker reported of it."""
-
-    trial: Trial
-    reported: frozenset[int] = frozenset()
 
 
 class Worker:
@@ -52,7 +44,7 @@ class Worker:
         plan: Plan,
         *,
         requests: Requests,
-        note: Callable[[Outcome], None],
+        note: Callable[[FrozenTrial], None],
         say: Callable[[str], None],
         provenance: Mapping[str, Any],
     ) -> None:
@@ -75,9 +67,9 @@ class Worker:
                 self._measure_default()
             pause = LOOK
             while not (self.requests.finish or self.requests.stop):
-                claim, left = self._persist(self.claim)
-                if claim is not None:
-                    self._work(claim)
+                effort, left = self._persist(self.claim)
+                if effort is not None:
+                    self._work(effort)
                     pause = LOOK
                 elif left:
                     time.sleep(pause)  # their workers may die
@@ -89,7 +81,7 @@ class Worker:
         finally:
             self.leases.close()
 
-    def claim(self) -> tuple[Claim | None, bool]:
+    def claim(self) -> tuple[Effort | None, bool]:
         """Lease a trial to work on; without one, whether other workers still run trials."""
         with turn(self.leases):
             study = copy.copy(self.study)  # a fresh cache: samplers cache trials in the study
@@ -106,7 +98,7 @@ class Worker:
             waiting = [trial.number for trial in trials if trial.state == TrialState.WAITING]
             return self._asked(study, min(waiting, default=len(trials))), True
 
-    def _taken_over(self, study: Study, number: int) -> Claim | None:
+    def _taken_over(self, study: Study, number: int) -> Effort | None:
         """A running trial whose worker is gone, with its missing names drawn; None if it has ended by now."""
         storage = self.opened.storage
         study_id = storage.get_study_id_from_name(study.study_name)
@@ -118,9 +110,9 @@ class Worker:
         study.sampler = samplers.sampler(self.search, number)
         trial = Trial(study, trial_id)
         space.suggest(self.search, trial)
-        return Claim(trial, frozenset(known.intermediate_values))
+        return Effort(trial, frozenset(known.intermediate_values))
 
-    def _asked(self, study: Study, number: int) -> Claim | None:
+    def _asked(self, study: Study, number: int) -> Effort | None:
         """A new trial, or a queued trial with its choices; None if another worker holds the lease of its number.
 
         If this worker dies before it takes the lease, another worker takes the trial over.
@@ -131,7 +123,7 @@ class Worker:
             return None
         with self._released_on_error(trial.number):
             space.suggest(self.search, trial)
-        return Claim(trial)
+            return Effort(trial)
 
     @contextlib.contextmanager
     def _released_on_error(self, number: int) -> Iterator[None]:
@@ -142,72 +134,73 @@ class Worker:
             self.leases.release(number)
             raise
 
-    def _work(self, claim: Claim) -> None:
-        trial, began = claim.trial, time.time()
+    def _work(self, effort: Effort) -> None:
+        trial = effort.trial
         jobs = self.plan(space.chosen(self.search, trial.params))
-        provenance = {**self.provenance, "digests": [job.digest for job in jobs]}
-        effort = Effort(trial, provenance, reported=claim.reported)
+        effort.facts = {**self.provenance, "digests": [job.digest for job in jobs]}
         values: list[float] | None = None
         constraints: dict[str, float] = {}
-        facts: dict[str, Any] = {}
-        wrong = ""
+        state, error = TrialState.COMPLETE, None
         try:
             self._persist(lambda: effort.note(at_once=True))
-            values, constraints = self._judged(trial, self.running.run(jobs, effort))
-            state = TrialState.COMPLETE
+            values, constraints = self._judged(effort, self.running.run(jobs, effort))
         except AskedError:
-            with contextlib.suppress(UpdateFinishedTrialError, *away()):
+            with contextlib.suppress(UpdateFinishedTrialError, *AWAY):
                 effort.note(at_once=True)
-            self.leases.release(trial.number)
             raise
         except (LostError, UpdateFinishedTrialError):  # the lease was lost with a connection
             self._leave(trial)
             return
-        except EndedError as error:
-            state, wrong = error.state, error.text if error.wrong else ""
-            facts = {"error": error.text} if state == TrialState.FAIL else {}
-        facts = {PROVENANCE: effort.provenance, **facts}
-        self._tell(trial, Outcome(trial.number, state, values, trial.params, facts, constraints, began))
-        if wrong:
-            raise InputError(wrong)
+        except EndedError as ended:
+            state, error = ended.state, ended
+        failure = {"error": str(error)} if state == TrialState.FAIL else {}
+        result = create_trial(
+            state=state,
+            values=values,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={PROVENANCE: effort.provenance, **failure},
+            constraints=constraints,
+        )
+        result.number = trial.number
+        self._tell(trial, result)
+        if error is not None and error.wrong:
+            raise InputError(str(error))
 
-    def _judged(self, trial: Trial, metrics: list[Mapping[str, float]]) -> tuple[list[float], dict[str, float]]:
+    def _judged(self, effort: Effort, metrics: list[Mapping[str, float]]) -> tuple[list[float], dict[str, float]]:
         """Objectives and constraints of a trial with finished runs. Raises `EndedError` without such numbers."""
-        values = self._means(metrics)
-        for name, value in values.items():
-            if not math.isfinite(value):
-                self.say(f"trial {trial.number}: failed: {name} is {value}")
-                raise EndedError(TrialState.FAIL, f"{name} is {value}")
-        constraints = {}
-        if self.search.constraints:
-            base = self._persist(lambda: self.study.user_attrs.get(BASE, {}))
-            for name, one in self.search.constraints.items():
-                worse = (base[name] - values[name]) * (1 if one.better == "maximise" else -1)
-                constraints[name] = worse - one.margin
+        values = self._means(effort, metrics)
+        base = self._persist(lambda: self.study.user_attrs.get(BASE, {})) if self.search.constraints else {}
+        constraints = {
+            name: (base[name] - values[name]) * (1 if one.better == "maximise" else -1) - one.margin
+            for name, one in self.search.constraints.items()
+        }
         return [values[name] for name in self.search.objectives], constraints
 
-    def _means(self, metrics: list[Mapping[str, float]]) -> dict[str, float]:
-        """Means of objectives and constraints over runs."""
-        try:
-            return {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
-        except InputError as error:
-            raise EndedError(TrialState.FAIL, str(error), wrong=True) from None
+    def _means(self, effort: Effort, metrics: list[Mapping[str, float]]) -> dict[str, float]:
+        """Means of objectives and constraints over runs. Raises `EndedError` for a mean that is not finite."""
+        means = {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
+        for name, value in means.items():
+            if not math.isfinite(value):
+                self.say(f"{effort.title}: failed: {name} is {value}")
+                raise EndedError(TrialState.FAIL, f"{name} is {value}")
+        return means
 
-    def _tell(self, trial: Trial, outcome: Outcome) -> None:
+    def _tell(self, trial: Trial, result: FrozenTrial) -> None:
         def tell() -> None:
-            for name, value in outcome.facts.items():
+            for name, value in result.user_attrs.items():
                 if trial.user_attrs.get(name) != value:
                     trial.set_user_attr(name, value)
-            known = trial.constraints if outcome.constraints else {}  # saves a query
-            for name, value in outcome.constraints.items():
+            known = trial.constraints if result.constraints else {}  # saves a query
+            for name, value in result.constraints.items():
                 if name not in known:
                     trial.set_constraint(name, value)
-            self.study.tell(trial, outcome.values, outcome.state, skip_if_finished=True)
+            self.study.tell(trial, result.values, result.state, skip_if_finished=True)
 
         if not self._persist(lambda: self.leases.held(trial.number)):
             self._leave(trial)
             return
-        self.note(outcome)
+        self.note(result)
         with contextlib.suppress(UpdateFinishedTrialError):  # stored before the connection was lost
             self._persist(tell)
         self.leases.release(trial.number)
@@ -218,23 +211,20 @@ class Worker:
 
     def _measure_default(self) -> None:
         """Run the default arm once for all workers: constraints compare with it."""
-        while not self.requests.stop:
-            if BASE in self._persist(lambda: self.study.user_attrs):
-                return
+        measured = partial(self._persist, lambda: BASE in self.study.user_attrs)
+        while not (self.requests.stop or measured()):
             if not self._persist(lambda: self.leases.take(BASELINE)):
                 time.sleep(QUIET)
                 continue
-            if BASE not in self._persist(lambda: self.study.user_attrs):
-                self.say("running the default arm first: constraints compare with it")
-                try:
-                    values = self._means(self.running.run(self.plan({}), Effort(None)))
-                except LostError:
-                    self.leases.release(BASELINE)
-                    continue
-                except EndedError as error:
-                    raise InputError(f"search.arm: the default arm failed: {last_line(error.text)}") from None
-                for name, value in values.items():
-                    if not math.isfinite(value):
-                        raise InputError(f"search.arm: the default arm has {name} {value}; constraints need a number")
-                self._persist(partial(self.study.set_user_attr, BASE, values))
-            self.leases.release(BASELINE)
+            try:
+                if not measured():
+                    self.say("running the default arm first: constraints compare with it")
+                    effort = Effort(None)
+                    values = self._means(effort, self.running.run(self.plan({}), effort))
+                    self._persist(partial(self.study.set_user_attr, BASE, values))
+            except LostError:
+                continue
+            except EndedError as error:
+                raise InputError(f"search.arm: the default arm failed: {last_line(str(error))}") from None
+            finally:
+                self.leases.release(BASELINE)

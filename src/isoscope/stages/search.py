@@ -22,7 +22,6 @@ from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Requests, work
-from isoscope.figures.search_figures import pictures
 from isoscope.guard import StoppedError
 from isoscope.runs.lease import Lease
 from isoscope.runs.provenance import Git, environment, git_state
@@ -31,8 +30,9 @@ from isoscope.sealing import replacing, write_text
 from isoscope.search import space
 from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
+from isoscope.search.search_figures import pictures
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
-from isoscope.search.storage import Place, away, persist, place
+from isoscope.search.storage import AWAY, Place, persist, place
 from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, digest, forget, opened
 from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
@@ -151,7 +151,7 @@ def _forgotten_if_wrong(one: OpenStudy) -> Iterator[None]:
     try:
         yield
     except InputError:
-        with suppress(*away()):
+        with suppress(*AWAY):
             forget(one)
         raise
 
@@ -253,7 +253,7 @@ def write_results(
         if params is not None:
             write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
         (fresh / "figures").mkdir()
-        metadata = {"Source": f"isoscope digest {digest}"}
-        for name, _, _, svg in pictures(study, found, chosen=number, least=LEAST, metadata=metadata):
+        source = {"Source": f"isoscope digest {digest}"}
+        for name, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
             write_text(fresh / "figures" / f"{name}.svg", svg, "table")
     return folder

@@ -5,8 +5,8 @@ trials that lack a conditional parameter.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+from collections.abc import Mapping
+from itertools import accumulate, combinations
 from typing import Any
 
 import pandas as pd
@@ -17,20 +17,6 @@ from matplotlib.ticker import MaxNLocator
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.figures.search_captions import caption
-from isoscope.figures.searched import (
-    COLUMNS,
-    Searched,
-    called,
-    dots,
-    feasible,
-    handles,
-    scale,
-    searched,
-    set_scale,
-    sheet,
-    varied,
-)
 from isoscope.figures.style import (
     ARM_COLOURS,
     HATCH,
@@ -44,6 +30,8 @@ from isoscope.figures.style import (
     to_svg,
     wrapped,
 )
+from isoscope.search.outcomes import feasible, saved_by_pruning
+from isoscope.search.searched import COLUMNS, Searched, along, called, dots, handles, sheet, varied
 
 
 def history(view: Searched) -> Figure | None:
@@ -53,18 +41,15 @@ def history(view: Searched) -> Figure | None:
         return None
     with style():
         shown = [trial for trial in trials if feasible(trial)]
-        below = handles(view, trials)
-        if shown:
-            below.append(Line2D([], [], color=INK, linewidth=1, label="best so far"))
+        best = [Line2D([], [], color=INK, linewidth=1, label="best so far")]
+        below = handles(view, trials) + (best if shown else [])
         drawing, panels = sheet(len(view.objectives), below, height=2.8)
         for index, (axes, (name, more)) in enumerate(zip(panels, view.objectives, strict=True)):
-            dots(axes, view, trials, lambda trial: trial.number, lambda trial, k=index: trial.values[k])  # type: ignore[misc]
-            so_far: list[float] = []
-            for trial in shown:
-                value = trial.values[index]
-                so_far.append((max if more else min)([value, *so_far[-1:]]))
-            numbers = [trial.number for trial in shown]
-            axes.step(numbers, so_far, where="post", color=INK, linewidth=1, gid="best so far")
+            dots(axes, view, trials, [trial.number for trial in trials], [trial.values[index] for trial in trials])
+            so_far = accumulate((trial.values[index] for trial in shown), max if more else min)
+            axes.step(
+                [trial.number for trial in shown], list(so_far), where="post", color=INK, linewidth=1, gid="best so far"
+            )
             axes.set_xlabel("Trial", fontsize=8)
             axes.set_ylabel(called(name), fontsize=8)
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -76,7 +61,7 @@ def intermediate(view: Searched) -> Figure | None:
 
     A gap is a step whose value was not finite.
     """
-    reports = [(trial, _finite(trial)) for trial in view.trials if view.known(trial) and _finite(trial)]
+    reports = [(trial, _finite(trial)) for trial in view.trials if view.group(trial) in view.groups and _finite(trial)]
     if not reports:
         return None
     with style():
@@ -91,7 +76,7 @@ def intermediate(view: Searched) -> Figure | None:
             steps = range(min(found), max(found) + 1)
             axes.plot(
                 *([step + 1 for step in steps], [found.get(step, math.nan) for step in steps]),
-                color=view.look(trial)["color"],
+                color=view.look(view.group(trial))["color"],
                 linestyle="--" if early else "-",
                 linewidth=2.6 if trial.number == view.chosen else 0.9,
                 alpha=0.55 if early else 0.9,
@@ -108,21 +93,22 @@ def intermediate(view: Searched) -> Figure | None:
 def pruning(view: Searched) -> Figure | None:
     """Draw the number of complete and pruned trials that ran each step; the hatched area is what pruning saved."""
     ended = [trial for trial in view.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-    taken = [len(trial.intermediate_values) if trial.state == TrialState.PRUNED else view.steps for trial in ended]
-    if not any(trial.state == TrialState.PRUNED for trial in ended) or not view.steps:
+    if all(trial.state == TrialState.COMPLETE for trial in ended):
         return None
-    left = [sum(one > step for one in taken) for step in range(view.steps)]
-    full = view.steps * len(ended)
+    found, steps = saved_by_pruning(view.study), view.study.user_attrs["steps"]
+    ran = [steps if trial.state == TrialState.COMPLETE else len(trial.intermediate_values) for trial in ended]
+    left = [sum(one > step for one in ran) for step in range(steps)]
     with style():
-        saved = hatch_key(f"saved: {full - sum(left):,} of {full:,} steps, {1 - sum(left) / full:.0%}")
-        below = [Patch(facecolor=ARM_COLOURS[0], label=f"run: {sum(left):,} steps"), saved]
+        share = 1 - found.run / found.full
+        saved = hatch_key(f"saved: {found.full - found.run:,} of {found.full:,} steps, {share:.0%}")
+        below = [Patch(facecolor=ARM_COLOURS[0], label=f"run: {found.run:,} steps"), saved]
         drawing = Figure(figsize=(WIDTH * 0.7, 2.6 + legend_inches(below, 2)), layout="constrained")
         axes = drawing.subplots()
-        edges = [step + 0.5 for step in range(view.steps + 1)]
+        edges = [step + 0.5 for step in range(steps + 1)]
         axes.stairs(left, edges, fill=True, color=ARM_COLOURS[0], gid="run")
         above: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0}
-        axes.stairs([len(ended)] * view.steps, edges, baseline=left, fill=True, gid="saved", **above)
-        axes.set(xlim=(0.5, view.steps + 0.5), ylim=(0, len(ended)))
+        axes.stairs([len(ended)] * steps, edges, baseline=left, fill=True, gid="saved", **above)
+        axes.set(xlim=(0.5, steps + 0.5), ylim=(0, len(ended)))
         axes.set_xlabel("Step: epochs, seed after seed", fontsize=8)
         axes.set_ylabel(wrapped("Trials that ran it", 2.4, size=8), fontsize=8)
         axes.tick_params(labelsize=7)
@@ -143,18 +129,16 @@ def fronts(view: Searched) -> Figure | None:
     pairs = list(combinations(range(len(view.objectives)), 2))
     if not pairs or not trials:
         return None
-    best = [trial for trial in trials if trial.number in view.front]
     with style():
         look: dict[str, Any] = {"color": INK, "marker": ".", "markersize": 3, "zorder": 3, "linewidth": 1.0}
         look["linestyle"] = "-" if len(pairs) == 1 else ""
-        below = handles(view, trials)
-        if best:
-            below.append(Line2D([], [], label=f"front, n = {len(best)}", **look))
+        line = [Line2D([], [], label=f"front, n = {len(view.front)}", **look)]
+        below = handles(view, trials) + (line if view.front else [])
         drawing, panels = sheet(len(pairs), below, height=3.2 if len(pairs) == 1 else 2.4)
         for axes, (across, up) in zip(panels, pairs, strict=True):
-            dots(axes, view, trials, lambda one, k=across: one.values[k], lambda one, k=up: one.values[k])  # type: ignore[misc]
-            line = sorted((trial.values[across], trial.values[up]) for trial in best)
-            axes.plot([x for x, _ in line], [y for _, y in line], gid="front", **look)
+            dots(axes, view, trials, [one.values[across] for one in trials], [one.values[up] for one in trials])
+            points = sorted((trial.values[across], trial.values[up]) for trial in view.front)
+            axes.plot([x for x, _ in points], [y for _, y in points], gid="front", **look)
             for index, axis in ((across, axes.xaxis), (up, axes.yaxis)):
                 name, more = view.objectives[index]
                 axis.set_label_text(f"{called(name)} ({'more' if more else 'less'} is better)", fontsize=7.5)
@@ -170,7 +154,7 @@ def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) ->
     if not view.complete:
         return None
     objectives = [name for name, _ in view.objectives]
-    counts = {group or "all": len(trials) for group, trials in view.groups.items()}
+    counts = {group: len(trials) for group, trials in view.groups.items()}
     parameters = {group: _bars(importances, group) for group in counts}
     heights = [0.75 + 0.17 * max(1, len(parameters[group])) for group in counts]
     with style():
@@ -215,9 +199,7 @@ def slices(view: Searched, objective: int) -> Figure | None:
         drawing, panels = sheet(len(names), handles(view, trials))
         for axes, name in zip(panels, names, strict=True):
             having = [trial for trial in trials if name in trial.params]
-            found = scale(name, having)
-            dots(axes, view, having, found.place, lambda trial: float(trial.values[objective]))
-            set_scale(axes, found, name, WIDTH / COLUMNS - 0.4)
+            dots(axes, view, having, along(axes, name, having), [trial.values[objective] for trial in having])
             axes.sharey(panels[0])
         for axes in panels[::COLUMNS]:
             axes.set_ylabel(called(view.objectives[objective][0]), fontsize=8)
@@ -231,24 +213,21 @@ def pictures(
     chosen: int | None,
     least: int,
     metadata: Mapping[str, str] | None = None,
-) -> list[tuple[str, str, str, str]]:
-    """Return (name, title, caption, SVG) of every figure with data, in order. Equal studies give equal bytes.
+) -> list[tuple[str, str]]:
+    """Return (name, SVG) of every figure with data, in order. Equal studies give equal bytes.
 
     - `chosen`: number of the trial to mark, best or suggested; None marks none.
     - `importances`: columns architecture, objective, parameter, importance, low, high; an architecture with fewer than
       `least` complete trials has no rows.
     - `metadata`: as for `to_svg`.
     """
-    view = searched(study, chosen=chosen)
-    drawn = ((name, figure) for name, figure in _figures(view, importances, least) if figure is not None)
-    return [(name, *caption(name), to_svg(figure, metadata)) for name, figure in drawn]
-
-
-def _figures(view: Searched, importances: pd.DataFrame, least: int) -> Iterator[tuple[str, Figure | None]]:
-    yield "history", history(view)
-    yield "front", fronts(view)
-    yield "importances", importance_bars(view, importances, least=least)
-    for one in range(len(view.objectives)):
-        yield f"slice-{one + 1}" if one else "slice", slices(view, one)
-    yield "intermediate", intermediate(view)
-    yield "pruning", pruning(view)
+    view = Searched(study, chosen=chosen)
+    drawn = {
+        "history": history(view),
+        "front": fronts(view),
+        "importances": importance_bars(view, importances, least=least),
+        **{f"slice-{one + 1}" if one else "slice": slices(view, one) for one in range(len(view.objectives))},
+        "intermediate": intermediate(view),
+        "pruning": pruning(view),
+    }
+    return [(name, to_svg(figure, metadata)) for name, figure in drawn.items() if figure is not None]
