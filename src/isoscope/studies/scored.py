@@ -32,6 +32,7 @@ def panels(bands: pd.DataFrame) -> tuple[str, str]:
     return next((name for name in names if name != "loss"), "accuracy"), "loss"
 
 
+@style()
 def training_curves(bands: pd.DataFrame) -> Figure:
     """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd.
 
@@ -40,12 +41,11 @@ def training_curves(bands: pd.DataFrame) -> Figure:
     seeds remain.
     """
     arms = arms_of(bands)
-    with style():
-        figure = Figure(figsize=(8.0, 3.9), layout="constrained")
-        for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
-            _panel(axes, bands, arms, quantity)
-            axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
-        legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
+    figure = Figure(figsize=(8.0, 3.9), layout="constrained")
+    for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
+        _panel(axes, bands, arms, quantity)
+        axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
+    legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
     return figure
 
 
@@ -92,6 +92,7 @@ def _last_epoch(bands: pd.DataFrame) -> str:
     return f"Validation {shown.replace('_', ' ')}, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
 
 
+@style()
 def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     """Draw a confusion matrix per arm: row = actual class, column = predicted class, counts summed over seeds.
 
@@ -105,23 +106,22 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     rows = -(-len(arms) // columns)
     side = max(1.7, 0.5 * len(classes))
     below = 0.3 if len(classes) <= 2 else 0.3 + 0.05 * max(len(name) for name in names)
-    with style():
-        figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
-            table = confusion[confusion["arm"] == arm]
-            mesh = _matrix(axes, table, classes)
-            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
-            axes.set_xticks(range(len(classes)), names, **turned)
-            axes.set_yticks(range(len(classes)), names)
-            axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
-            seeds = table["seed"].nunique()
-            axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        figure.supxlabel("Predicted", fontsize=9)
-        figure.supylabel("Actual", fontsize=9)
-        figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
+    figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
+        table = confusion[confusion["arm"] == arm]
+        mesh = _matrix(axes, table, classes)
+        turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
+        axes.set_xticks(range(len(classes)), names, **turned)
+        axes.set_yticks(range(len(classes)), names)
+        axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
+        seeds = table["seed"].nunique()
+        axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
+    for axes in panels.flat[len(arms) :]:
+        axes.set_axis_off()
+    figure.supxlabel("Predicted", fontsize=9)
+    figure.supylabel("Actual", fontsize=9)
+    figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
     return figure
 
 

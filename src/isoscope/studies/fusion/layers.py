@@ -41,6 +41,7 @@ from isoscope.figures.style import (
     multiples,
     named,
     style,
+    tiles,
     wrapped,
 )
 from isoscope.studies.view import Table, View
@@ -54,6 +55,7 @@ HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not define
 TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linestyle": ""}
 
 
+@style()
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
@@ -71,30 +73,24 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     cells = over_seeds(table, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    with style():
-        made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
-        per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
-        rows = -(-len(arms) // per_row)
-        drawing = Figure(figsize=(WIDTH, rows * (made.height + 0.35) + 1.55), layout="constrained")
-        panels = drawing.subplots(rows, per_row, squeeze=False, sharex=True, sharey=True)
-        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
-            own = table[table["arm"] == arm]
-            made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
-            axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
-            last = index + per_row >= len(arms)
-            axes.tick_params(length=0, labelsize=7, labelbottom=last)
-            axes.set_ylabel("Layer" if index % per_row == 0 else "", fontsize=8)
-            axes.set_xlabel(made.label if last else "", fontsize=8)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
-        if scale.low is not None:
-            colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
-            extend = beyond(cells["mean"], scale.low, scale.high)
-            every = panels.ravel().tolist()
-            bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
-            bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
-            bar.ax.tick_params(labelsize=7)
+    made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
+    per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
+    labels: dict[str, Any] = {"across": made.label, "up": "Layer", "grid": None}
+    size = (WIDTH, made.height + 0.35, 1.55)
+    drawing, panels = tiles(len(arms), per_row, size, sharex=True, sharey=True, **labels)
+    every = drawing.axes
+    for axes, arm in zip(panels, arms, strict=True):
+        own = table[table["arm"] == arm]
+        made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
+        axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
+        axes.tick_params(length=0)
+    drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
+    if scale.low is not None:
+        colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
+        extend = beyond(cells["mean"], scale.low, scale.high)
+        bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
+        bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
+        bar.ax.tick_params(labelsize=7)
     return drawing
 
 
@@ -181,12 +177,8 @@ MAPS = {
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
-    names = geometry["figure"] + "-" + geometry["vectors"]
-    return (pd.concat([geometry[names == one].assign(map=one) for one in MAPS]),)
-
-
-def _drawn(geometry: pd.DataFrame) -> Figure:
-    return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
+    named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
+    return (pd.concat([named[named["map"] == one] for one in MAPS]),)
 
 
 LAYERS = View(
@@ -194,7 +186,7 @@ LAYERS = View(
     needs=("geometry",),
     rows=_mapped,
     by="map",
-    draw=_drawn,
+    draw=lambda geometry: layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0]),
     caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
     called=MAPS,
 )
@@ -208,6 +200,7 @@ SHORT = 14
 DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9}
 
 
+@style()
 def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str = "first") -> Figure:
     """Draw a line per arm over snapshots: mean over seeds with a band of ± 1 sd; isotropic noise dashed.
 
@@ -224,23 +217,22 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
         figure: wrapped(scale_of(figure, table["value"]).label, 1.35, size=7.5, lines=3)
         for figure, table in tables.items()
     }
-    with style():
-        noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
-        handles = [*keys(everything, 2.8, _points), noise]
-        size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
-        columns = dict.fromkeys(shown, "")
-        drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
-        for (figure, layer), axes in panels.items():
-            table = tables[figure]
-            _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
-            step_axis(axes, everything)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-        for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
-            flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
-            names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
-            note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
-            axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
-        legend_below(drawing, handles, columns=2)
+    noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
+    handles = [*keys(everything, 2.8, _points), noise]
+    size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
+    columns = dict.fromkeys(shown, "")
+    drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
+    for (figure, layer), axes in panels.items():
+        table = tables[figure]
+        _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
+        step_axis(axes, everything)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
+        flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
+        names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
+        note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
+        axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
+    legend_below(drawing, handles, columns=2)
     return drawing
 
 
@@ -268,19 +260,10 @@ def _points(own: pd.DataFrame) -> str:
 
 FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
 
-
-def _of_cls(geometry: pd.DataFrame) -> Table:
-    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
-
-
-def _drawn_curves(geometry: pd.DataFrame) -> Figure:
-    return geometry_curves(geometry, [one for one in FIGURES if (geometry["figure"] == one).any()])
-
-
 CURVES = View(
     name="curves",
     needs=("geometry",),
-    rows=_of_cls,
-    draw=_drawn_curves,
+    rows=lambda geometry: (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],),
+    draw=lambda geometry: geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])]),
     caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
 )

@@ -123,13 +123,13 @@ def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
     ]
 
 
+@style()
 def remedy_table(means: pd.DataFrame, tested: pd.DataFrame) -> Figure:
     """Draw the four means on a colour scale from 0 to 1, and each effect with its intervals and verdict."""
-    with style():
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-        _means(left, means)
-        _effects(right, tested)
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+    _means(left, means)
+    _effects(right, tested)
     return figure
 
 
