@@ -131,7 +131,7 @@ def multiples(
 def tiles(
     count: int,
     per_row: int,
-    size: tuple[float, float, float],
+    size: tuple[float, ...],
     *,
     across: str = "",
     up: str = "",
@@ -141,12 +141,12 @@ def tiles(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with `count` panels in rows of at most `per_row`, and its panels; the rest of the grid is off.
 
-    `size`: width, height of a row, and height of the rest, in inches. `across`: label below the lowest panel of each
+    `size`: width, height of a row, and heights of the rest, in inches. `across`: label below the lowest panel of each
     column; `up`: label left of each row; `ticks`: size of tick labels. `shared`: options of `Figure.subplots`.
     """
     columns = max(1, min(per_row, count))
-    rows, (width, height, rest) = max(1, -(-count // columns)), size
-    figure = Figure(figsize=(width, height * rows + rest), layout="constrained")
+    rows, (width, height, *rest) = max(1, -(-count // columns)), size
+    figure = Figure(figsize=(width, sum(rest, height * rows)), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
     for axes in panels[count:]:
         axes.set_axis_off()

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, legend_below, look, style
+from isoscope.figures.snapshots import arms_of, seeds_of
+from isoscope.figures.style import INK, legend_below, look, style, tiles
 from isoscope.studies.view import View
 
 TITLES = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
+LINES = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
 PER_ROW = 4
 LONGEST = 24
 """How many letters of a class's name fit at a tick."""
@@ -45,7 +46,12 @@ def training_curves(bands: pd.DataFrame) -> Figure:
     for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
         _panel(axes, bands, arms, quantity)
         axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
-    legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
+    handles = [
+        Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
+        for index, arm in enumerate(arms)
+    ]
+    handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in LINES.items()]
+    legend_below(figure, handles, columns=min(len(arms) + 1, 3), size=9.0)
     return figure
 
 
@@ -62,15 +68,6 @@ def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) 
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.03)
-
-
-def _legend(bands: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
-    handles = [
-        Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
-        for index, arm in enumerate(arms)
-    ]
-    lines = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
-    return handles + [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in lines.items()]
 
 
 def _seeds(rows: pd.DataFrame) -> str:
@@ -103,25 +100,22 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     classes = list(dict.fromkeys(confusion["actual"]))
     names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes]
     columns = min(PER_ROW, len(arms))
-    rows = -(-len(arms) // columns)
     side = max(1.7, 0.5 * len(classes))
     below = 0.3 if len(classes) <= 2 else 0.3 + 0.05 * max(len(name) for name in names)
-    figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
+    size = ((side + 0.2) * columns + 2.2, side + 0.6, below, 0.3)
+    figure, panels = tiles(len(arms), PER_ROW, size, ticks=9, grid=None, sharex=True, sharey=True)
+    every = figure.axes
+    for axes, arm in zip(panels, arms, strict=True):
         table = confusion[confusion["arm"] == arm]
         mesh = _matrix(axes, table, classes)
         turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
         axes.set_xticks(range(len(classes)), names, **turned)
         axes.set_yticks(range(len(classes)), names)
-        axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
-        seeds = table["seed"].nunique()
-        axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
-    for axes in panels.flat[len(arms) :]:
-        axes.set_axis_off()
+        axes.tick_params(length=0)
+        axes.set_title(f"{arm}\n{seeds_of(table)}", fontsize=9)
     figure.supxlabel("Predicted", fontsize=9)
     figure.supylabel("Actual", fontsize=9)
-    figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
+    figure.colorbar(mesh, ax=every, label="Share of the actual class", aspect=18 * len(every) // columns)
     return figure
 
 

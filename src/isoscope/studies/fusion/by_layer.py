@@ -53,7 +53,7 @@ def geometry_by_layer(
     table = table.assign(at=table["layer"] / depth if relative else table["layer"])
     there = [figure for figure in figures if (table["figure"] == figure).any()]
     names, shown, margin = arms_of(table), table[table["figure"].isin(there)], 0.05 if relative else 0.3
-    size = (WIDTH / 3 * min(COLUMNS, max(len(there), 2)), 1.7, 0.35 + 0.2 * len(names))
+    size = (WIDTH / 3 * min(COLUMNS, max(len(there), 2)), 1.7, 0.35, 0.2 * len(names))
     drawing, panels = tiles(len(there), COLUMNS, size, across=RELATIVE if relative else "Layer")
     for axes, figure in zip(panels, there, strict=True):
         part = table[table["figure"] == figure]

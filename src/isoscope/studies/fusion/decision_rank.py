@@ -68,13 +68,11 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
     figure, panels = _grid(rows, table, "Update")
     for (components, arm), axes in panels.items():
         own = table[table["arm"] == arm]
-        means = over_seeds(own[(own["components"] == "dropped") & (own["k"] == 0)], ["column"], "accuracy")
-        means = means.sort_values("column")
-        axes.plot(means["column"], means["mean"], gid="whole", **WHOLE)
+        whole = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
+        axes.plot(whole.index, whole, gid="whole", **WHOLE)
         for place, k in enumerate(counts):
             one = own[(own["components"] == components) & (own["k"] == k)]
-            look = shade(place, len(counts))
-            banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **look)
+            banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **shade(place, len(counts)))
         step_axis(axes, table)
         axes.set_ylim(-0.02, 1.02)
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -88,8 +86,8 @@ def _grid(rows: dict[str, str], table: pd.DataFrame, across: str) -> tuple[Figur
 
 
 def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:
-    lines = [Line2D([], [], markersize=3, label=one, **shade(at, len(labels))) for at, one in enumerate(labels)]
-    handles = [*lines, *more]
+    handles = [Line2D([], [], markersize=3, label=one, **shade(at, len(labels))) for at, one in enumerate(labels)]
+    handles += more
     columns = min(len(handles), 6, int(figure.get_figwidth() / LABEL))
     figure.set_figheight(figure.get_figheight() + legend_inches(handles, columns) - legend_inches(handles[:1], 1))
     legend_below(figure, handles, columns=columns)

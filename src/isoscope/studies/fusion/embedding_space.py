@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ PANELS = {
 }
 NAMED = 6
 """How many outlying dimensions of a panel are named, farthest first; the rest are counted."""
+RING: dict[str, Any] = {"color": "#d00000", "marker": "o", "markersize": 4, "markerfacecolor": "none", "linestyle": ""}
 FEW = 256
 """Up to this number of dimensions, each is a shape of the SVG; above it, they are rasterised."""
 
@@ -70,25 +72,22 @@ def scatter(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> Figure:
             axes.tick_params(labelsize=7)
         axes.set(xlim=_limits(points["x"], points), ylim=_limits(points["y"], points))
     handles = keys(points, 1.7, lambda own: f"n = {len(own)} tokens", linestyle="")
-    key = legend_below(figure, handles, columns=2 + known)
-    key.set_title(READ[method], FontProperties(size=7))
+    legend_below(figure, handles, columns=2 + known).set_title(READ[method], FontProperties(size=7))
     return figure
 
 
 def _points(axes: Axes, points: pd.DataFrame, arms: Sequence[str], colours: pd.Series) -> None:
-    of_arm = [points[points["arm"] == arm] for arm in arms]
-    for turn in range(TURNS):
-        for index, rows in enumerate(of_arm):
-            own = rows.iloc[turn::TURNS]
-            axes.scatter(
-                *(own["x"], own["y"]),
-                c=list(colours[own.index]),
-                marker=look(index)["marker"],
-                s=7,
-                linewidths=0,
-                alpha=0.75,
-                rasterized=len(points) > SHAPES,
-            )
+    for turn, (index, arm) in product(range(TURNS), enumerate(arms)):
+        own = points[points["arm"] == arm].iloc[turn::TURNS]
+        axes.scatter(
+            *(own["x"], own["y"]),
+            c=list(colours[own.index]),
+            marker=look(index)["marker"],
+            s=7,
+            linewidths=0,
+            alpha=0.75,
+            rasterized=len(points) > SHAPES,
+        )
 
 
 def _limits(values: pd.Series, points: pd.DataFrame) -> tuple[float, float]:
@@ -118,11 +117,9 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
         axes.set_yticks(range(len(arms)), [named(arm, "", 1.4) for arm in arms])
         for row, arm in enumerate(arms):
             _shares(axes, table[(table["kind"] == kind) & (table["arm"] == arm)], row)
-    handles = [
-        Line2D([], [], color=INK, marker="o", markerfacecolor=fill, linestyle="", label=name)
-        for fill, name in zip(("none", INK), moments_of(table).values(), strict=True)
-    ]
-    handles.append(Line2D([], [], color=INK, marker="|", markersize=9, linestyle="", label="chance"))
+    looks = [{"marker": "o", "markerfacecolor": fill} for fill in ("none", INK)] + [{"marker": "|", "markersize": 9}]
+    names = [*moments_of(table).values(), "chance"]
+    handles = [Line2D([], [], color=INK, linestyle="", label=name, **at) for name, at in zip(names, looks, strict=True)]
     legend_below(figure, handles, columns=3, title=seeds_of(table), title_fontsize=7)
     return figure
 
@@ -133,14 +130,8 @@ def _shares(axes: Axes, rows: pd.DataFrame, at: int) -> None:
     axes.plot(chance, [at] * len(chance), color=INK, marker="|", markersize=9, linestyle="", gid="chance")
     for moment, fill, size in (("first", "none", 6.0), ("chosen", look(at)["color"], 4.0)):
         one = over_seeds(rows[rows["moment"] == moment], ["moment"], "rate")
-        mark: dict[str, Any] = {
-            "markersize": size,
-            "markerfacecolor": fill,
-            "linestyle": "",
-            "elinewidth": 0.9,
-            **look(at),
-        }
-        axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark)
+        mark: dict[str, Any] = {"markersize": size, "markerfacecolor": fill, "linestyle": "", "elinewidth": 0.9}
+        axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark | look(at))
 
 
 @style()
@@ -161,10 +152,9 @@ def hidden_dimensions(dimensions: pd.DataFrame) -> Figure:
     for (arm, moment), axes in panels.items():
         one = table[(table["arm"] == arm) & (table["moment"] == moment)].sort_values("dimension")
         _dimensions(axes, one, look(arms.index(arm))["color"])
-        first = one.iloc[0]
-        who, when = f"{arm}, seed {first['seed']}", f"{moments[moment]} (update {first['column']})"
-        if "checkpoint" in table:
-            who, when = arm, moments[moment]
+        who, when = (arm, moments[moment])
+        if "checkpoint" not in table:
+            who, when = f"{arm}, seed {one['seed'].iloc[0]}", f"{when} (update {one['column'].iloc[0]})"
         axes.set_title(named(who, when, 3.1, size=8), fontsize=8)
         axes.set(ylim=(-1.12 * reach, 1.4 * reach), xlim=(-1, table["dimension"].max() + 1))
     return figure
@@ -179,27 +169,13 @@ def _dimensions(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
     axes.plot(at, mean, color=colour, marker="o", markersize=1.8, linestyle="", gid="mean", rasterized=picture)
     axes.axhline(0, color=colour, linewidth=0.5)
     far = rows[rows["outlier"].astype(bool)]
-    ring: dict[str, Any] = {
-        "color": "#d00000",
-        "marker": "o",
-        "markersize": 4,
-        "markerfacecolor": "none",
-        "linestyle": "",
-    }
-    axes.plot(far["dimension"], far["mean"], gid="outliers", **ring)
+    axes.plot(far["dimension"], far["mean"], gid="outliers", **RING)
     middle = np.median(mean) if len(mean) else 0.0
     farthest = far.assign(far=(far["mean"] - middle).abs()).nlargest(NAMED, "far")
-    for _, one in farthest.iterrows():
-        up = one["mean"] >= middle
-        axes.annotate(
-            str(int(one["dimension"])),
-            (one["dimension"], one["mean"]),
-            xytext=(0, 4 if up else -4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if up else "top",
-            fontsize=6.5,
-        )
+    for dimension, value in farthest[["dimension", "mean"]].itertuples(index=False, name=None):
+        offset, side = (4, "bottom") if value >= middle else (-4, "top")
+        options: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": side, "fontsize": 6.5}
+        axes.annotate(str(int(dimension)), (dimension, value), xytext=(0, offset), **options)
     count = f"n = {rows['n'].iloc[0]} tokens, " + (f"outliers: {len(far)}" if len(far) else "no outlier")
     axes.text(0.99, 0.97, count, transform=axes.transAxes, ha="right", va="top", fontsize=6.5)
 

@@ -58,9 +58,10 @@ def feature_dynamics(
     else:
         who = named(title, n, width - 0.4)
     figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
+    called = [f"class {name}" if name.lstrip("-").isdecimal() else name for name in class_names]
     handles = [
-        Line2D([], [], color=colour, marker="o", linestyle="", label=wrapped(_class(name), 1.6))
-        for name, colour in zip(class_names, cycle(CLASS_COLOURS), strict=False)
+        Line2D([], [], color=colour, marker="o", linestyle="", label=wrapped(name, 1.6))
+        for name, colour in zip(called, cycle(CLASS_COLOURS), strict=False)
     ]
     read, columns = wrapped(READ, width - 0.3, size=7), 4 if width == WIDTH else 2
     legend_below(figure, handles, columns=columns, title=read, title_fontsize=7)
@@ -89,17 +90,8 @@ def _frame(axes: Axes, points: pd.DataFrame, about: Mapping[str, Any], *, pictur
 def _when(about: Mapping[str, Any]) -> str:
     """Return `update 158`, with the epoch below it if the snapshot ends an epoch."""
     epoch, best = about.get("epoch", np.nan), about["snapshot"] == about["reference"]
-    lines = [f"update {about['step']}"]
-    if not pd.isna(epoch):
-        lines.append(f"epoch {int(epoch)}{', chosen' * best}")
-    elif best:
-        lines.append("chosen epoch")
-    return "\n".join(lines)
-
-
-def _class(name: str) -> str:
-    """Return a class's name; a number gets the prefix `class`."""
-    return f"class {name}" if name.lstrip("-").isdecimal() else name
+    below = "\nchosen epoch" * best if pd.isna(epoch) else f"\nepoch {int(epoch)}{', chosen' * best}"
+    return f"update {about['step']}{below}"
 
 
 def _drawn(planes: pd.DataFrame, frames: pd.DataFrame) -> Figure:

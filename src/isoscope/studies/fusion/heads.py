@@ -169,14 +169,8 @@ def _key(place: int, label: str) -> Line2D:
 def _line(axes: Axes, rows: pd.DataFrame, place: int, line: Any) -> None:
     if len(rows):
         means = rows.groupby("layer")["agreement"].agg(["mean", "std"])
-        drawn: dict[str, Any] = {
-            "markersize": 3.5,
-            "linestyle": line,
-            "linewidth": 1.3,
-            "elinewidth": 0.8,
-            **look(place),
-        }
-        axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn)
+        drawn: dict[str, Any] = {"markersize": 3.5, "linestyle": line, "linewidth": 1.3, "elinewidth": 0.8}
+        axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn | look(place))
 
 
 CURVES = View(

@@ -52,6 +52,8 @@ SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
+SQUARE = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+"""Corners around a cell's centre."""
 TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linestyle": ""}
 
 
@@ -84,7 +86,7 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
         made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
         axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
         axes.tick_params(length=0)
-    drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
+    drawing.legend(handles=[*made.keys.values()], loc="outside upper right", ncols=3, fontsize=7.5)
     if scale.low is not None:
         colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
         extend = beyond(cells["mean"], scale.low, scale.high)
@@ -109,7 +111,7 @@ class _Maps:
         self.width = max(1.2, 0.26 * len(self.columns))
         self.height = max(0.6, 0.155 * len(layers))
         self.label = "Update" + ("; random: the random twin" if twin else "")
-        self.hatched: dict[str, str] = {}
+        self.keys: dict[str, Any] = {"chosen": Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)}
 
     def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
         """Draw an arm's map: colours for values, hatched squares for missing values, triangles above."""
@@ -117,8 +119,14 @@ class _Maps:
         if self.scale.low is not None:
             colours: dict[str, Any] = {"cmap": self.map, "vmin": self.scale.low, "vmax": self.scale.high}
             axes.imshow(np.ma.masked_invalid(means), interpolation="none", origin="lower", aspect="auto", **colours)
-        self._hatch(axes, "degenerate", degenerate == 1)
-        self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
+        undefined = np.isnan(means) & (degenerate != 1) & ~np.isnan(there)
+        for kind, where in (("degenerate", degenerate == 1), ("undefined", undefined)):
+            if where.any():
+                hatch, text = HATCHES[kind]
+                self.keys[kind] = hatch_key(text, hatch)
+                squares = [np.add(at, SQUARE) for at in np.argwhere(where)[:, ::-1]]
+                look: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "linewidth": 0, "hatch": hatch}
+                axes.add_collection(PolyCollection(squares, gid=kind, **look))
         at = [self.columns.index(step) for step in sorted(best)]
         above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
         axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
@@ -129,26 +137,9 @@ class _Maps:
         axes.set(xlim=(-0.5, len(self.columns) - 0.5), ylim=(-0.5, len(self.layers) - 0.5))
         axes.spines[:].set_visible(False)
 
-    def legend(self) -> list[Line2D]:
-        """Return the legend entries of triangles and hatches."""
-        key = Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)
-        return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
-
     def _matrix(self, cells: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
         found = cells.pivot(index="layer", columns="column", values=name).reindex(self.layers, columns=self.columns)
         return found.to_numpy(dtype=float, na_value=np.nan)
-
-    def _hatch(self, axes: Axes, kind: str, where: npt.NDArray[np.bool_]) -> None:
-        if not where.any():
-            return
-        self.hatched[kind] = HATCHES[kind][1]
-        corners = [
-            [(column + dx - 0.5, row + dy - 0.5) for dx, dy in ((0, 0), (1, 0), (1, 1), (0, 1))]
-            for row, column in np.argwhere(where)
-        ]
-        squares = PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch=HATCHES[kind][0])
-        squares.set_gid(kind)
-        axes.add_collection(squares)
 
 
 def _noise(table: pd.DataFrame) -> str:

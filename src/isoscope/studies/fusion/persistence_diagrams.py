@@ -45,9 +45,10 @@ def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Lin
     of_checkpoints, reach = "checkpoint" in bars, float(bars["death"].max()) * 1.05
     bars = bars.assign(arm=bars["checkpoint"], seed=0) if of_checkpoints else bars
     bars = bars[bars["seed"] == bars.groupby("arm")["seed"].transform("first")]
-    seeds = bars.groupby("arm", sort=False)["seed"].first()
-    whose = {arm: "" if of_checkpoints else f"seed {seed}" for arm, seed in seeds.items()}
-    rows = {arm: f"{named(arm, facts, 1.5, size=8)}\n{up}" for arm, facts in whose.items()}
+    rows = {
+        arm: f"{named(arm, '' if of_checkpoints else f'seed {seed}', 1.5, size=8)}\n{up}"
+        for arm, seed in bars.groupby("arm", sort=False)["seed"].first().items()
+    }
     moments = BESIDE if of_checkpoints else CALLED
     columns = {one: wrapped(moments[one], 1.9, size=8.5) for one in moments if (bars["moment"] == one).any()}
     size = (min(WIDTH, 1.9 * len(columns) + 1.2), 1.7 * len(rows) + 0.8)

@@ -50,7 +50,7 @@ def probing_curves(
     lines = _phases(found)
     floor = pd.DataFrame({"baseline": [], "score": []}) if baselines is None else baselines[baselines["task"] == task]
     arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
-    size = (WIDTH, 2.4, 0.5 + 0.17 * (len(phases) + len(names) + 4) / 2)
+    size = (WIDTH, 2.4, 0.5, 0.17 * (len(phases) + len(names) + 4) / 2)
     figure, panels = tiles(len(arms), PER_ROW, size, up=AXES[found["metric"].iloc[0]], sharey=True)
     for axes, arm in zip(panels, arms, strict=True):
         own = floor[floor["arm"] == arm] if "arm" in floor else floor

@@ -26,8 +26,9 @@ def read_back(decoding: pd.DataFrame) -> Figure:
     """
     table = at_chosen(prepared(decoding))
     arms = arms_of(table)
-    size = (WIDTH, 2.4 + 0.1 * len(arms))
-    figure, panels = multiples({"": "Share of tokens"}, READ, size, across="Layer", sharey=True)
+    figure, panels = multiples(
+        {"": "Share of tokens"}, READ, (WIDTH, 2.4 + 0.1 * len(arms)), across="Layer", sharey=True
+    )
     for (_, read), axes in panels.items():
         axes.set_ylim(-0.03, 1.03)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -42,11 +43,9 @@ def read_back(decoding: pd.DataFrame) -> Figure:
 
 def _spoken(decoding: pd.DataFrame) -> str:
     table = at_chosen(prepared(decoding))
-    last = table[table["layer"] == table["layer"].max()]
-    means = last.groupby(["arm", "read"], sort=False)["rate"].mean()
-    return (
-        f"Read back at the last layer: {'; '.join(f'{arm}, {read} {rate:.2f}' for (arm, read), rate in means.items())}."
-    )
+    means = table[table["layer"] == table["layer"].max()].groupby(["arm", "read"], sort=False)["rate"].mean()
+    said = "; ".join(f"{arm}, {read} {rate:.2f}" for (arm, read), rate in means.items())
+    return f"Read back at the last layer: {said}."
 
 
 READ_BACK = View(

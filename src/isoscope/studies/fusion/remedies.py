@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
 from isoscope.statistics.factorial import Effect, Levels, effects
-from isoscope.statistics.paired import Interval
 from isoscope.studies.comparison import Arms, metrics_of
 from isoscope.studies.view import View
 
@@ -46,11 +45,10 @@ def design(params: Mapping[str, Mapping[str, Any]]) -> dict[Levels, list[str]]:
     rest: Any = None
     found: dict[Levels, dict[str, str]] = {}
     for arm, tree in sorted(params.items(), key=lambda one: levels(_fusion(one[1])) != ORDER[0]):
-        if (at := levels(_fusion(tree))) is None:
-            continue
-        rest = _without_factors(tree) if rest is None else rest
-        if _without_factors(tree) == rest:
-            found.setdefault(at, {}).setdefault(_fusion(tree)["start"], arm)
+        if (at := levels(_fusion(tree))) is not None:
+            rest = rest or _without_factors(tree)
+            if _without_factors(tree) == rest:
+                found.setdefault(at, {}).setdefault(_fusion(tree)["start"], arm)
     shared = {at[1]: set(found.get((False, at[1]), {})) & set(found.get((True, at[1]), {})) for at in ORDER}
     kept = {at: [arm for start, arm in found.get(at, {}).items() if start in shared[at[1]]] for at in ORDER}
     return {at: members for at, members in kept.items() if members}
@@ -77,10 +75,8 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
     Seeds are those that all arms of the design have.
     """
     of = design({arm: next(iter(runs.values())).output.params for arm, runs in arms.items()})
-    if len(of) < len(ORDER):
-        return {}
-    seeds = sorted(set.intersection(*(set(arms[arm]) for group in of.values() for arm in group)))
-    if not seeds:
+    shared = [set(arms[arm]) for group in of.values() for arm in group]
+    if len(of) < len(ORDER) or not (seeds := sorted(set.intersection(*shared))):
         return {}
     means, found = [], []
     for metric in metrics_of(arms):
@@ -98,10 +94,6 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
 
 
 def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
-    def bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
-        low, high = interval or (None, None)
-        return {f"{name}low": low, f"{name}high": high}
-
     tests = sum(one.p_holm is not None for one in tested)
     return [
         {
@@ -110,8 +102,8 @@ def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
             "n": one.paired.n,
             "mean": one.paired.mean,
             "sd": one.paired.sd,
-            **bounds("", one.paired.interval),
-            **bounds("two_way_", one.two_way),
+            **dict(zip(("low", "high"), one.paired.interval or (None, None), strict=True)),
+            **dict(zip(("two_way_low", "two_way_high"), one.two_way or (None, None), strict=True)),
             "p": one.paired.p,
             "p_holm": one.p_holm,
             "tests": tests,

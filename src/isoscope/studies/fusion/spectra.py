@@ -36,7 +36,7 @@ from isoscope.figures.style import (
     style,
     wrapped,
 )
-from isoscope.studies.view import Table, View
+from isoscope.studies.view import View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
 SCALED = PARTS | {"normed": "Normalised"}
@@ -77,13 +77,13 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
     for (name, part), axes in panels.items():
         for index, arm in enumerate(arms_of(table)):
             own = table[(table["arm"] == arm) & (table["part"] == part)]
-            control = over_seeds(own, ["column"], f"{name}_permuted").sort_values("column")
-            axes.plot(control["column"], control["mean"], gid=f"{name}_permuted", color=look(index)["color"], **CONTROL)
+            control = own.groupby("column")[f"{name}_permuted"].mean()
+            axes.plot(control.index, control, gid=f"{name}_permuted", color=look(index)["color"], **CONTROL)
             banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
         for value in THEORY[name]:
             axes.axhline(value, gid="theory", **EXPECTED)
         _over_steps(axes, table)
-    for axes in panels.values():
+    for axes in panels.values():  # after the last curve of a shared axis
         axes.set_ylim(bottom=0)
     legend_below(figure, handles, columns=2)
     return figure
@@ -160,28 +160,20 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
     table = table.assign(frequency=table.groupby(group)["frequency"].transform("mean"))
     rows, columns = {"": "Magnitude (mean 1)"}, _there(SCALED, table["part"])
     handles = keys(table, 2.0, marker="")
-    for moment, name in moments_of(table).items():
-        handles.append(Line2D([], [], color=INK, linestyle=DASHES[moment], label=name))
+    handles += [Line2D([], [], color=INK, linestyle=DASHES[at], label=name) for at, name in moments_of(table).items()]
     size = (WIDTH, 2.3 + legend_inches(handles, 3))
     figure, panels = multiples(rows, columns, size, across="Frequency", sharex=True, sharey=True)
     for (_, part), axes in panels.items():
         for index, arm in enumerate(arms_of(table)):
             for moment, dashes in DASHES.items():
                 own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
-                means = over_seeds(own, ["frequency"], "magnitude").sort_values("frequency")
+                means = own.groupby("frequency")["magnitude"].mean()
                 line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
-                axes.plot(means["frequency"], means["mean"], gid=moment, **line)
+                axes.plot(means.index, means, gid=moment, **line)
         axes.axhline(1.0, color=INK, linewidth=0.6, alpha=0.5)
     axes.set_ylim(bottom=0)
     legend_below(figure, handles, columns=3)
     return figure
-
-
-def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
-    panels = kernel_response_table.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
-    return kernel_response(
-        [("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float)) for place, rows in panels]
-    )
 
 
 SPECTRUM = View(
@@ -194,7 +186,12 @@ SPECTRUM = View(
 RESPONSE = View(
     name="kernel-response",
     needs=("kernel_response",),
-    draw=_drawn_response,
+    draw=lambda response: kernel_response(
+        [
+            ("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float))
+            for place, rows in response.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
+        ]
+    ),
     caption="Frequency response of the fusion's kernel. Brighter: the kernel passes this frequency more strongly; the "
     "middle is frequency 0.",
 )
@@ -233,8 +230,7 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
     """
     table = prepared(gradients)
     table = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
-    measured = set(table.loc[table["log"].notna(), "part"])
-    columns = {part: label for part, label in GRADED.items() if part in measured}
+    columns = _there(GRADED, table.loc[table["log"].notna(), "part"])
     rows = {"": "Gradient: variance over batches\n/ squared norm of the mean"}
     handles = keys(table, 2.0)
     size = (min(WIDTH, 1.9 * max(len(columns), 2) + 0.4), 2.6 + legend_inches(handles, min(3, len(handles))))
@@ -261,15 +257,10 @@ def power(value: float) -> str:
     return "10" + str(round(np.log10(value))).translate(RAISED)
 
 
-def _measured(gradients: pd.DataFrame) -> Table:
-    """Return no rows if no gradient has a positive noise ratio: there is no curve to draw."""
-    return (gradients if gradients["noise"].gt(0).any() else gradients[:0],)
-
-
 GRADIENTS = View(
     name="gradients",
     needs=("gradients",),
-    rows=_measured,
+    rows=lambda gradients: (gradients if gradients["noise"].gt(0).any() else gradients[:0],),  # else there is no curve
     draw=gradient_noise,
     caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
     "the mean, over training. Higher: noisier.",

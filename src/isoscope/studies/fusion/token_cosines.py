@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -76,39 +75,30 @@ def cosine_summary(cosines: pd.DataFrame) -> Figure:
         of_part = means[means["part"] == part].set_index(["pairs", "arm", "moment"])
         for (row, kind), (index, arm) in product(enumerate(PAIRS), enumerate(arms)):
             y = row + (index - (len(arms) - 1) / 2) * step
-            both = [place for place in ((kind, arm, "first"), (kind, arm, "chosen")) if place in of_part.index]
-            _pair(axes, of_part.loc[both], y, index)
+            both = of_part.loc[[place for place in product([kind], [arm], MARKS) if place in of_part.index]]
+            if len(both) == 2:
+                axes.plot(both["mean"], [y, y], color=look(index)["color"], linewidth=0.9, alpha=0.6)
+            for (_, _, moment), one in both.iterrows():
+                error = np.nan_to_num(one["sd"]) or None
+                axes.errorbar(one["mean"], y, xerr=error, elinewidth=0.9, **look(index) | MARKS[moment])
         axes.axvline(0, color=INK, linewidth=0.6, alpha=0.5)
         axes.set_yticks(range(len(PAIRS)), PAIRS.values())
     axes.set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
     handles = keys(table, 2.0, linestyle="")
     for moment, name in moments_of(table).items():
-        mark = MARKS[moment] | ({"markerfacecolor": INK} if moment == "chosen" else {})
+        mark = {"markerfacecolor": INK} | MARKS[moment]
         handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label=name, **mark))
     legend_below(figure, handles, columns=3)
     return figure
-
-
-def _pair(axes: Axes, ends: pd.DataFrame, y: float, index: int) -> None:
-    """Draw an arm's points, one per moment, and the line between them."""
-    if len(ends) == 2:
-        axes.plot(ends["mean"], [y, y], color=look(index)["color"], linewidth=0.9, alpha=0.6)
-    for (_, _, moment), one in ends.iterrows():
-        error = np.nan_to_num(one["sd"]) or None
-        axes.errorbar(one["mean"], y, xerr=error, elinewidth=0.9, **look(index) | MARKS[moment])
-
-
-def _drawn_maps(maps: pd.DataFrame) -> Figure:
-    return cosine_maps(
-        [(arm, np.stack(list(rows)).astype(float)) for arm, rows in maps.groupby("arm", sort=False)["cosines"]]
-    )
 
 
 COSINE_MAPS = View(
     name="cosines",
     needs=("cosine_maps",),
     by="moment",
-    draw=_drawn_maps,
+    draw=lambda maps: cosine_maps(
+        [(arm, np.stack(list(rows)).astype(float)) for arm, rows in maps.groupby("arm", sort=False)["cosines"]]
+    ),
     caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",

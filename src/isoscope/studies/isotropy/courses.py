@@ -68,7 +68,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
         raise ValueError(f"none of these was measured: {', '.join(figures)}")
     arms = arms_of(curves)
     handles = keys(curves, 2.8)
-    drawing, panels = tiles(len(shown), PANELS, (WIDTH, 2.0, 0.3 + legend_inches(handles, 2)))
+    drawing, panels = tiles(len(shown), PANELS, (WIDTH, 2.0, 0.3, legend_inches(handles, 2)))
     for axes in drawing.axes[len(shown) :]:
         axes.set_visible(False)
     for axes, (metric, label) in zip(panels, shown.items(), strict=True):
@@ -144,7 +144,7 @@ def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], c
 
 
 def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
-    there = [across for across in TRADED if averages["figure"].isin([across]).any()]
+    there = [across for across in TRADED if across in set(averages["figure"])]
     parts = [averages.assign(across=across.rpartition("/")[2]) for across in there]
     return pd.concat([averages[:0].assign(across=""), *parts]), doses
 
@@ -158,15 +158,13 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     """Return the averages by share of the train split; no rows if all arms have the same share."""
-    if doses["fraction"].nunique() < 2:
-        return (averages[:0],)
-    of = doses.set_index("arm")
+    several, of = doses["fraction"].nunique() > 1, doses.set_index("arm")
     shares = averages.assign(
         arm=[of.loc[arm, "group"] for arm in averages["arm"]],
         step=[round(100 * of.loc[arm, "fraction"]) for arm in averages["arm"]],
         metric=averages["figure"],
     )
-    return (shares,)
+    return (shares if several else shares[:0],)
 
 
 ANISOTROPY = _of_courses(
