@@ -1,6 +1,7 @@
 """Compare a study's arms with its reference arm, over seeds and over test items."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +73,12 @@ def results(outputs: Iterable[Output], items: int = 0) -> Arms:
     arms: dict[str, dict[int, Result]] = {}
     for output in outputs:
         arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items)
-    if arms:
-        _check_same_test(arms)
+    runs = [run for seeds in arms.values() for run in seeds.values()]
+    for first, run in pairwise(runs):  # differences between runs with other test items are meaningless
+        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
+            raise InputError(
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
+            )
     return arms
 
 
@@ -93,7 +98,7 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
         corrected = in_family([row.paired for row in family], confidence=confidence, power=power)
         tests = sum(p is not None for p, _ in corrected)
         for row, (p, least) in zip(family, corrected, strict=True):
-            row = row._replace(p_holm=p, tests=tests * (p is not None), detectable=least)
+            row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
             verdict = judge(row.paired, row.two_way, p_holm=p, detectable=least, **options)
             rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
     return rows
@@ -137,13 +142,3 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
     first = next(iter(runs.values()))
     about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
     return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
-
-
-def _check_same_test(arms: Arms) -> None:
-    """Check that runs were tested on the same rows of a task: else differences are meaningless."""
-    first, *others = (run for seeds in arms.values() for run in seeds.values())
-    for run in others:
-        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
-            raise InputError(
-                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
-            )

@@ -1,6 +1,7 @@
 """Views of the scores of any study: learning curves, and confusion matrices of its arms."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,11 @@ from isoscope.studies.view import View
 
 TITLES = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
-LINES = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
+LINES: dict[str, Any] = {
+    "train": {"linewidth": 1.2, "zorder": 3, "marker": ""},
+    "validation": {"linewidth": 1.7, "zorder": 4},
+}
+KEYS = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
 PER_ROW = 4
 LONGEST = 24
 """How many letters of a class's name fit at a tick."""
@@ -44,30 +49,24 @@ def training_curves(bands: pd.DataFrame) -> Figure:
     arms = arms_of(bands)
     figure = Figure(figsize=(8.0, 3.9), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
-        _panel(axes, bands, arms, quantity)
+        for (index, arm), (split, dashes) in product(enumerate(arms), DASHES.items()):
+            rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
+            epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
+            line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)} | LINES[split]
+            axes.plot(epoch, mean, **line)
+            spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
+            axes.fill_between(epoch, mean - spread, mean + spread, color=line["color"], alpha=0.16, linewidth=0)
+        axes.grid(visible=True, axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(x=0.03)
         axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
         for index, arm in enumerate(arms)
     ]
-    handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in LINES.items()]
+    handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in KEYS.items()]
     legend_below(figure, handles, columns=min(len(arms) + 1, 3), size=9.0)
     return figure
-
-
-def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) -> None:
-    for index, arm in enumerate(arms):
-        for split, dashes in DASHES.items():
-            rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
-            epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
-            line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)}
-            line |= {"linewidth": 1.7, "zorder": 4} if split == "validation" else {"linewidth": 1.2, "marker": ""}
-            axes.plot(epoch, mean, **{"zorder": 3} | line)
-            spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
-            axes.fill_between(epoch, mean - spread, mean + spread, color=line["color"], alpha=0.16, linewidth=0)
-    axes.grid(visible=True, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.margins(x=0.03)
 
 
 def _seeds(rows: pd.DataFrame) -> str:
@@ -82,10 +81,10 @@ def _last_epoch(bands: pd.DataFrame) -> str:
     """Return each arm's first validation metric at its last epoch, for screen readers."""
     shown = panels(bands)[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
-    parts = []
-    for arm, points in rows.groupby("arm", sort=False):
-        last = points.loc[points["epoch"].idxmax()]
-        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
+    parts = [
+        f"{last.arm} {last.mean:.3f} at epoch {int(last.epoch)} (n = {int(last.n)})"
+        for last in rows.loc[rows.groupby("arm", sort=False)["epoch"].idxmax()].itertuples()
+    ]
     return f"Validation {shown.replace('_', ' ')}, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
 
 

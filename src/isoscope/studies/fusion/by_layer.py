@@ -62,7 +62,18 @@ def geometry_by_layer(
         axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
         title = titles[figure] if titles else scale_of(figure, part["value"]).label
         axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
-    legend_below(drawing, _legend(names, shown, beside, drawing.get_figwidth()), columns=2)
+    lines = [
+        Line2D([], [], label=wrapped(name, drawing.get_figwidth() - KEY, size=7.5, lines=3), **look(index))
+        for index, name in enumerate(names)
+    ]
+    rest: list[tuple[bool, dict[str, Any]]] = [
+        (True, {"linestyle": TWIN_LINE, "linewidth": 1.1, "label": "random twin"}),
+        (shown["baseline"].notna().any(), {"linestyle": NOISE_LINE, "linewidth": 0.9, "label": beside}),
+        ("chance" in shown, {"linestyle": CHANCE, "linewidth": 0.9, "label": "chance: the largest class"}),
+        (shown["degenerate"].any(), {"marker": "x", "linestyle": "", "label": SHARED}),
+    ]
+    lines += [Line2D([], [], color=INK, **line) for known, line in rest if known]
+    legend_below(drawing, lines, columns=2)
     return drawing
 
 
@@ -115,17 +126,3 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
         )
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
     axes.set_ylim(low - height * len(rows), high)
-
-
-def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: float) -> list[Line2D]:
-    lines = [
-        Line2D([], [], label=wrapped(name, inches - KEY, size=7.5, lines=3), **look(index))
-        for index, name in enumerate(names)
-    ]
-    rest: list[tuple[bool, dict[str, Any]]] = [
-        (True, {"linestyle": TWIN_LINE, "linewidth": 1.1, "label": "random twin"}),
-        (shown["baseline"].notna().any(), {"linestyle": NOISE_LINE, "linewidth": 0.9, "label": beside}),
-        ("chance" in shown, {"linestyle": CHANCE, "linewidth": 0.9, "label": "chance: the largest class"}),
-        (shown["degenerate"].any(), {"marker": "x", "linestyle": "", "label": SHARED}),
-    ]
-    return lines + [Line2D([], [], color=INK, **line) for there, line in rest if there]

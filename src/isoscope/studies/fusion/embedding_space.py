@@ -115,23 +115,26 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
     for (_, kind), axes in panels.items():
         axes.set(xlim=(-0.03, 1.03), ylim=(len(arms) - 0.5, -0.5))
         axes.set_yticks(range(len(arms)), [named(arm, "", 1.4) for arm in arms])
-        for row, arm in enumerate(arms):
-            _shares(axes, table[(table["kind"] == kind) & (table["arm"] == arm)], row)
+        for at, arm in enumerate(arms):
+            rows = table[(table["kind"] == kind) & (table["arm"] == arm)]
+            chance = over_seeds(rows, ["moment"], "chance")["mean"]
+            axes.plot(chance, [at] * len(chance), color=INK, marker="|", markersize=9, linestyle="", gid="chance")
+            for moment, fill, width in (("first", "none", 6.0), ("chosen", look(at)["color"], 4.0)):
+                one = over_seeds(rows[rows["moment"] == moment], ["moment"], "rate")
+                mark: dict[str, Any] = {
+                    "markersize": width,
+                    "markerfacecolor": fill,
+                    "linestyle": "",
+                    "elinewidth": 0.9,
+                }
+                axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark | look(at))
     looks = [{"marker": "o", "markerfacecolor": fill} for fill in ("none", INK)] + [{"marker": "|", "markersize": 9}]
     names = [*moments_of(table).values(), "chance"]
-    handles = [Line2D([], [], color=INK, linestyle="", label=name, **at) for name, at in zip(names, looks, strict=True)]
+    handles = [
+        Line2D([], [], color=INK, linestyle="", label=name, **one) for name, one in zip(names, looks, strict=True)
+    ]
     legend_below(figure, handles, columns=3, title=seeds_of(table), title_fontsize=7)
     return figure
-
-
-def _shares(axes: Axes, rows: pd.DataFrame, at: int) -> None:
-    """Draw an arm's chance and its two points."""
-    chance = over_seeds(rows, ["moment"], "chance")["mean"]
-    axes.plot(chance, [at] * len(chance), color=INK, marker="|", markersize=9, linestyle="", gid="chance")
-    for moment, fill, size in (("first", "none", 6.0), ("chosen", look(at)["color"], 4.0)):
-        one = over_seeds(rows[rows["moment"] == moment], ["moment"], "rate")
-        mark: dict[str, Any] = {"markersize": size, "markerfacecolor": fill, "linestyle": "", "elinewidth": 0.9}
-        axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark | look(at))
 
 
 @style()

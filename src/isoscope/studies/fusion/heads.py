@@ -1,6 +1,7 @@
 """Draw attention heads: summaries over training and by head, and how well the heads of two runs agree."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -148,9 +149,8 @@ def head_agreement(arm_heads: pd.DataFrame) -> Figure:
         _line(left, between[(between["arm"] == arm) & (between["other"] == other)], place, "solid")
     if not pairs:
         hatched(left, "one arm")
-    for place, arm in enumerate(arms):
-        for differ, line in LINES.items():
-            _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
+    for (place, arm), (differ, line) in product(enumerate(arms), LINES.items()):
+        _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
     left.set_ylim(-0.02, 1.02)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.legend(handles=[_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)], **BELOW)

@@ -209,7 +209,7 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
         for figure, table in tables.items()
     }
     noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
-    handles = [*keys(everything, 2.8, _points), noise]
+    handles = [*keys(everything, 2.8, lambda own: f"{trained_seeds_of(own)}, {_ends(own['n'])} points"), noise]
     size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
     columns = dict.fromkeys(shown, "")
     drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
@@ -244,9 +244,8 @@ def _lines(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
         hatched(axes, "vectors shared")
 
 
-def _points(own: pd.DataFrame) -> str:
-    points = "–".join(str(n) for n in sorted({own["n"].min(), own["n"].max()}))
-    return f"{trained_seeds_of(own)}, {points} points"
+def _ends(n: pd.Series) -> str:
+    return "–".join(map(str, sorted({n.min(), n.max()})))
 
 
 FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, chosen, keys, over_seeds, prepared, seeds_of
+from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
 from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
 from isoscope.studies.view import View
 
@@ -86,14 +86,11 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
     for index, phase in enumerate(phases):
         own = lines[lines["line"] == phase]
         per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
-        drawn = over_seeds(per_run, ["layer"], "score").sort_values("layer")
-        layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
-        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
-        looks = _look(phase, index)
-        axes.plot(layer, mean, gid="phase", markevery=np.flatnonzero(~few), **looks)
-        axes.plot(layer[few], mean[few], **looks | {"linestyle": "", "markerfacecolor": "none"})
-        spread = np.nan_to_num(sd)
-        axes.fill_between(layer, mean - spread, mean + spread, color=looks["color"], alpha=0.14, linewidth=0)
+        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any()
+        looks, full = _look(phase, index), np.flatnonzero(~few)
+        banded(axes, per_run, "layer", "score", marks=1, alpha=0.14, gid="phase", markevery=full, **looks)
+        hollow = per_run.groupby("layer")["score"].mean()[few]
+        axes.plot(hollow.index, hollow, **looks | {"linestyle": "", "markerfacecolor": "none"})
     for name, dashes in (("chance", CHANCE), ("permuted", PERMUTED)):
         if name in lines and np.isfinite(level := float(lines[name].mean())):
             axes.axhline(level, color=INK, linestyle=dashes, linewidth=0.9, gid=name)

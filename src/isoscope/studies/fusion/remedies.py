@@ -1,7 +1,7 @@
 """Why circular convolution fails: remedies that keep magnitudes, that keep identity readable, or both (2 × 2)."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
-from isoscope.statistics.factorial import Effect, Levels, effects
+from isoscope.statistics.factorial import Levels, effects
 from isoscope.studies.comparison import Arms, metrics_of
 from isoscope.studies.view import View
 
@@ -89,30 +89,27 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
             means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
-        found += _rows(metric, effects(scores, shares, confidence=confidence, power=power, margin=margin))
+        tested = effects(scores, shares, confidence=confidence, power=power, margin=margin)
+        tests = sum(one.p_holm is not None for one in tested)
+        found += [
+            {
+                "metric": metric,
+                "effect": CALLED[one.name],
+                "n": one.paired.n,
+                "mean": one.paired.mean,
+                "sd": one.paired.sd,
+                **dict(zip(("low", "high"), one.paired.interval or (None, None), strict=True)),
+                **dict(zip(("two_way_low", "two_way_high"), one.two_way or (None, None), strict=True)),
+                "p": one.paired.p,
+                "p_holm": one.p_holm,
+                "tests": tests,
+                "detectable": one.detectable,
+                "verdict": one.verdict.word,
+                "reason": one.verdict.reason,
+            }
+            for one in tested
+        ]
     return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found)}
-
-
-def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
-    tests = sum(one.p_holm is not None for one in tested)
-    return [
-        {
-            "metric": metric,
-            "effect": CALLED[one.name],
-            "n": one.paired.n,
-            "mean": one.paired.mean,
-            "sd": one.paired.sd,
-            **dict(zip(("low", "high"), one.paired.interval or (None, None), strict=True)),
-            **dict(zip(("two_way_low", "two_way_high"), one.two_way or (None, None), strict=True)),
-            "p": one.paired.p,
-            "p_holm": one.p_holm,
-            "tests": tests,
-            "detectable": one.detectable,
-            "verdict": one.verdict.word,
-            "reason": one.verdict.reason,
-        }
-        for one in tested
-    ]
 
 
 @style()

@@ -1,12 +1,12 @@
 """Draw the embedding block as a filter, spectra along the hidden index and its kernel, and its gradients' noise."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -82,7 +82,8 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
             banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
         for value in THEORY[name]:
             axes.axhline(value, gid="theory", **EXPECTED)
-        _over_steps(axes, table)
+        step_axis(axes, table)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
     for axes in panels.values():  # after the last curve of a shared axis
         axes.set_ylim(bottom=0)
     legend_below(figure, handles, columns=2)
@@ -106,7 +107,8 @@ def kernel(kernel: pd.DataFrame) -> Figure:
         own = table[table["arm"] == arm]
         for index, place in enumerate(PLACES):
             banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
-        _over_steps(axes, table)
+        step_axis(axes, table)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
         facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
         axes.set_title(named(f"{SOURCES[source]}: {arm}", facts, inches, size=8.5), fontsize=8.5)
     axes.set_ylim(bottom=0)  # for all panels, after the last curve: it ends the scaling of the shared axis
@@ -139,11 +141,6 @@ def _edges(size: int) -> tuple[float, float]:
     return float(frequencies[0]) - 0.5 / size, float(frequencies[-1]) + 0.5 / size
 
 
-def _over_steps(axes: Axes, table: pd.DataFrame) -> None:
-    step_axis(axes, table)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-
-
 def _there(names: dict[str, str], found: pd.Series) -> dict[str, str]:
     return {name: label for name, label in names.items() if name in set(found)}
 
@@ -164,12 +161,11 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
     size = (WIDTH, 2.3 + legend_inches(handles, 3))
     figure, panels = multiples(rows, columns, size, across="Frequency", sharex=True, sharey=True)
     for (_, part), axes in panels.items():
-        for index, arm in enumerate(arms_of(table)):
-            for moment, dashes in DASHES.items():
-                own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
-                means = own.groupby("frequency")["magnitude"].mean()
-                line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
-                axes.plot(means.index, means, gid=moment, **line)
+        for (index, arm), (moment, dashes) in product(enumerate(arms_of(table)), DASHES.items()):
+            own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
+            means = own.groupby("frequency")["magnitude"].mean()
+            line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
+            axes.plot(means.index, means, gid=moment, **line)
         axes.axhline(1.0, color=INK, linewidth=0.6, alpha=0.5)
     axes.set_ylim(bottom=0)
     legend_below(figure, handles, columns=3)
