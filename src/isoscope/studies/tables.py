@@ -22,7 +22,7 @@ TEXTS = ("study", "arm", "actual", "predicted")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-READ = {"comparison": TypeAdapter(list[Comparison]), "runs": TypeAdapter(list[Trained])}
+READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[Comparison]), "runs": TypeAdapter(list[Trained])}
 """Named tuples in comparison.json."""
 
 

@@ -81,8 +81,7 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
 
 
 def _grid(rows: dict[str, str], table: pd.DataFrame, across: str) -> tuple[Figure, dict[Any, Any]]:
-    height = 1.75 * len(rows) + 0.9
-    return beside(rows, table, height, across=across, fonts=(8.5, 7.5), sharex=True, sharey=True)
+    return beside(rows, table, 1.75 * len(rows) + 0.9, across=across, fonts=(8.5, 7.5), sharex=True, sharey=True)
 
 
 def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:

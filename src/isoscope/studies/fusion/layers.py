@@ -172,12 +172,16 @@ def _mapped(geometry: pd.DataFrame) -> Table:
     return (pd.concat([named[named["map"] == one] for one in MAPS]),)
 
 
+def _drawn(geometry: pd.DataFrame) -> Figure:
+    return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
+
+
 LAYERS = View(
     name="layers",
     needs=("geometry",),
     rows=_mapped,
     by="map",
-    draw=lambda geometry: layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0]),
+    draw=_drawn,
     caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
     called=MAPS,
 )
@@ -250,10 +254,19 @@ def _ends(n: pd.Series) -> str:
 
 FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
 
+
+def _of_cls(geometry: pd.DataFrame) -> Table:
+    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
+
+
+def _drawn_curves(geometry: pd.DataFrame) -> Figure:
+    return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
+
+
 CURVES = View(
     name="curves",
     needs=("geometry",),
-    rows=lambda geometry: (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],),
-    draw=lambda geometry: geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])]),
+    rows=_of_cls,
+    draw=_drawn_curves,
     caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
 )

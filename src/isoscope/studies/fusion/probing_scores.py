@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
 from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
-from isoscope.studies.view import View
+from isoscope.studies.view import Table, View
 
 PER_ROW = 3
 BETWEEN = 3
@@ -174,13 +174,23 @@ TASKS = {
 """Task → the vectors that its probe reads."""
 
 
+def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
+    shown = [probing[(probing["task"] == task) & (probing["vectors"] == kind)] for task, kind in TASKS.items()]
+    return pd.concat(shown), baselines
+
+
+def _of_phases(probing: pd.DataFrame, phases: pd.DataFrame, baselines: pd.DataFrame) -> Table:
+    return probing.merge(phases, on=["arm", "seed", "snapshot"], how="left"), baselines
+
+
+def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
+    return probing_curves(probing, baselines, task=probing["task"].iloc[0], vectors=probing["vectors"].iloc[0])
+
+
 PHASES = View(
     name="probing-phases",
     needs=("probing", "phases", "baselines"),
-    rows=lambda probing, phases, baselines: (
-        probing.merge(phases, on=["arm", "seed", "snapshot"], how="left"),
-        baselines,
-    ),
+    rows=_of_phases,
     draw=probing_curves,
     caption="In which phase of training does the label become linearly decodable? Score of a linear probe by layer, a "
     "line per phase; dashed: baselines.",
@@ -188,14 +198,9 @@ PHASES = View(
 PROBING = View(
     name="probing",
     needs=("probing", "baselines"),
-    rows=lambda probing, baselines: (
-        pd.concat([probing[(probing["task"] == task) & (probing["vectors"] == one)] for task, one in TASKS.items()]),
-        baselines,
-    ),
+    rows=_named,
     by="task",
-    draw=lambda probing, baselines: probing_curves(
-        probing, baselines, task=probing["task"].iloc[0], vectors=probing["vectors"].iloc[0]
-    ),
+    draw=_drawn,
     caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
     remakes="Li 2025 (fusion), Figure 6",
 )

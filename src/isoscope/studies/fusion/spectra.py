@@ -36,7 +36,7 @@ from isoscope.figures.style import (
     style,
     wrapped,
 )
-from isoscope.studies.view import View
+from isoscope.studies.view import Table, View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
 SCALED = PARTS | {"normed": "Normalised"}
@@ -179,15 +179,19 @@ SPECTRUM = View(
     caption="Is the spectrum along the hidden index flat? Word, position and fused vectors over training. Compare the "
     "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted).",
 )
+
+
+def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
+    panels = kernel_response_table.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
+    return kernel_response(
+        [("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float)) for place, rows in panels]
+    )
+
+
 RESPONSE = View(
     name="kernel-response",
     needs=("kernel_response",),
-    draw=lambda response: kernel_response(
-        [
-            ("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float))
-            for place, rows in response.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
-        ]
-    ),
+    draw=_drawn_response,
     caption="Frequency response of the fusion's kernel. Brighter: the kernel passes this frequency more strongly; the "
     "middle is frequency 0.",
 )
@@ -253,10 +257,15 @@ def power(value: float) -> str:
     return "10" + str(round(np.log10(value))).translate(RAISED)
 
 
+def _measured(gradients: pd.DataFrame) -> Table:
+    """Return no rows if no gradient has a positive noise ratio: there is no curve to draw."""
+    return (gradients if gradients["noise"].gt(0).any() else gradients[:0],)
+
+
 GRADIENTS = View(
     name="gradients",
     needs=("gradients",),
-    rows=lambda gradients: (gradients if gradients["noise"].gt(0).any() else gradients[:0],),  # else there is no curve
+    rows=_measured,
     draw=gradient_noise,
     caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
     "the mean, over training. Higher: noisier.",

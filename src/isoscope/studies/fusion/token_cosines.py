@@ -85,20 +85,23 @@ def cosine_summary(cosines: pd.DataFrame) -> Figure:
         axes.set_yticks(range(len(PAIRS)), PAIRS.values())
     axes.set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
     handles = keys(table, 2.0, linestyle="")
-    for moment, name in moments_of(table).items():
-        mark = {"markerfacecolor": INK} | MARKS[moment]
-        handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label=name, **mark))
+    filled: dict[str, Any] = {"color": INK, "markerfacecolor": INK, "marker": "o", "linestyle": ""}
+    handles += [Line2D([], [], label=name, **filled | MARKS[moment]) for moment, name in moments_of(table).items()]
     legend_below(figure, handles, columns=3)
     return figure
+
+
+def _drawn_maps(maps: pd.DataFrame) -> Figure:
+    return cosine_maps(
+        [(arm, np.stack(list(rows)).astype(float)) for arm, rows in maps.groupby("arm", sort=False)["cosines"]]
+    )
 
 
 COSINE_MAPS = View(
     name="cosines",
     needs=("cosine_maps",),
     by="moment",
-    draw=lambda maps: cosine_maps(
-        [(arm, np.stack(list(rows)).astype(float)) for arm, rows in maps.groupby("arm", sort=False)["cosines"]]
-    ),
+    draw=_drawn_maps,
     caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",

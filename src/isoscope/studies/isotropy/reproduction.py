@@ -225,7 +225,7 @@ def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: fl
     if isinstance(known, str):
         return Cell(arm, figure, None, None, *ours, None, ALONE, known)
     difference = mean - known.value
-    return Cell(arm, figure, *known[:2], *ours, difference, *_verdict(difference, half, n, known))
+    return Cell(arm, figure, known.value, known.tolerance, *ours, difference, *_verdict(difference, half, n, known))
 
 
 def _verdict(difference: float, half: float | None, n: int, known: Known) -> tuple[str, str]:
