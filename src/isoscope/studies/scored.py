@@ -107,7 +107,7 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     for axes, arm in zip(panels, arms, strict=True):
         table = confusion[confusion["arm"] == arm]
         mesh = _matrix(axes, table, classes)
-        turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
+        turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
         axes.set_xticks(range(len(classes)), names, **turned)
         axes.set_yticks(range(len(classes)), names)
         axes.tick_params(length=0)
