@@ -13,6 +13,7 @@ from isoscope.statistics.paired import (
     Paired,
     bootstrap_mean,
     holm,
+    in_family,
     judge,
     minimum_detectable_effect,
     paired_t,
@@ -99,14 +100,22 @@ def test_holm_is_the_closed_test_of_bonferroni(p: list[float]) -> None:
         assert adjusted == pytest.approx(max(min(1.0, len(some) * min(p[i] for i in some)) for some in sets))
 
 
-def test_holm_of_an_empty_family_is_empty() -> None:
-    assert holm([]) == []
-
-
 def test_holm_counts_no_test_that_gave_no_number() -> None:
     found = holm([0.03, float("nan"), 0.01])
     assert found[::2] == holm([0.03, 0.01])
     assert np.isnan(found[1])
+    assert holm([]) == []
+
+
+def test_a_family_counts_the_tests_that_gave_a_number() -> None:
+    one, other, same = (paired_t(by_seed, confidence=0.95) for by_seed in ([0.1, 0.2, 0.4], [0.3, 0.1, 0.2], [0.5] * 3))
+    effect = minimum_detectable_effect(3, tests=2, confidence=0.95, power=0.8)
+    first, second = holm([one.p or 0, other.p or 0])
+    assert in_family([one, None, same, other], confidence=0.95, power=0.8) == [
+        (first, pytest.approx(effect * (one.sd or 0))),
+        *[(None, None)] * 2,
+        (second, pytest.approx(effect * (other.sd or 0))),
+    ]
 
 
 def test_two_way_is_the_t_interval_when_items_agree() -> None:

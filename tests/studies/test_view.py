@@ -1,5 +1,7 @@
 """Views: a figure for each value of a column, in order, and only if there are rows."""
 
+from multiprocessing.reduction import ForkingPickler
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -60,3 +62,7 @@ def test_a_name_is_a_files_name() -> None:
 def test_no_two_views_share_a_file() -> None:
     names = [(one.name, one.by) for one in fusion.VIEWS]
     assert len(set(names)) == len(names)
+
+
+def test_processes_can_draw_the_views_of_a_study() -> None:
+    assert ForkingPickler.dumps(fusion.VIEWS), "pickle finds a function by its name, and a lambda has none"

@@ -131,6 +131,40 @@ def multiples(
     return figure, dict(zip(product(rows, columns), panels.flat, strict=True))
 
 
+def tiles(
+    count: int,
+    per_row: int,
+    size: tuple[float, ...],
+    *,
+    across: str = "",
+    up: str = "",
+    ticks: float = 7,
+    grid: Literal["x", "y"] | None = "y",
+    **shared: Any,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` panels in rows of at most `per_row`, and its panels; the rest of the grid is off.
+
+    `size`: width, height of a row, and heights of the rest, in inches. `across`: label below the lowest panel of each
+    column; `up`: label left of each row; `ticks`: size of tick labels. `shared`: options of `Figure.subplots`.
+    """
+    columns = max(1, min(per_row, count))
+    rows, (width, height, *rest) = max(1, -(-count // columns)), size
+    figure = Figure(figsize=(width, sum(rest, height * rows)), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    for axes in panels[:count]:
+        axes.tick_params(labelsize=ticks)
+        if grid:
+            axes.grid(visible=True, axis=grid)
+    for axes in panels[:count][-columns:]:  # the lowest panel of each column
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel(across, fontsize=8)
+    for axes in panels[:count:columns]:
+        axes.set_ylabel(up, fontsize=8)
+    return figure, panels[:count]
+
+
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
     """Break `text` into at most `lines` lines that fit into `inches` at `size` points.
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.figures.scales import SCALES, Scale
+from isoscope.figures.scales import scale_of
 from isoscope.report.numbers import score
 from isoscope.studies.checkpoint_views import KINDS, TASKS, as_measured
 from isoscope.studies.fusion.token_cosines import PARTS
@@ -91,9 +91,8 @@ def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
     order = [table.groupby(by, sort=False).ngroup() for by in ("vectors", ["vectors", "figure"])]
     table = table.iloc[np.lexsort(order[::-1])]
     numbers = ["value", "low", "high", "twin", "baseline"]
-    titles = {one: SCALES.get(one, Scale(one.replace("_", " "))).label for one in table["figure"].unique()}
     return [
-        {**row, **{name: number(row[name]) for name in numbers}, "title": titles[row["figure"]]}
+        {**row, **{name: number(row[name]) for name in numbers}, "title": scale_of(row["figure"], ()).label}
         for row in table[["vectors", "figure", "checkpoint", *numbers, "n", "d"]].to_dict("records")
     ]
 
@@ -108,11 +107,6 @@ def _outliers(dimensions: pd.DataFrame) -> pd.DataFrame:
         counts = int(own["outlier"].sum()), ", ".join(named) or "none"
         rows.append((who, *counts, float(own["kurtosis"].median()), int(own["n"].iloc[0]), len(own)))
     return pd.DataFrame(rows, columns=["who", "count", "farthest", "kurtosis", "n", "d"])
-
-
-def _flatness(spectrum: pd.DataFrame) -> pd.DataFrame:
-    who = spectrum["checkpoint"].where(spectrum["best"].astype(bool), spectrum["checkpoint"] + ", random")
-    return spectrum.assign(who=who, part=spectrum["part"].map(PARTS))
 
 
 SIZE = {"n": "n", "d": "d"}
@@ -164,7 +158,10 @@ NUMBERS = {
             "are permuted.",
             {"who": "Checkpoint", "part": "Part", "flatness": "Flatness", "flatness_permuted": "permuted"}
             | {"dead": "Near-dead", "dead_permuted": "permuted", **SIZE},
-            _flatness,
+            lambda table: table.assign(
+                who=table["checkpoint"] + np.where(table["best"].astype(bool), "", ", random"),
+                part=table["part"].map(PARTS),
+            ),
         ),
     ),
     "topology": (

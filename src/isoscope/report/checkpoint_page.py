@@ -30,6 +30,16 @@ TITLES = {
 }
 
 
+LEADS = {
+    "probing": "Compare a probe with the same probe of the random twin, with chance and with a control task. The "
+    "control task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
+    "given the vectors.",
+    "attention": "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
+    "attention is uniform, and the first token always has a share. The random twin shows how much.",
+}
+"""What a reader should know before the figures of a section; that of `attention` for causal models."""
+
+
 class Section(NamedTuple):
     """A section of the page; `key` is its id in links."""
 
@@ -58,17 +68,6 @@ def _lead(key: str, tables: Tables, facts: Mapping[str, Any]) -> str:
         apart = tables["frames"].groupby("vectors")["group"].nunique().max() > 1
         said = " Checkpoints of another width or depth cannot be aligned: compare them only within a shape."
         return f"Each dot is a sentence.{said * bool(apart)}"
-    if key == "probing":
-        return (
-            "Compare a probe with the same probe of the random twin, with chance and with a control task. The control "
-            "task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
-            "given the vectors."
-        )
-    if key == "attention" and facts["causal"]:
-        return (
-            "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
-            "attention is uniform, and the first token always has a share. The random twin shows how much."
-        )
     if key == "spectrum":
         spectrum = tables.get("spectrum")
         positioned = set() if spectrum is None else {*spectrum.loc[spectrum["part"] == "position", "checkpoint"]}
@@ -76,7 +75,7 @@ def _lead(key: str, tables: Tables, facts: Mapping[str, Any]) -> str:
         said = "A spectrum along the hidden index is meaningful only if permuting the hidden axes changes it. "
         why = f"{lacking}: no position table (rotary, relative or no positions), so there is no fusion."
         return said * (spectrum is not None) + why * bool(lacking)
-    return ""
+    return "" if key == "attention" and not facts["causal"] else LEADS.get(key, "")
 
 
 def notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
@@ -92,21 +91,22 @@ def notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
     table = tables["geometry"]
     points = table.groupby(["checkpoint", "vectors"])["n"].transform("max")  # smaller n: subsamples
     few = table[points < table["d"]].assign(n=points)
-    for checkpoint, part in few.groupby("checkpoint", sort=False):
-        found.append(
-            f"{checkpoint}: {sizes(part, 'n')} points in {sizes(part, 'd')} dimensions "
-            f"({', '.join(part['vectors'].unique())}). "
-            "A spectrum has at most as many values as points. Compare it with noise at the same n and d."
-        )
+    found += [
+        f"{checkpoint}: {sizes(part, 'n')} points in {sizes(part, 'd')} dimensions "
+        f"({', '.join(part['vectors'].unique())}). "
+        "A spectrum has at most as many values as points. Compare it with noise at the same n and d."
+        for checkpoint, part in few.groupby("checkpoint", sort=False)
+    ]
     lacking = table[table["note"].notna() & ~table["degenerate"]]
-    for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False):
-        found.append(f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}.")
-    for (checkpoint, vectors, note), part in table[table["degenerate"]].groupby(
-        ["checkpoint", "vectors", "note"], sort=False
-    ):
-        layers = ", ".join(map(str, sorted(part["layer"].unique())))
-        found.append(f"{checkpoint}, {vectors}, layer {layers}: {note}, so nothing is measured there.")
-    return found
+    found += [
+        f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}."
+        for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False)
+    ]
+    shared = table[table["degenerate"]].groupby(["checkpoint", "vectors", "note"], sort=False)["layer"].unique()
+    return found + [
+        f"{checkpoint}, {vectors}, layer {', '.join(map(str, sorted(layers)))}: {note}, so nothing is measured there."
+        for (checkpoint, vectors, note), layers in shared.items()
+    ]
 
 
 NAMES = re.compile(rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values()) for one in views)})(-\w+)*")
@@ -124,22 +124,19 @@ def page(out: Path) -> Path:
     source = {"Source": " ".join(["text", facts["text"][:12], *digests])}
     parts = [*sections(tables, facts)]
     drawings = {one.name: _drawing(out, one, source) for part in parts for one in part.pictures}
-    text = (
-        environment()
-        .get_template("checkpoint.html")
-        .render(
-            title="Geometry of representations",
-            version=__version__,
-            facts=facts,
-            parts=parts,
-            drawings=drawings,
-            tables=tables,
-            summary=summary(tables),
-            shown=SHOWN,
-            kinds=KINDS,
-            rows=geometry_rows(tables),
-            notes=notes(tables, facts),
-        )
+    template = environment().get_template("checkpoint.html")
+    text = template.render(
+        title="Geometry of representations",
+        version=__version__,
+        facts=facts,
+        parts=parts,
+        drawings=drawings,
+        tables=tables,
+        summary=summary(tables),
+        shown=SHOWN,
+        kinds=KINDS,
+        rows=geometry_rows(tables),
+        notes=notes(tables, facts),
     )
     write_text(out / "index.html", text, "report")
     for path in (out / "figures").glob("*"):

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -34,10 +35,9 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
         raise ValueError(f"not an SVG: {error}") from None
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
-                parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
+    for parent, kind in product(list(root.iter()), ("metadata", "style")):
+        for child in parent.findall(f"{{{SVG}}}{kind}"):
+            parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
     times: Counter[str] = Counter()
     for element in root.iter():
         for name, value in element.attrib.items():
@@ -100,8 +100,7 @@ def reading(folder: Path, left_by: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, OSError, pa.ArrowException) as error:
-        message = f"{folder}: not what isoscope {left_by} wrote ({error}); run: isoscope repro"
-        raise InputError(message) from None
+        raise InputError(f"{folder}: not what isoscope {left_by} wrote ({error}); run: isoscope repro") from None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Rows of the report's table of runs: identity from the tables, circumstances from the records, a search in MLflow."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,11 @@ def working_seconds(record: RunRecord) -> float | None:
     if record.restored or not record.attempts:
         return None
     times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
-    times = sorted([*times, record.end.t] if record.end else times)
+    times += [record.end.t] if record.end else []
     starts = [attempt.t for attempt in record.attempts]
     total = 0
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        during = [t for t in times if t >= start and (following is None or t < following)]
-        total += (during[-1] - start) if during else 0
+    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
+        total += max((t for t in times if start <= t < following), default=start) - start
     return total / 1000
 
 
@@ -80,9 +80,8 @@ def server(tracking_uri: str | None) -> str | None:
     None if a browser cannot open it (a database, a folder).
     """
     parts = urlsplit(tracking_uri or "")
-    if parts.scheme not in ("http", "https"):
-        return None
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/")))
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
+    return urlunsplit(address) if parts.scheme in ("http", "https") else None
 
 
 def pasted(digest: str) -> str:
@@ -92,11 +91,10 @@ def pasted(digest: str) -> str:
 
 def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
     """Return the address of the search for a run; None without an http(s) server or the experiment's id."""
-    address = server(tracking_uri)
+    address, search = server(tracking_uri), quote(f"tags.`{DIGEST}` = '{digest}'", safe="")
     if address is None or experiment is None:
         return None
     # The path needs `runs`: MLflow 3 sends the bare experiment to its overview and drops the search.
-    search = quote(f"tags.`{DIGEST}` = '{digest}'", safe="")
     return f"{address}/#/experiments/{quote(experiment, safe='')}/runs?searchFilter={search}"
 
 

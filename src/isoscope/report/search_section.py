@@ -29,13 +29,15 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
         return None
     try:
         study = json.loads((folder / STUDY).read_text("utf-8"))
-        if not sum(study["counts"].values()):
+        counts = study["counts"]
+        states = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
+        if not states:
             return None
         one = len(study["objectives"]) == 1
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
-            "counts": _counts(study["counts"]),
+            "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             "constraints": {name: _text(value) for name, value in study["constraints"].items()},
             "word": "best" if one else "suggested",
@@ -51,20 +53,13 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
         raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
 
 
-def _counts(counts: Mapping[str, int]) -> str:
-    """`40 trials: 31 complete, 9 pruned`."""
-    parts = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
-    return f"{count(sum(counts.values()), 'trial')}: {', '.join(parts)}"
-
-
 def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[dict[str, Any]]:
     """Return the front; for a single objective, the best trials that break no constraint. Best first."""
     places = [f"objective/{name}" for name in study["objectives"]]
     rows = read_rows(folder / TRIALS)
-    if len(places) > 1:
+    shown = [row for row in rows if row["state"] == "COMPLETE" and row["feasible"]]
+    if front := len(places) > 1:
         shown = [row for row in rows if row["number"] in study["front"]]
-    else:
-        shown = [row for row in rows if row["state"] == "COMPLETE" and row["feasible"]]
     sign = -1 if next(iter(study["objectives"].values())) == "maximise" else 1
     shown.sort(key=lambda row: (sign * row[places[0]], row["number"]))
     return [
@@ -79,7 +74,7 @@ def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment:
                 for one in row["digests"]
             ],
         }
-        for row in (shown if len(places) > 1 else shown[:MOST])
+        for row in shown[: None if front else MOST]
     ]
 
 

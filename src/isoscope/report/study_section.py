@@ -95,16 +95,13 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path)
 def _findings(tables: Tables) -> list[dict[str, str]]:
     """Return the verdict's word and a sentence for each arm and metric: its difference from the reference arm."""
     found = []
-    reference = {row.metric: row for row in tables.comparison if row.kind == "reference"}
-    for row in tables.comparison:
-        if row.verdict is None:
-            continue
-        base = reference[row.metric]
+    reference = {row.metric: row.arm for row in tables.comparison if row.kind == "reference"}
+    for row, verdict in ((row, row.verdict) for row in tables.comparison if row.verdict):
         numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
         if row.paired and row.paired.interval:
             numeral += f" {numbers.interval(row.paired.interval)}"
         pairs = numbers.count(len(row.paired_seeds), "paired seed")
         effect = f"; detectable {numbers.score(row.detectable)}" if row.detectable is not None else ""
-        text = f"{row.arm} against {base.arm}, {called(row.metric)}: {numeral} ({pairs}{effect}): {row.verdict.reason}."
-        found.append({"word": row.verdict.word, "text": text})
+        what = f"{row.arm} against {reference[row.metric]}, {called(row.metric)}: {numeral} ({pairs}{effect})"
+        found.append({"word": verdict.word, "text": f"{what}: {verdict.reason}."})
     return found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isoscope.metrics.matrix_scores import SCORES
 from isoscope.statistics.jackknife import pseudo_values
-from isoscope.statistics.paired import holm, judge, minimum_detectable_effect, paired_t, two_way_interval
+from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
 """Metrics with a share for each test sentence."""
@@ -47,10 +47,7 @@ def confirmation(
         known = judged in ITEMWISE
         arms = [np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen)] if known else []
         two_way = two_way_interval(arms[1] - arms[0], confidence=confidence) if known else None
-        p = None if paired.p is None else holm([paired.p])[0]
-        detectable = None
-        if p is not None and paired.sd:
-            detectable = paired.sd * minimum_detectable_effect(paired.n, tests=1, confidence=confidence, power=power)
+        ((p, detectable),) = in_family([paired], confidence=confidence, power=power)
         verdict = judge(paired, two_way, p_holm=p, detectable=detectable, confidence=confidence, margin=margin)
         interval = two_way or paired.interval
         yield {

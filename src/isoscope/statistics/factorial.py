@@ -10,9 +10,8 @@ from isoscope.statistics.paired import (
     Interval,
     Paired,
     Verdict,
-    holm,
+    in_family,
     judge,
-    minimum_detectable_effect,
     paired_t,
     two_way_interval,
 )
@@ -55,23 +54,16 @@ def effects(
 
     Source: Box, Hunter and Hunter 2005, ch. 5. Raises `KeyError` if one of the four combinations is missing.
     """
-    options = {"confidence": confidence, "margin": margin}
     found = {name: _contrast(scores, weights) for name, weights in CONTRASTS.items()}
     scale = float(max(np.abs(values).max() for values in scores.values()))
     tests = {name: paired_t(values.tolist(), confidence=confidence, scale=scale) for name, values in found.items()}
-    tested = [name for name, test in tests.items() if test.p is not None]
-    corrected = dict(zip(tested, holm([tests[name].p or 0.0 for name in tested]), strict=True))
+    corrected = in_family([*tests.values()], confidence=confidence, power=power)
     rows = []
-    for name, test in tests.items():
-        two_way = None
-        if shares is not None:
-            two_way = two_way_interval(_contrast(shares, CONTRASTS[name]), confidence=confidence)
-        detectable = None
-        if name in corrected and test.sd:
-            smallest = minimum_detectable_effect(test.n, tests=len(tested), confidence=confidence, power=power)
-            detectable = smallest * test.sd
-        verdict = judge(test, two_way, p_holm=corrected.get(name), detectable=detectable, **options)
-        rows.append(Effect(name, test, two_way, corrected.get(name), detectable, verdict))
+    for (name, test), (p, least) in zip(tests.items(), corrected, strict=True):
+        shared = None if shares is None else _contrast(shares, CONTRASTS[name])
+        two_way = None if shared is None else two_way_interval(shared, confidence=confidence)
+        verdict = judge(test, two_way, p_holm=p, detectable=least, confidence=confidence, margin=margin)
+        rows.append(Effect(name, test, two_way, p, least, verdict))
     return rows
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,23 @@ def holm(p: Sequence[float]) -> list[float]:
     adjusted = np.full(len(given), np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return [float(value) for value in adjusted]
+
+
+def in_family(
+    tests: Sequence[Paired | None], *, confidence: float, power: float
+) -> list[tuple[float | None, float | None]]:
+    """Return p after Holm and the minimum detectable effect of each test of one family.
+
+    Both are None without a p: it does not count in the family. Without a spread there is no detectable effect.
+    """
+    corrected = holm([math.nan if test is None or test.p is None else test.p for test in tests])
+    options: dict[str, Any] = {"tests": len(corrected) - sum(map(math.isnan, corrected)), "confidence": confidence}
+    return [
+        (p, minimum_detectable_effect(test.n, power=power, **options) * test.sd if test.sd else None)
+        if test and not math.isnan(p)
+        else (None, None)
+        for test, p in zip(tests, corrected, strict=True)
+    ]
 
 
 def two_way_interval(differences: NDArray[np.float64], *, confidence: float) -> Interval | None:

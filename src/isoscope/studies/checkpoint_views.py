@@ -55,8 +55,8 @@ SUMMARIES = ("entropy", "distance", "first", "last", "itself", "between")
 TWIN = "its twin with random weights"
 ABREAST = 4
 """How many checkpoints a figure of planes shows side by side."""
-PARTS = ("word", "fused", "normed")
-"""Parts of the embedding block. The last part that a checkpoint has is the block's output."""
+PARTS = {"word": 0, "fused": 1, "normed": 2}
+"""Parts of the embedding block, in order. The last part that a checkpoint has is the block's output."""
 
 
 def sizes(table: pd.DataFrame, column: str) -> str:
@@ -67,19 +67,18 @@ def sizes(table: pd.DataFrame, column: str) -> str:
 def _depths(table: pd.DataFrame) -> str:
     """Return what the depth axis means if checkpoints differ in depth; else an empty text."""
     layers = table.groupby("checkpoint", sort=False)["layer"].max()
-    if layers.nunique() < 2:
-        return ""
-    return f" Depth 1 is the last layer: {', '.join(f'{one} {layer}' for one, layer in layers.items())}."
+    listed = ", ".join(f"{one} {layer}" for one, layer in layers.items())
+    return f" Depth 1 is the last layer: {listed}." if layers.nunique() > 1 else ""
 
 
 def _called(table: pd.DataFrame) -> str:
     return KINDS[table["vectors"].iloc[0]]
 
 
-def _with_numbers(table: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Return the rows of groups with at least one number; kinds of representation in the order of `KINDS`."""
-    kept = table[table.groupby(list(by))["value"].transform("count") > 0]
-    return kept.sort_values("vectors", key=lambda kinds: kinds.map([*KINDS].index), kind="stable")
+def _with_numbers(table: pd.DataFrame) -> Table:
+    """Return the rows of kinds of representation with at least one number, in the order of `KINDS`."""
+    kept = table[table.groupby("vectors")["value"].transform("count") > 0]
+    return (kept.sort_values("vectors", key=lambda kinds: kinds.map([*KINDS].index), kind="stable"),)
 
 
 def _numbered(*tables: pd.DataFrame) -> Table:
@@ -97,7 +96,7 @@ def _group(name: str, figures: Sequence[str]) -> View:
     return View(
         name=name.split()[0].lower(),
         needs=("geometry",),
-        rows=lambda table: (_with_numbers(table[table["figure"].isin(figures)], "vectors"),),
+        rows=lambda table: _with_numbers(table[table["figure"].isin(figures)]),
         by="vectors",
         draw=lambda table: geometry_by_layer(table, figures, vectors=table["vectors"].iloc[0]),
         caption=lambda table: (
@@ -128,15 +127,13 @@ def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -
 def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
     first = frames.iloc[0]
     names = ", ".join(dict.fromkeys(frames["checkpoint"]))
-    caption = f"{names}: first and second principal component of {_called(frames)} at each layer. A dot is a sentence."
-    if first["together"] == 1:
-        return caption
-    caption += f" Aligned ({first['alignment']}) to {first['reference']}."
     last = frames[(frames["layer"] == frames["layer"].max()) & ~frames["degenerate"]]
     turned = last[last["checkpoint"] != last["reference"]]
     angles = [f"{name} {angle:.0f}°" for name, angle in zip(turned["checkpoint"], turned["angle_1"], strict=True)]
-    said = f" Largest principal angle between planes at the last layer: {', '.join(angles)}."
-    return caption + said * bool(angles)
+    aligned = f" Aligned ({first['alignment']}) to {first['reference']}." if first["together"] > 1 else ""
+    said = f" Largest principal angle between planes at the last layer: {', '.join(angles)}." * bool(angles)
+    plane = f"{names}: first and second principal component of {_called(frames)} at each layer. A dot is a sentence."
+    return f"{plane}{aligned}{said}"
 
 
 def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
@@ -156,28 +153,26 @@ def _of_probes(table: pd.DataFrame) -> str:
 
 def _over_heads(attention: pd.DataFrame) -> Table:
     """Return the mean, minimum and maximum of each summary over the heads of a layer, if it has numbers."""
-    long = attention.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "figure")
-    long = long.assign(value=long["value"].astype(float), step=long["step"].astype(float))
-    by = ["checkpoint", "step", "layer", "n", "figure"]
-    shown = long.groupby(by, sort=False, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
-    shown = shown.set_axis([*by, "value", "low", "high"], axis=1)
+    numbers = attention.astype(dict.fromkeys(("step", *SUMMARIES), float))
+    long = numbers.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "figure")
+    groups = long.groupby(["checkpoint", "step", "layer", "n", "figure"], sort=False, dropna=False)["value"]
+    shown = groups.agg(value="mean", low="min", high="max").reset_index()
     shown = shown.assign(vectors="attention", baseline=np.nan, degenerate=False)
     return (shown[shown.groupby("figure")["value"].transform("count") > 0],)
 
 
 def _heads(summary: str) -> View:
-    def draw(table: pd.DataFrame) -> Figure:
-        table = table.astype({summary: float})
-        maps = [(name, one.pivot(index="layer", columns="head", values=summary)) for name, one in _beside_twin(table)]
-        return head_maps(maps, summary, high=1.0)
-
     said = f"{LABELS[summary][0].lower()}{LABELS[summary][1:]}"
     return View(
         name=f"heads-{summary}",
         needs=("attention",),
         rows=_numbered,
         by="place",
-        draw=draw,
+        draw=lambda table: head_maps(
+            [(name, one.pivot(index="layer", columns="head", values=summary)) for name, one in _beside_twin(table)],
+            summary,
+            high=1.0,
+        ),
         caption=lambda table: (
             f"{table['checkpoint'].iloc[0]}, head by head: {said}. Left: the checkpoint; right: its random twin."
         ),
@@ -186,18 +181,21 @@ def _heads(summary: str) -> View:
 
 def _maps(table: pd.DataFrame, pieces: pd.DataFrame) -> Figure:
     tokens = pieces.loc[pieces["checkpoint"] == table["checkpoint"].iloc[0], "text"].tolist()
-    square = [
-        (name, one.pivot(index="one", columns="other", values="cosine").to_numpy()) for name, one in _beside_twin(table)
-    ]
-    return cosine_maps(square, tokens=tokens)
+    return cosine_maps(
+        [
+            (name, one.pivot(index="one", columns="other", values="cosine").to_numpy())
+            for name, one in _beside_twin(table)
+        ],
+        tokens=tokens,
+    )
 
 
 def _leaving(*tables: pd.DataFrame) -> Table:
     """Return the rows of each checkpoint's embedding-block output, all with the part `normed`."""
-    ranks = [table["part"].map({part: place for place, part in enumerate(PARTS)}) for table in tables]
+    ranked = (table.assign(rank=table["part"].map(PARTS)) for table in tables)
     return tuple(
-        table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed")
-        for table, rank in zip(tables, ranks, strict=True)
+        table[table["rank"] == table.groupby("checkpoint")["rank"].transform("max")].assign(part="normed")
+        for table in ranked
     )
 
 
@@ -213,7 +211,7 @@ PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_pl
 PROBING = View(
     name="probing",
     needs=("probing",),
-    rows=lambda table: (_with_numbers(as_measured(table), "vectors"),),
+    rows=lambda table: _with_numbers(as_measured(table)),
     by="vectors",
     draw=lambda table: geometry_by_layer(
         table, [*TASKS], vectors=table["vectors"].iloc[0], titles=TASKS, beside="its control task"

@@ -1,6 +1,7 @@
 """Compare a study's arms with its reference arm, over seeds and over test items."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,8 @@ from isoscope.statistics.paired import (
     Interval,
     Paired,
     Verdict,
-    holm,
+    in_family,
     judge,
-    minimum_detectable_effect,
     paired_t,
     two_way_interval,
 )
@@ -73,8 +73,12 @@ def results(outputs: Iterable[Output], items: int = 0) -> Arms:
     arms: dict[str, dict[int, Result]] = {}
     for output in outputs:
         arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items)
-    if arms:
-        _check_same_test(arms)
+    runs = [run for seeds in arms.values() for run in seeds.values()]
+    for first, run in pairwise(runs):  # differences between runs with other test items are meaningless
+        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
+            raise InputError(
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
+            )
     return arms
 
 
@@ -88,16 +92,16 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
     `margin` is the smallest difference that counts; only the verdict uses it.
     """
     rows: list[Comparison] = []
-    if arms:
-        for metric in metrics_of(arms):
-            rows.extend(_corrected([*_rows(arms, metric, baselines, confidence=confidence)], confidence, power))
     options = {"confidence": confidence, "margin": margin}
-    return [
-        row._replace(verdict=judge(row.paired, row.two_way, p_holm=row.p_holm, detectable=row.detectable, **options))
-        if row.kind == "arm"
-        else row
-        for row in rows
-    ]
+    for metric in metrics_of(arms) if arms else ():
+        family = [*_rows(arms, metric, baselines, confidence=confidence)]
+        corrected = in_family([row.paired for row in family], confidence=confidence, power=power)
+        tests = sum(p is not None for p, _ in corrected)
+        for row, (p, least) in zip(family, corrected, strict=True):
+            row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
+            verdict = judge(row.paired, row.two_way, p_holm=p, detectable=least, **options)
+            rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
+    return rows
 
 
 def metrics_of(arms: Arms) -> list[str]:
@@ -112,8 +116,7 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
     yield base
     for name, runs in others:
         row = _alone(name, runs, metric)._replace(kind="arm")
-        both = tuple(seed for seed in runs if seed in reference)
-        if both:
+        if both := tuple(seed for seed in runs if seed in reference):
             pairs = [(runs[seed], reference[seed]) for seed in both]
             scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
             scale = float(np.abs(scores).max())
@@ -127,12 +130,9 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
             )
         yield row
     for name, values in baselines.items():
-        if metric not in values:
-            continue  # a baseline of another objective
-        value, items = values[metric], int(values["n"])
-        yield Comparison(
-            base.study, base.task, metric, name, "baseline", (), value, None, items, difference=value - base.mean
-        )
+        if metric in values:  # else it is a baseline of another objective
+            about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
+            yield Comparison(*about, difference=values[metric] - base.mean)
 
 
 def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
@@ -142,24 +142,3 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
     first = next(iter(runs.values()))
     about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
     return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
-
-
-def _corrected(rows: list[Comparison], confidence: float, power: float) -> list[Comparison]:
-    """Add to the rows what needs their whole family: p by Holm, the number of tests, the detectable effect."""
-    tests = [(i, row.paired) for i, row in enumerate(rows) if row.paired and row.paired.p is not None]
-    for (i, paired), p in zip(tests, holm([paired.p or 0.0 for _, paired in tests]), strict=True):
-        rows[i] = rows[i]._replace(p_holm=p, tests=len(tests))
-        if paired.sd:
-            effect = minimum_detectable_effect(paired.n, tests=len(tests), confidence=confidence, power=power)
-            rows[i] = rows[i]._replace(detectable=effect * paired.sd)
-    return rows
-
-
-def _check_same_test(arms: Arms) -> None:
-    """Check that runs were tested on the same rows of a task: else differences are meaningless."""
-    first, *others = (run for seeds in arms.values() for run in seeds.values())
-    for run in others:
-        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
-            raise InputError(
-                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
-            )

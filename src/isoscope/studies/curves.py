@@ -26,10 +26,10 @@ def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
     """
     rows = curves[curves["metric"].str.startswith(GROUPS) & (curves["step"] > 0)]
     found = []
-    for (arm, seed, metric), points in rows.groupby(["arm", "seed", "metric"], sort=False):
+    for run, points in rows.groupby(["arm", "seed", "metric"], sort=False):
         values = points.sort_values("step")["value"]
         kept = values.iloc[-max(1, round(last * len(values))) :]
-        found.append((arm, seed, metric, float(kept.mean()), len(kept)))
+        found.append((*run, float(kept.mean()), len(kept)))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
@@ -45,22 +45,17 @@ def compared(
 
 def thinned(curves: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
     """Average each run's points over spans of updates: at most `most` points per metric, each at its span's end."""
-    parts = [
-        _thinned(rows, most).assign(arm=arm, metric=metric)
-        for (arm, metric), rows in curves.groupby(["arm", "metric"], sort=False)
-    ]
     columns = ["arm", "seed", "step", "metric", "value"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else curves[columns]
-
-
-def _thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    steps = np.sort(rows["step"].unique())
-    if len(steps) <= most:
-        return rows[["seed", "step", "value"]]
-    width = -(-len(steps) // most)
-    ends = steps[np.minimum(np.arange(len(steps)) // width * width + width - 1, len(steps) - 1)]
-    spans = rows.assign(step=rows["step"].map(dict(zip(steps.tolist(), ends.tolist(), strict=True))))
-    return spans.groupby(["seed", "step"], sort=False)["value"].mean().reset_index()
+    parts = []
+    for (arm, metric), rows in curves.groupby(["arm", "metric"], sort=False):
+        steps = np.sort(rows["step"].unique())
+        if len(steps) > most:
+            width = -(-len(steps) // most)
+            ends = steps[np.minimum(np.arange(len(steps)) // width * width + width - 1, len(steps) - 1)]
+            spans = rows.assign(step=rows["step"].map(dict(zip(steps.tolist(), ends.tolist(), strict=True))))
+            rows = spans.groupby(["seed", "step"], sort=False)["value"].mean().reset_index()
+        parts.append(rows.assign(arm=arm, metric=metric)[columns])
+    return pd.concat(parts, ignore_index=True) if parts else curves[columns]
 
 
 CURVES = ["study", "arm", "seed", "epoch", "step", "metric", "value"]

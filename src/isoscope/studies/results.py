@@ -1,6 +1,7 @@
 """Read finished runs on the test split: their scores, of classifiers checked; confusion counts; baselines."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,15 +66,13 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
     Columns study, arm, seed, actual, predicted (names of classes, in their order), count. Empty cells are 0: a run of C
     classes has C² rows, whose counts sum to the size of the test split.
     """
-    tables = []
+    rows = []
     for output in outputs:
-        run, labels = output.run, output.labels
         table = read_predictions(output)
-        counts = confusion_matrix(table["label"], table["predicted"], len(labels))
-        actual, predicted = np.indices(counts.shape).reshape(2, -1)
-        cells = {"actual": np.take(labels, actual), "predicted": np.take(labels, predicted), "count": counts.ravel()}
-        tables.append(pd.DataFrame({"study": run.study, "arm": run.arm, "seed": run.seed, **cells}))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=CONFUSION)
+        counts = confusion_matrix(table["label"], table["predicted"], len(output.labels))
+        cells = zip(product(output.labels, repeat=2), counts.ravel().tolist(), strict=True)
+        rows += [(*output.run[:3], *classes, count) for classes, count in cells]
+    return pd.DataFrame(rows, columns=CONFUSION)
 
 
 def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:

@@ -1,6 +1,7 @@
 """Views of the scores of any study: learning curves, and confusion matrices of its arms."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, legend_below, look, style
+from isoscope.figures.snapshots import arms_of, seeds_of
+from isoscope.figures.style import INK, legend_below, look, style, tiles
 from isoscope.studies.view import View
 
 TITLES = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
+LINES: dict[str, Any] = {
+    "train": {"linewidth": 1.2, "zorder": 3, "marker": ""},
+    "validation": {"linewidth": 1.7, "zorder": 4},
+}
+KEYS = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
 PER_ROW = 4
 LONGEST = 24
 """How many letters of a class's name fit at a tick."""
@@ -32,6 +38,7 @@ def panels(bands: pd.DataFrame) -> tuple[str, str]:
     return next((name for name in names if name != "loss"), "accuracy"), "loss"
 
 
+@style()
 def training_curves(bands: pd.DataFrame) -> Figure:
     """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd.
 
@@ -40,37 +47,26 @@ def training_curves(bands: pd.DataFrame) -> Figure:
     seeds remain.
     """
     arms = arms_of(bands)
-    with style():
-        figure = Figure(figsize=(8.0, 3.9), layout="constrained")
-        for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
-            _panel(axes, bands, arms, quantity)
-            axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
-        legend_below(figure, _legend(bands, arms), columns=min(len(arms) + 1, 3), size=9.0)
-    return figure
-
-
-def _panel(axes: Axes, bands: pd.DataFrame, arms: Sequence[str], quantity: str) -> None:
-    for index, arm in enumerate(arms):
-        for split, dashes in DASHES.items():
+    figure = Figure(figsize=(8.0, 3.9), layout="constrained")
+    for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
+        for (index, arm), (split, dashes) in product(enumerate(arms), DASHES.items()):
             rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
-            line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)}
-            line |= {"linewidth": 1.7, "zorder": 4} if split == "validation" else {"linewidth": 1.2, "marker": ""}
-            axes.plot(epoch, mean, **{"zorder": 3} | line)
+            line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)} | LINES[split]
+            axes.plot(epoch, mean, **line)
             spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
             axes.fill_between(epoch, mean - spread, mean + spread, color=line["color"], alpha=0.16, linewidth=0)
-    axes.grid(visible=True, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.margins(x=0.03)
-
-
-def _legend(bands: pd.DataFrame, arms: Sequence[str]) -> list[Line2D]:
+        axes.grid(visible=True, axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(x=0.03)
+        axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
         for index, arm in enumerate(arms)
     ]
-    lines = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
-    return handles + [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in lines.items()]
+    handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in KEYS.items()]
+    legend_below(figure, handles, columns=min(len(arms) + 1, 3), size=9.0)
+    return figure
 
 
 def _seeds(rows: pd.DataFrame) -> str:
@@ -85,13 +81,14 @@ def _last_epoch(bands: pd.DataFrame) -> str:
     """Return each arm's first validation metric at its last epoch, for screen readers."""
     shown = panels(bands)[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
-    parts = []
-    for arm, points in rows.groupby("arm", sort=False):
-        last = points.loc[points["epoch"].idxmax()]
-        parts.append(f"{arm} {last['mean']:.3f} at epoch {int(last['epoch'])} (n = {int(last['n'])})")
+    parts = [
+        f"{last.arm} {last.mean:.3f} at epoch {int(last.epoch)} (n = {int(last.n)})"
+        for last in rows.loc[rows.groupby("arm", sort=False)["epoch"].idxmax()].itertuples()
+    ]
     return f"Validation {shown.replace('_', ' ')}, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
 
 
+@style()
 def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     """Draw a confusion matrix per arm: row = actual class, column = predicted class, counts summed over seeds.
 
@@ -102,26 +99,22 @@ def confusion_matrices(confusion: pd.DataFrame) -> Figure:
     classes = list(dict.fromkeys(confusion["actual"]))
     names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes]
     columns = min(PER_ROW, len(arms))
-    rows = -(-len(arms) // columns)
     side = max(1.7, 0.5 * len(classes))
     below = 0.3 if len(classes) <= 2 else 0.3 + 0.05 * max(len(name) for name in names)
-    with style():
-        figure = Figure(figsize=((side + 0.2) * columns + 2.2, (side + 0.6) * rows + below + 0.3), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
-            table = confusion[confusion["arm"] == arm]
-            mesh = _matrix(axes, table, classes)
-            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
-            axes.set_xticks(range(len(classes)), names, **turned)
-            axes.set_yticks(range(len(classes)), names)
-            axes.tick_params(length=0, labelbottom=index + columns >= len(arms))  # the lowest panel of its column
-            seeds = table["seed"].nunique()
-            axes.set_title(f"{arm}\nn = {seeds} seed{'s' * (seeds != 1)}", fontsize=9)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        figure.supxlabel("Predicted", fontsize=9)
-        figure.supylabel("Actual", fontsize=9)
-        figure.colorbar(mesh, ax=panels.ravel().tolist(), label="Share of the actual class", aspect=18 * rows)
+    size = ((side + 0.2) * columns + 2.2, side + 0.6, below, 0.3)
+    figure, panels = tiles(len(arms), PER_ROW, size, ticks=9, grid=None, sharex=True, sharey=True)
+    every = figure.axes
+    for axes, arm in zip(panels, arms, strict=True):
+        table = confusion[confusion["arm"] == arm]
+        mesh = _matrix(axes, table, classes)
+        turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(classes) > 2 else {}
+        axes.set_xticks(range(len(classes)), names, **turned)
+        axes.set_yticks(range(len(classes)), names)
+        axes.tick_params(length=0)
+        axes.set_title(f"{arm}\n{seeds_of(table)}", fontsize=9)
+    figure.supxlabel("Predicted", fontsize=9)
+    figure.supylabel("Actual", fontsize=9)
+    figure.colorbar(mesh, ax=every, label="Share of the actual class", aspect=18 * len(every) // columns)
     return figure
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
-from isoscope.statistics.paired import Interval, Paired, Verdict
 from isoscope.studies.comparison import Baselines, Comparison, compare, results
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.results import confusion
@@ -20,6 +20,10 @@ FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
 COMPARISON = "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[Comparison]), "runs": TypeAdapter(list[Trained])}
+"""Named tuples in comparison.json."""
 
 
 class Tables(NamedTuple):
@@ -57,17 +61,15 @@ def tables(
     tables by name. Raises `InputError` if a folder is damaged or belongs to another study.
     """
     found = [read_output(folder) for folder in outputs]
-    runs = [output.run for output in found]
-    for folder, run in zip(outputs, runs, strict=True):
-        if run.study != study:
-            raise InputError(f"{folder}: a run of study {run.study!r}, not of {study!r}")
+    for output in found:
+        if output.run.study != study:
+            raise InputError(f"{output.folder}: a run of study {output.run.study!r}, not of {study!r}")
     settings = {"confidence": confidence, "power": power, "margin": margin}
     arms = results(found, items)
-    rows = compare(arms, baselines, **settings)
     classifiers = [output for output in found if output.objective == "classification"]
     by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
     by_name |= more(arms, **settings) if more else {}
-    return Tables(study, by_name, rows, runs, **settings)
+    return Tables(study, by_name, compare(arms, baselines, **settings), [output.run for output in found], **settings)
 
 
 def write_tables(folder: Path, made: Tables) -> None:
@@ -78,7 +80,11 @@ def write_tables(folder: Path, made: Tables) -> None:
         texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
         write_text(folder / file, frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
-    rest["more"] = {name: _records(table) for name, table in made.by_name.items() if name not in FILES}
+    rest["more"] = {  # NaN, which JSON lacks, is null
+        name: table.astype(object).where(table.notna(), None).to_dict("records")
+        for name, table in made.by_name.items()
+        if name not in FILES
+    }
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
 
@@ -89,18 +95,11 @@ def read_tables(folder: Path) -> Tables:
         text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
         more = {name: pd.DataFrame(rows) for name, rows in rest.pop("more", {}).items()}
-        return Tables(
-            **rest
-            | {
-                "by_name": {
-                    name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text)
-                    for name, file in FILES.items()
-                }
-                | more,
-                "comparison": [_comparison(row) for row in rest["comparison"]],
-                "runs": [Trained(**run) for run in rest["runs"]],
-            }
-        )
+        by_name = {
+            name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text) for name, file in FILES.items()
+        }
+        known = {name: READ[name].validate_python(rest[name]) for name in READ}
+        return Tables(**rest | known, by_name=by_name | more)
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
     except (ValueError, TypeError, KeyError) as error:
@@ -115,11 +114,6 @@ def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, fl
             spread = {} if row.sd is None else {"sd": row.sd}
             found.setdefault(row.metric, {})[row.arm] = {"mean": row.mean, **spread, "n": len(row.seeds)}
     return found
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows; NaN, which JSON lacks, is None."""
-    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 
 
 def _inert(text: str) -> str:
@@ -139,14 +133,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _comparison(row: dict[str, Any]) -> Comparison:
-    for name in ("seeds", "paired_seeds"):
-        row[name] = tuple(row[name])
-    if (paired := row["paired"]) is not None:
-        interval = paired["interval"]
-        row["paired"] = Paired(**{**paired, "interval": None if interval is None else Interval(**interval)})
-    row["two_way"] = None if row["two_way"] is None else Interval(**row["two_way"])
-    row["verdict"] = None if row["verdict"] is None else Verdict(**row["verdict"])
-    return Comparison(**row)

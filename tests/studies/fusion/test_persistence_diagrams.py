@@ -120,9 +120,4 @@ def test_rows_say_whose_bars_and_the_legend_in_what_unit(draw: object) -> None:
     assert "root mean squared distance" in legend.get_title().get_text()
     assert [text.get_text() for text in legend.get_texts()] == ["H0: components", "H1: loops"]
     assert figure.get_figwidth() <= WIDTH
-
-
-@pytest.mark.parametrize("draw", [persistence_diagrams, barcodes])
-def test_equal_tables_give_equal_bytes(draw: object) -> None:
-    one, other = (to_svg(draw(table(points=12))) for _ in range(2))  # type: ignore[operator]
-    assert one == other
+    assert to_svg(figure) == to_svg(draw(table())), "equal tables give equal bytes"  # type: ignore[operator]

@@ -128,6 +128,7 @@ def test_equal_tables_give_equal_bytes() -> None:
         lambda: spectra(spectrum(arms=("fft",), seeds=1)),
         lambda: kernel(energy()),
         lambda: kernel_response([("a", np.eye(9))]),
+        lambda: gradient_noise(gradients()),
     ):
         assert to_svg(made()) == to_svg(made())
 
@@ -248,11 +249,6 @@ def test_the_legend_says_n_and_the_figure_fits_a_page() -> None:
         "additive, n = 3 seeds",
         "conv2d, n = 3 seeds",
     ]
-
-
-def test_equal_tables_give_equal_bytes_of_gradients() -> None:
-    one, same, other = (to_svg(gradient_noise(gradients(seeds=seeds))) for seeds in (3, 3, 2))
-    assert one == same != other
 
 
 def test_noise_alone_is_no_picture_of_a_study() -> None:

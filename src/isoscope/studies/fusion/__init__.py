@@ -40,3 +40,4 @@ VIEWS = (
     probing_scores.PHASES,
     probing_scores.PROBING,
 )
+"""Processes draw these: functions of a view have a name in their module, because pickle finds them by it."""

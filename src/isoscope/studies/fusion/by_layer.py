@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from isoscope.figures.scales import scale_of
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, tiles, wrapped
 from isoscope.studies.fusion.layers import SHARED
 
 COLUMNS = 3
@@ -27,6 +27,7 @@ KEY = 0.6
 NOISE = "isotropic noise, same n and d"
 
 
+@style()
 def geometry_by_layer(
     geometry: pd.DataFrame,
     figures: Sequence[str],
@@ -51,33 +52,29 @@ def geometry_by_layer(
     relative = depth.nunique() > 1
     table = table.assign(at=table["layer"] / depth if relative else table["layer"])
     there = [figure for figure in figures if (table["figure"] == figure).any()]
-    names, shown = arms_of(table), table[table["figure"].isin(there)]
-    columns = min(COLUMNS, len(there))
-    rows = -(-len(there) // columns)
-    with style():
-        drawing = Figure(
-            figsize=(WIDTH / 3 * max(columns, 2), 1.7 * rows + 0.35 + 0.2 * len(names)), layout="constrained"
-        )
-        panels = drawing.subplots(rows, columns, squeeze=False)
-        for axes, figure in zip(panels.flat, there, strict=False):
-            part = table[table["figure"] == figure]
-            _panel(axes, part, names)
-            _along(axes, table["at"], relative=relative)
-            title = titles[figure] if titles else scale_of(figure, part["value"]).label
-            axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
-        for axes in panels.flat[len(there) :]:
-            axes.set_axis_off()
-        for axes in panels.flat[max(0, len(there) - columns) : len(there)]:  # the lowest panel of its column
-            axes.set_xlabel(RELATIVE if relative else "Layer", fontsize=8)
-        legend_below(drawing, _legend(names, shown, beside, drawing.get_figwidth()), columns=2)
+    names, shown, margin = arms_of(table), table[table["figure"].isin(there)], 0.05 if relative else 0.3
+    size = (WIDTH / 3 * min(COLUMNS, max(len(there), 2)), 1.7, 0.35, 0.2 * len(names))
+    drawing, panels = tiles(len(there), COLUMNS, size, across=RELATIVE if relative else "Layer")
+    for axes, figure in zip(panels, there, strict=True):
+        part = table[table["figure"] == figure]
+        _panel(axes, part, names)
+        axes.set_xlim(table["at"].min() - margin, table["at"].max() + margin)  # also layers without a value
+        axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
+        title = titles[figure] if titles else scale_of(figure, part["value"]).label
+        axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
+    lines = [
+        Line2D([], [], label=wrapped(name, drawing.get_figwidth() - KEY, size=7.5, lines=3), **look(index))
+        for index, name in enumerate(names)
+    ]
+    rest: list[tuple[bool, dict[str, Any]]] = [
+        (True, {"linestyle": TWIN_LINE, "linewidth": 1.1, "label": "random twin"}),
+        (shown["baseline"].notna().any(), {"linestyle": NOISE_LINE, "linewidth": 0.9, "label": beside}),
+        ("chance" in shown, {"linestyle": CHANCE, "linewidth": 0.9, "label": "chance: the largest class"}),
+        (shown["degenerate"].any(), {"marker": "x", "linestyle": "", "label": SHARED}),
+    ]
+    lines += [Line2D([], [], color=INK, **line) for known, line in rest if known]
+    legend_below(drawing, lines, columns=2)
     return drawing
-
-
-def _along(axes: Axes, at: pd.Series, *, relative: bool) -> None:
-    """Set the axis of layers, including layers without a value."""
-    margin = 0.05 if relative else 0.3
-    axes.set_xlim(at.min() - margin, at.max() + margin)
-    axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
 
 
 def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
@@ -109,8 +106,6 @@ def _panel(axes: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
         if not alike:
             axes.plot(*(own["at"], own["baseline"]), color=colour, linestyle=NOISE_LINE, linewidth=0.9, gid="noise")
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.tick_params(labelsize=7)
-    axes.grid(visible=True, axis="y")
     if table["degenerate"].all():
         hatched(axes, "vectors shared")
     elif table["degenerate"].any():
@@ -131,18 +126,3 @@ def _strip(axes: Axes, empty: pd.DataFrame, names: Sequence[str]) -> None:
         )
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
     axes.set_ylim(low - height * len(rows), high)
-
-
-def _legend(names: Sequence[str], shown: pd.DataFrame, beside: str, inches: float) -> list[Line2D]:
-    lines = [
-        Line2D([], [], label=wrapped(name, inches - KEY, size=7.5, lines=3), **look(index))
-        for index, name in enumerate(names)
-    ]
-    lines.append(Line2D([], [], color=INK, linestyle=TWIN_LINE, linewidth=1.1, label="random twin"))
-    if shown["baseline"].notna().any():
-        lines.append(Line2D([], [], color=INK, linestyle=NOISE_LINE, linewidth=0.9, label=beside))
-    if "chance" in shown:
-        lines.append(Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class"))
-    if shown["degenerate"].any():
-        lines.append(Line2D([], [], color=INK, marker="x", linestyle="", label=SHARED))
-    return lines

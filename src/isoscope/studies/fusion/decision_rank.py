@@ -23,6 +23,7 @@ SMALLEST = 1e-3
 WHOLE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 2)), "linewidth": 0.9}
 
 
+@style()
 def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     """Draw singular values over the largest, by their number: a line per layer, dark to light.
 
@@ -34,26 +35,26 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     layers = sorted(table["layer"].unique())
     rows = {moment: f"{called}\nsingular value / largest" for moment, called in moments_of(table).items()}
     most = max(2, int(table["component"].max()))
-    with style():
-        figure, panels = _grid(rows, whole, "Component")
-        for (moment, arm), axes in panels.items():
-            own = table[(table["arm"] == arm) & (table["moment"] == moment) & ~table["degenerate"]]
-            for place, layer in enumerate(layers):
-                one = over_seeds(own[own["layer"] == layer], ["component"], "value").sort_values("component")
-                line = {"markersize": 3, "markevery": max(1, len(one) // 5), "linewidth": 1.2}
-                axes.plot(one["component"], one["mean"], **shade(place, len(layers)) | line)
-            if own.empty:
-                hatched(axes, "vectors shared")
-            axes.set(xscale="log", yscale="log", xlim=(0.9, most * 1.1), ylim=(SMALLEST, 1.4))
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_locator(LogLocator(10))
-                axis.set_major_formatter(lambda value, _: f"{value:g}")
-                axis.set_minor_formatter(NullFormatter())
-            axes.set_xticks([one for one in (1, 2, 5, 10, 20, 50) if one <= most])
-        _legend(figure, [f"layer {one}" for one in layers])
+    figure, panels = _grid(rows, whole, "Component")
+    for (moment, arm), axes in panels.items():
+        own = table[(table["arm"] == arm) & (table["moment"] == moment) & ~table["degenerate"]]
+        for place, layer in enumerate(layers):
+            one = over_seeds(own[own["layer"] == layer], ["component"], "value").sort_values("component")
+            line = {"markersize": 3, "markevery": max(1, len(one) // 5), "linewidth": 1.2}
+            axes.plot(one["component"], one["mean"], **shade(place, len(layers)) | line)
+        if own.empty:
+            hatched(axes, "vectors shared")
+        axes.set(xscale="log", yscale="log", xlim=(0.9, most * 1.1), ylim=(SMALLEST, 1.4))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(10))
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.set_minor_formatter(NullFormatter())
+        axes.set_xticks([one for one in (1, 2, 5, 10, 20, 50) if one <= most])
+    _legend(figure, [f"layer {one}" for one in layers])
     return figure
 
 
+@style()
 def rank_curves(ranks: pd.DataFrame) -> Figure:
     """Draw the accuracy of the head on [CLS] rebuilt from components: a line per k, dark to light.
 
@@ -64,32 +65,28 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
     table = table[table["column"] != TWIN]
     counts = sorted(int(k) for k in table["k"].unique() if k > 0)
     rows = {one: f"{label}:\naccuracy" for one, label in COMPONENTS.items() if (table["components"] == one).any()}
-    with style():
-        figure, panels = _grid(rows, table, "Update")
-        for (components, arm), axes in panels.items():
-            own = table[table["arm"] == arm]
-            means = over_seeds(own[(own["components"] == "dropped") & (own["k"] == 0)], ["column"], "accuracy")
-            means = means.sort_values("column")
-            axes.plot(means["column"], means["mean"], gid="whole", **WHOLE)
-            for place, k in enumerate(counts):
-                one = own[(own["components"] == components) & (own["k"] == k)]
-                look = shade(place, len(counts))
-                banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **look)
-            step_axis(axes, table)
-            axes.set_ylim(-0.02, 1.02)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-        _legend(figure, [f"k = {k}" for k in counts], Line2D([], [], label="whole model", **WHOLE))
+    figure, panels = _grid(rows, table, "Update")
+    for (components, arm), axes in panels.items():
+        own = table[table["arm"] == arm]
+        whole = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
+        axes.plot(whole.index, whole, gid="whole", **WHOLE)
+        for place, k in enumerate(counts):
+            one = own[(own["components"] == components) & (own["k"] == k)]
+            banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **shade(place, len(counts)))
+        step_axis(axes, table)
+        axes.set_ylim(-0.02, 1.02)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    _legend(figure, [f"k = {k}" for k in counts], Line2D([], [], label="whole model", **WHOLE))
     return figure
 
 
 def _grid(rows: dict[str, str], table: pd.DataFrame, across: str) -> tuple[Figure, dict[Any, Any]]:
-    height = 1.75 * len(rows) + 0.9
-    return beside(rows, table, height, across=across, fonts=(8.5, 7.5), sharex=True, sharey=True)
+    return beside(rows, table, 1.75 * len(rows) + 0.9, across=across, fonts=(8.5, 7.5), sharex=True, sharey=True)
 
 
 def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:
-    lines = [Line2D([], [], markersize=3, label=one, **shade(at, len(labels))) for at, one in enumerate(labels)]
-    handles = [*lines, *more]
+    handles = [Line2D([], [], markersize=3, label=one, **shade(at, len(labels))) for at, one in enumerate(labels)]
+    handles += more
     columns = min(len(handles), 6, int(figure.get_figwidth() / LABEL))
     figure.set_figheight(figure.get_figheight() + legend_inches(handles, columns) - legend_inches(handles[:1], 1))
     legend_below(figure, handles, columns=columns)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -28,10 +29,12 @@ PANELS = {
 }
 NAMED = 6
 """How many outlying dimensions of a panel are named, farthest first; the rest are counted."""
+RING: dict[str, Any] = {"color": "#d00000", "marker": "o", "markersize": 4, "markerfacecolor": "none", "linestyle": ""}
 FEW = 256
 """Up to this number of dimensions, each is a shape of the SVG; above it, they are rasterised."""
 
 
+@style()
 def scatter(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> Figure:
     """Draw the tokens of all arms in a plane: left by arm (colour and marker), right the same points by position.
 
@@ -43,52 +46,48 @@ def scatter(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> Figure:
     points = points.reset_index(drop=True)
     arms = arms_of(points)
     known = "position" in points and bool(points["position"].notna().any())
-    with style():
-        figure = Figure(figsize=(WIDTH, 4.0) if known else (4.4, 4.6), dpi=200, layout="constrained")
-        panels = figure.subplots(1, 1 + known, squeeze=False)[0]
-        colours = points["arm"].map({arm: look(index)["color"] for index, arm in enumerate(arms)})
-        _points(panels[0], points, arms, colours)
-        panels[0].set_title("By arm", fontsize=8.5)
-        if known:
-            scale = ScalarMappable(Normalize(0, float(points["position"].max()) or 1.0), SEQUENTIAL)
-            shades = pd.Series(list(scale.to_rgba(points["position"].to_numpy(dtype=float))), index=points.index)
-            _points(panels[1], points[points["position"].notna()], arms, shades)
-            panels[1].set_title("By position in the sentence", fontsize=8.5)
-            bar = figure.colorbar(scale, ax=panels[1], label="Position", location="right", shrink=0.7, aspect=25)
-            bar.ax.tick_params(labelsize=7)
-            bar.ax.yaxis.label.set_fontsize(8)
-            bar.locator = MaxNLocator(6, integer=True)
-            bar.update_ticks()
-        for axes in panels:
-            axes.set_aspect("equal")
-            axes.spines[:].set(visible=True, linewidth=0.5)
-            if method == "t-SNE":
-                axes.set(xticks=[], yticks=[])
-            else:
-                axes.set_xlabel("First component", fontsize=8)
-                axes.set_ylabel("Second component", fontsize=8)
-                axes.tick_params(labelsize=7)
-            axes.set(xlim=_limits(points["x"], points), ylim=_limits(points["y"], points))
-        handles = keys(points, 1.7, lambda own: f"n = {len(own)} tokens", linestyle="")
-        key = legend_below(figure, handles, columns=2 + known)
-        key.set_title(READ[method], FontProperties(size=7))
+    figure = Figure(figsize=(WIDTH, 4.0) if known else (4.4, 4.6), dpi=200, layout="constrained")
+    panels = figure.subplots(1, 1 + known, squeeze=False)[0]
+    colours = points["arm"].map({arm: look(index)["color"] for index, arm in enumerate(arms)})
+    _points(panels[0], points, arms, colours)
+    panels[0].set_title("By arm", fontsize=8.5)
+    if known:
+        scale = ScalarMappable(Normalize(0, float(points["position"].max()) or 1.0), SEQUENTIAL)
+        shades = pd.Series(list(scale.to_rgba(points["position"].to_numpy(dtype=float))), index=points.index)
+        _points(panels[1], points[points["position"].notna()], arms, shades)
+        panels[1].set_title("By position in the sentence", fontsize=8.5)
+        bar = figure.colorbar(scale, ax=panels[1], label="Position", location="right", shrink=0.7, aspect=25)
+        bar.ax.tick_params(labelsize=7)
+        bar.ax.yaxis.label.set_fontsize(8)
+        bar.locator = MaxNLocator(6, integer=True)
+        bar.update_ticks()
+    for axes in panels:
+        axes.set_aspect("equal")
+        axes.spines[:].set(visible=True, linewidth=0.5)
+        if method == "t-SNE":
+            axes.set(xticks=[], yticks=[])
+        else:
+            axes.set_xlabel("First component", fontsize=8)
+            axes.set_ylabel("Second component", fontsize=8)
+            axes.tick_params(labelsize=7)
+        axes.set(xlim=_limits(points["x"], points), ylim=_limits(points["y"], points))
+    handles = keys(points, 1.7, lambda own: f"n = {len(own)} tokens", linestyle="")
+    legend_below(figure, handles, columns=2 + known).set_title(READ[method], FontProperties(size=7))
     return figure
 
 
 def _points(axes: Axes, points: pd.DataFrame, arms: Sequence[str], colours: pd.Series) -> None:
-    of_arm = [points[points["arm"] == arm] for arm in arms]
-    for turn in range(TURNS):
-        for index, rows in enumerate(of_arm):
-            own = rows.iloc[turn::TURNS]
-            axes.scatter(
-                *(own["x"], own["y"]),
-                c=list(colours[own.index]),
-                marker=look(index)["marker"],
-                s=7,
-                linewidths=0,
-                alpha=0.75,
-                rasterized=len(points) > SHAPES,
-            )
+    for turn, (index, arm) in product(range(TURNS), enumerate(arms)):
+        own = points[points["arm"] == arm].iloc[turn::TURNS]
+        axes.scatter(
+            *(own["x"], own["y"]),
+            c=list(colours[own.index]),
+            marker=look(index)["marker"],
+            s=7,
+            linewidths=0,
+            alpha=0.75,
+            rasterized=len(points) > SHAPES,
+        )
 
 
 def _limits(values: pd.Series, points: pd.DataFrame) -> tuple[float, float]:
@@ -98,6 +97,7 @@ def _limits(values: pd.Series, points: pd.DataFrame) -> tuple[float, float]:
     return middle - half, middle + half
 
 
+@style()
 def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figure:
     """Draw, for tokens after the block's LayerNorm, the share of alike nearest neighbours and the share decoded.
 
@@ -111,38 +111,33 @@ def embedding_evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> Figu
     table = ends(pd.concat([part[part["part"] == "normed"] for part in both]))
     arms = arms_of(table)
     size = (WIDTH, 1.9 + 0.24 * len(arms))
-    with style():
-        figure, panels = multiples({"": ""}, PANELS, size, across="Share of tokens", grid="x", sharey=True)
-        for (_, kind), axes in panels.items():
-            axes.set(xlim=(-0.03, 1.03), ylim=(len(arms) - 0.5, -0.5))
-            axes.set_yticks(range(len(arms)), [named(arm, "", 1.4) for arm in arms])
-            for row, arm in enumerate(arms):
-                _shares(axes, table[(table["kind"] == kind) & (table["arm"] == arm)], row)
-        handles = [
-            Line2D([], [], color=INK, marker="o", markerfacecolor=fill, linestyle="", label=name)
-            for fill, name in zip(("none", INK), moments_of(table).values(), strict=True)
-        ]
-        handles.append(Line2D([], [], color=INK, marker="|", markersize=9, linestyle="", label="chance"))
-        legend_below(figure, handles, columns=3, title=seeds_of(table), title_fontsize=7)
+    figure, panels = multiples({"": ""}, PANELS, size, across="Share of tokens", grid="x", sharey=True)
+    for (_, kind), axes in panels.items():
+        axes.set(xlim=(-0.03, 1.03), ylim=(len(arms) - 0.5, -0.5))
+        axes.set_yticks(range(len(arms)), [named(arm, "", 1.4) for arm in arms])
+        for at, arm in enumerate(arms):
+            rows = table[(table["kind"] == kind) & (table["arm"] == arm)]
+            chance = over_seeds(rows, ["moment"], "chance")["mean"]
+            axes.plot(chance, [at] * len(chance), color=INK, marker="|", markersize=9, linestyle="", gid="chance")
+            for moment, fill, width in (("first", "none", 6.0), ("chosen", look(at)["color"], 4.0)):
+                one = over_seeds(rows[rows["moment"] == moment], ["moment"], "rate")
+                mark: dict[str, Any] = {
+                    "markersize": width,
+                    "markerfacecolor": fill,
+                    "linestyle": "",
+                    "elinewidth": 0.9,
+                }
+                axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark | look(at))
+    looks = [{"marker": "o", "markerfacecolor": fill} for fill in ("none", INK)] + [{"marker": "|", "markersize": 9}]
+    names = [*moments_of(table).values(), "chance"]
+    handles = [
+        Line2D([], [], color=INK, linestyle="", label=name, **one) for name, one in zip(names, looks, strict=True)
+    ]
+    legend_below(figure, handles, columns=3, title=seeds_of(table), title_fontsize=7)
     return figure
 
 
-def _shares(axes: Axes, rows: pd.DataFrame, at: int) -> None:
-    """Draw an arm's chance and its two points."""
-    chance = over_seeds(rows, ["moment"], "chance")["mean"]
-    axes.plot(chance, [at] * len(chance), color=INK, marker="|", markersize=9, linestyle="", gid="chance")
-    for moment, fill, size in (("first", "none", 6.0), ("chosen", look(at)["color"], 4.0)):
-        one = over_seeds(rows[rows["moment"] == moment], ["moment"], "rate")
-        mark: dict[str, Any] = {
-            "markersize": size,
-            "markerfacecolor": fill,
-            "linestyle": "",
-            "elinewidth": 0.9,
-            **look(at),
-        }
-        axes.errorbar(one["mean"], [at] * len(one), xerr=one["sd"].fillna(0.0), **mark)
-
-
+@style()
 def hidden_dimensions(dimensions: pd.DataFrame) -> Figure:
     """Draw each dimension's mean ± 1 sd over tokens: a row of panels per arm, first and chosen snapshot side by side.
 
@@ -155,18 +150,16 @@ def hidden_dimensions(dimensions: pd.DataFrame) -> Figure:
     reach = float(max(abs(table["mean"] - table["sd"]).max(), abs(table["mean"] + table["sd"]).max()))
     rows, columns = dict.fromkeys(arms, "Mean ± sd"), dict.fromkeys(moments, "")
     size = (WIDTH, 1.5 * len(arms) + 0.5)
-    with style():
-        figure, panels = multiples(rows, columns, size, across="Hidden dimension", grid=None, sharex=True, sharey=True)
-        figure.set_dpi(200)
-        for (arm, moment), axes in panels.items():
-            one = table[(table["arm"] == arm) & (table["moment"] == moment)].sort_values("dimension")
-            _dimensions(axes, one, look(arms.index(arm))["color"])
-            first = one.iloc[0]
-            who, when = f"{arm}, seed {first['seed']}", f"{moments[moment]} (update {first['column']})"
-            if "checkpoint" in table:
-                who, when = arm, moments[moment]
-            axes.set_title(named(who, when, 3.1, size=8), fontsize=8)
-            axes.set(ylim=(-1.12 * reach, 1.4 * reach), xlim=(-1, table["dimension"].max() + 1))
+    figure, panels = multiples(rows, columns, size, across="Hidden dimension", grid=None, sharex=True, sharey=True)
+    figure.set_dpi(200)
+    for (arm, moment), axes in panels.items():
+        one = table[(table["arm"] == arm) & (table["moment"] == moment)].sort_values("dimension")
+        _dimensions(axes, one, look(arms.index(arm))["color"])
+        who, when = (arm, moments[moment])
+        if "checkpoint" not in table:
+            who, when = f"{arm}, seed {one['seed'].iloc[0]}", f"{when} (update {one['column'].iloc[0]})"
+        axes.set_title(named(who, when, 3.1, size=8), fontsize=8)
+        axes.set(ylim=(-1.12 * reach, 1.4 * reach), xlim=(-1, table["dimension"].max() + 1))
     return figure
 
 
@@ -179,27 +172,13 @@ def _dimensions(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
     axes.plot(at, mean, color=colour, marker="o", markersize=1.8, linestyle="", gid="mean", rasterized=picture)
     axes.axhline(0, color=colour, linewidth=0.5)
     far = rows[rows["outlier"].astype(bool)]
-    ring: dict[str, Any] = {
-        "color": "#d00000",
-        "marker": "o",
-        "markersize": 4,
-        "markerfacecolor": "none",
-        "linestyle": "",
-    }
-    axes.plot(far["dimension"], far["mean"], gid="outliers", **ring)
+    axes.plot(far["dimension"], far["mean"], gid="outliers", **RING)
     middle = np.median(mean) if len(mean) else 0.0
     farthest = far.assign(far=(far["mean"] - middle).abs()).nlargest(NAMED, "far")
-    for _, one in farthest.iterrows():
-        up = one["mean"] >= middle
-        axes.annotate(
-            str(int(one["dimension"])),
-            (one["dimension"], one["mean"]),
-            xytext=(0, 4 if up else -4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if up else "top",
-            fontsize=6.5,
-        )
+    for dimension, value in farthest[["dimension", "mean"]].itertuples(index=False, name=None):
+        offset, side = (4, "bottom") if value >= middle else (-4, "top")
+        options: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": side, "fontsize": 6.5}
+        axes.annotate(str(int(dimension)), (dimension, value), xytext=(0, offset), **options)
     count = f"n = {rows['n'].iloc[0]} tokens, " + (f"outliers: {len(far)}" if len(far) else "no outlier")
     axes.text(0.99, 0.97, count, transform=axes.transAxes, ha="right", va="top", fontsize=6.5)
 

@@ -20,6 +20,7 @@ ABREAST = 2.4
 """Maximum width over height of a panel: a much wider cloud looks like a streak."""
 
 
+@style()
 def feature_dynamics(
     points: pd.DataFrame, frames: pd.DataFrame, class_names: Sequence[str], *, title: str | None = None
 ) -> Figure:
@@ -40,30 +41,30 @@ def feature_dynamics(
     picture = sentences * len(layers) * len(snapshots) > SHAPES
     height = float(np.clip(8.2 / len(layers), 0.62, 1.3))
     width = min(WIDTH, max(4.2, ABREAST * height * len(snapshots) + 0.6))
-    with style():
-        figure = Figure(figsize=(width, height * len(layers) + 0.95), dpi=200, layout="constrained")
-        panels = figure.subplots(len(layers), len(snapshots), squeeze=False)
-        groups = points.sort_values("sentence").groupby(["layer", "snapshot"])
-        for axes, place in zip(panels.flat, product(layers, snapshots), strict=True):
-            _frame(axes, groups.get_group(place), about[place], picture=picture)
-        for axes, layer in zip(panels[:, 0], layers, strict=True):
-            axes.set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
-        for axes, name in zip(panels[0], snapshots, strict=True):
-            steps = frames["snapshot"].nunique() > 1 and frames["step"].notna().any()  # checkpoints have none
-            when = _when(about[layers[0], name]) if steps else wrapped(name, (width - 0.7) / len(snapshots), size=7.5)
-            axes.set_title(when, fontsize=7.5, loc="center")
-        n = f"n = {sentences} sentences"
-        if title is None:
-            who = named(points["arm"].iloc[0], f"seed {points['seed'].iloc[0]}, {n}", width)
-        else:
-            who = named(title, n, width - 0.4)
-        figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
-        handles = [
-            Line2D([], [], color=colour, marker="o", linestyle="", label=wrapped(_class(name), 1.6))
-            for name, colour in zip(class_names, cycle(CLASS_COLOURS), strict=False)
-        ]
-        read, columns = wrapped(READ, width - 0.3, size=7), 4 if width == WIDTH else 2
-        legend_below(figure, handles, columns=columns, title=read, title_fontsize=7)
+    figure = Figure(figsize=(width, height * len(layers) + 0.95), dpi=200, layout="constrained")
+    panels = figure.subplots(len(layers), len(snapshots), squeeze=False)
+    groups = points.sort_values("sentence").groupby(["layer", "snapshot"])
+    for axes, place in zip(panels.flat, product(layers, snapshots), strict=True):
+        _frame(axes, groups.get_group(place), about[place], picture=picture)
+    for axes, layer in zip(panels[:, 0], layers, strict=True):
+        axes.set_ylabel(f"Layer {layer}", fontsize=7.5, rotation=0, ha="right", va="center")
+    for axes, name in zip(panels[0], snapshots, strict=True):
+        steps = frames["snapshot"].nunique() > 1 and frames["step"].notna().any()  # checkpoints have none
+        when = _when(about[layers[0], name]) if steps else wrapped(name, (width - 0.7) / len(snapshots), size=7.5)
+        axes.set_title(when, fontsize=7.5, loc="center")
+    n = f"n = {sentences} sentences"
+    if title is None:
+        who = named(points["arm"].iloc[0], f"seed {points['seed'].iloc[0]}, {n}", width)
+    else:
+        who = named(title, n, width - 0.4)
+    figure.suptitle(who, fontsize=9, fontweight="bold", x=0.01, ha="left")
+    called = [f"class {name}" if name.lstrip("-").isdecimal() else name for name in class_names]
+    handles = [
+        Line2D([], [], color=colour, marker="o", linestyle="", label=wrapped(name, 1.6))
+        for name, colour in zip(called, cycle(CLASS_COLOURS), strict=False)
+    ]
+    read, columns = wrapped(READ, width - 0.3, size=7), 4 if width == WIDTH else 2
+    legend_below(figure, handles, columns=columns, title=read, title_fontsize=7)
     return figure
 
 
@@ -89,17 +90,8 @@ def _frame(axes: Axes, points: pd.DataFrame, about: Mapping[str, Any], *, pictur
 def _when(about: Mapping[str, Any]) -> str:
     """Return `update 158`, with the epoch below it if the snapshot ends an epoch."""
     epoch, best = about.get("epoch", np.nan), about["snapshot"] == about["reference"]
-    lines = [f"update {about['step']}"]
-    if not pd.isna(epoch):
-        lines.append(f"epoch {int(epoch)}{', chosen' * best}")
-    elif best:
-        lines.append("chosen epoch")
-    return "\n".join(lines)
-
-
-def _class(name: str) -> str:
-    """Return a class's name; a number gets the prefix `class`."""
-    return f"class {name}" if name.lstrip("-").isdecimal() else name
+    below = "\nchosen epoch" * best if pd.isna(epoch) else f"\nepoch {int(epoch)}{', chosen' * best}"
+    return f"update {about['step']}{below}"
 
 
 def _drawn(planes: pd.DataFrame, frames: pd.DataFrame) -> Figure:

@@ -1,6 +1,7 @@
 """Draw attention heads: summaries over training and by head, and how well the heads of two runs agree."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "fontsize": 7}
 
 
+@style()
 def attention_curves(attention: pd.DataFrame) -> Figure:
     """Draw a row of panels per summary, a column per arm, a line per layer: mean over heads, then over seeds ± 1 sd.
 
@@ -65,17 +67,16 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
     layers = sorted(table["layer"].unique())
     per_run = table.groupby(["arm", "seed", "layer", "column"], sort=False)[list(SUMMARIES)].mean().reset_index()
     rows = {summary: wrapped(label, 1.2, size=7.5) for summary, label in SUMMARIES.items()}
-    with style():
-        figure, panels = beside(rows, table, 7.4, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
-        for (summary, arm), axes in panels.items():
-            for place, layer in enumerate(layers):
-                own = per_run[(per_run["arm"] == arm) & (per_run["layer"] == layer)]
-                line = {**shade(place, len(layers)), "start": place % 3, "linewidth": 1.2, "zorder": 3}
-                banded(axes, own, "column", summary, marks=5, alpha=0.14, **line)
-            step_axis(axes, table)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-        handles = [Line2D([], [], label=f"layer {one}", **shade(at, len(layers))) for at, one in enumerate(layers)]
-        legend_below(figure, handles, columns=min(len(layers), 6))
+    figure, panels = beside(rows, table, 7.4, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
+    for (summary, arm), axes in panels.items():
+        for place, layer in enumerate(layers):
+            own = per_run[(per_run["arm"] == arm) & (per_run["layer"] == layer)]
+            line = {**shade(place, len(layers)), "start": place % 3, "linewidth": 1.2, "zorder": 3}
+            banded(axes, own, "column", summary, marks=5, alpha=0.14, **line)
+        step_axis(axes, table)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    handles = [Line2D([], [], label=f"layer {one}", **shade(at, len(layers))) for at, one in enumerate(layers)]
+    legend_below(figure, handles, columns=min(len(layers), 6))
     return figure
 
 
@@ -98,6 +99,7 @@ def attention_heads(attention: pd.DataFrame, summary: str = "entropy") -> Figure
     return head_maps(panels, summary, high=high, across="Head, by rank in its layer")
 
 
+@style()
 def head_maps(panels: Sequence[tuple[str, pd.DataFrame]], summary: str, *, high: float, across: str = "Head") -> Figure:
     """Draw a map of a summary for each (title, layers by heads): layer 1 at the bottom, colours from 0 to 1.
 
@@ -112,21 +114,21 @@ def head_maps(panels: Sequence[tuple[str, pd.DataFrame]], summary: str, *, high:
         origin="lower",
         aspect="auto",
     )
-    with style():
-        for index, (axes, (_, matrix)) in enumerate(zip(grid, panels, strict=True)):
-            for axis, names in ((axes.xaxis, matrix.columns), (axes.yaxis, matrix.index)):
-                every = -(-len(names) // 12)
-                axis.set_ticks(range(0, len(names), every), [str(name) for name in names[::every]])
-            if matrix.size <= WRITTEN:
-                for (row, column), value in np.ndenumerate(matrix.to_numpy(dtype=float)):
-                    colour = "#101418" if value > 0.6 * axes.images[0].get_clim()[1] else "#ffffff"
-                    text = f"{value:.2f}" * bool(np.isfinite(value))
-                    axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
-            axes.set_xlabel(across, fontsize=8)
-            axes.set_ylabel("" if index else "Layer", fontsize=8)
+    for index, (axes, (_, matrix)) in enumerate(zip(grid, panels, strict=True)):
+        for axis, names in ((axes.xaxis, matrix.columns), (axes.yaxis, matrix.index)):
+            every = -(-len(names) // 12)
+            axis.set_ticks(range(0, len(names), every), [str(name) for name in names[::every]])
+        if matrix.size <= WRITTEN:
+            for (row, column), value in np.ndenumerate(matrix.to_numpy(dtype=float)):
+                colour = "#101418" if value > 0.6 * axes.images[0].get_clim()[1] else "#ffffff"
+                text = f"{value:.2f}" * bool(np.isfinite(value))
+                axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
+        axes.set_xlabel(across, fontsize=8)
+        axes.set_ylabel("" if index else "Layer", fontsize=8)
     return figure
 
 
+@style()
 def head_agreement(arm_heads: pd.DataFrame) -> Figure:
     """Draw the agreement of best-matching heads by layer, from 0 to 1.
 
@@ -141,24 +143,22 @@ def head_agreement(arm_heads: pd.DataFrame) -> Figure:
         one: wrapped(one, 3.3, size=8.5) for one in ("Between two arms", "Between seeds, and with the random twin")
     }
     rows = {"": f"Agreement of matched heads\n({int(arm_heads['n'].max())} sentences)"}
-    with style():
-        figure, panels = multiples(rows, titles, (WIDTH, height), across="Layer", sharex=True, sharey=True)
-        left, right = panels.values()
-        for place, (arm, other) in enumerate(pairs):
-            _line(left, between[(between["arm"] == arm) & (between["other"] == other)], place, "solid")
-        if not pairs:
-            hatched(left, "one arm")
-        for place, arm in enumerate(arms):
-            for differ, line in LINES.items():
-                _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
-        left.set_ylim(-0.02, 1.02)
-        left.xaxis.set_major_locator(MaxNLocator(integer=True))
-        left.legend(handles=[_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)], **BELOW)
-        kinds = [
-            Line2D([], [], color=INK, linestyle=line, label=text)
-            for line, text in zip(LINES.values(), ("two seeds", "its random twin"), strict=True)
-        ]
-        right.legend(handles=[*(_key(place, arm) for place, arm in enumerate(arms)), *kinds], **BELOW)
+    figure, panels = multiples(rows, titles, (WIDTH, height), across="Layer", sharex=True, sharey=True)
+    left, right = panels.values()
+    for place, (arm, other) in enumerate(pairs):
+        _line(left, between[(between["arm"] == arm) & (between["other"] == other)], place, "solid")
+    if not pairs:
+        hatched(left, "one arm")
+    for (place, arm), (differ, line) in product(enumerate(arms), LINES.items()):
+        _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
+    left.set_ylim(-0.02, 1.02)
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    left.legend(handles=[_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)], **BELOW)
+    kinds = [
+        Line2D([], [], color=INK, linestyle=line, label=text)
+        for line, text in zip(LINES.values(), ("two seeds", "its random twin"), strict=True)
+    ]
+    right.legend(handles=[*(_key(place, arm) for place, arm in enumerate(arms)), *kinds], **BELOW)
     return figure
 
 
@@ -169,14 +169,8 @@ def _key(place: int, label: str) -> Line2D:
 def _line(axes: Axes, rows: pd.DataFrame, place: int, line: Any) -> None:
     if len(rows):
         means = rows.groupby("layer")["agreement"].agg(["mean", "std"])
-        drawn: dict[str, Any] = {
-            "markersize": 3.5,
-            "linestyle": line,
-            "linewidth": 1.3,
-            "elinewidth": 0.8,
-            **look(place),
-        }
-        axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn)
+        drawn: dict[str, Any] = {"markersize": 3.5, "linestyle": line, "linewidth": 1.3, "elinewidth": 0.8}
+        axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn | look(place))
 
 
 CURVES = View(

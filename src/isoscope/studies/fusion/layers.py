@@ -41,6 +41,7 @@ from isoscope.figures.style import (
     multiples,
     named,
     style,
+    tiles,
     wrapped,
 )
 from isoscope.studies.view import Table, View
@@ -51,9 +52,12 @@ SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
+SQUARE = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+"""Corners around a cell's centre."""
 TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linestyle": ""}
 
 
+@style()
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
@@ -71,30 +75,24 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     cells = over_seeds(table, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    with style():
-        made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
-        per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
-        rows = -(-len(arms) // per_row)
-        drawing = Figure(figsize=(WIDTH, rows * (made.height + 0.35) + 1.55), layout="constrained")
-        panels = drawing.subplots(rows, per_row, squeeze=False, sharex=True, sharey=True)
-        for index, (axes, arm) in enumerate(zip(panels.flat, arms, strict=False)):
-            own = table[table["arm"] == arm]
-            made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
-            axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
-            last = index + per_row >= len(arms)
-            axes.tick_params(length=0, labelsize=7, labelbottom=last)
-            axes.set_ylabel("Layer" if index % per_row == 0 else "", fontsize=8)
-            axes.set_xlabel(made.label if last else "", fontsize=8)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        drawing.legend(handles=made.legend(), loc="outside upper right", ncols=3, fontsize=7.5)
-        if scale.low is not None:
-            colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
-            extend = beyond(cells["mean"], scale.low, scale.high)
-            every = panels.ravel().tolist()
-            bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
-            bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
-            bar.ax.tick_params(labelsize=7)
+    made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
+    per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
+    labels: dict[str, Any] = {"across": made.label, "up": "Layer", "grid": None}
+    size = (WIDTH, made.height + 0.35, 1.55)
+    drawing, panels = tiles(len(arms), per_row, size, sharex=True, sharey=True, **labels)
+    every = drawing.axes
+    for axes, arm in zip(panels, arms, strict=True):
+        own = table[table["arm"] == arm]
+        made.draw(axes, cells[cells["arm"] == arm], set(chosen(own).values()))
+        axes.set_title(named(arm, trained_seeds_of(own), 6.2 / per_row), fontsize=9, pad=9)
+        axes.tick_params(length=0)
+    drawing.legend(handles=[*made.keys.values()], loc="outside upper right", ncols=3, fontsize=7.5)
+    if scale.low is not None:
+        colours = ScalarMappable(Normalize(scale.low, scale.high), made.map)
+        extend = beyond(cells["mean"], scale.low, scale.high)
+        bar = drawing.colorbar(colours, None, every, location="bottom", shrink=0.6, aspect=40, extend=extend)
+        bar.set_label(f"{scale.label}\n{wrapped(_noise(table), WIDTH - 0.4, size=8, lines=3)}", fontsize=8)
+        bar.ax.tick_params(labelsize=7)
     return drawing
 
 
@@ -113,7 +111,7 @@ class _Maps:
         self.width = max(1.2, 0.26 * len(self.columns))
         self.height = max(0.6, 0.155 * len(layers))
         self.label = "Update" + ("; random: the random twin" if twin else "")
-        self.hatched: dict[str, str] = {}
+        self.keys: dict[str, Any] = {"chosen": Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)}
 
     def draw(self, axes: Axes, cells: pd.DataFrame, best: set[int]) -> None:
         """Draw an arm's map: colours for values, hatched squares for missing values, triangles above."""
@@ -121,8 +119,14 @@ class _Maps:
         if self.scale.low is not None:
             colours: dict[str, Any] = {"cmap": self.map, "vmin": self.scale.low, "vmax": self.scale.high}
             axes.imshow(np.ma.masked_invalid(means), interpolation="none", origin="lower", aspect="auto", **colours)
-        self._hatch(axes, "degenerate", degenerate == 1)
-        self._hatch(axes, "undefined", np.isnan(means) & (degenerate != 1) & ~np.isnan(there))
+        undefined = np.isnan(means) & (degenerate != 1) & ~np.isnan(there)
+        for kind, where in (("degenerate", degenerate == 1), ("undefined", undefined)):
+            if where.any():
+                hatch, text = HATCHES[kind]
+                self.keys[kind] = hatch_key(text, hatch)
+                squares = [np.add(at, SQUARE) for at in np.argwhere(where)[:, ::-1]]
+                look: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "linewidth": 0, "hatch": hatch}
+                axes.add_collection(PolyCollection(squares, gid=kind, **look))
         at = [self.columns.index(step) for step in sorted(best)]
         above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
         axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
@@ -133,26 +137,9 @@ class _Maps:
         axes.set(xlim=(-0.5, len(self.columns) - 0.5), ylim=(-0.5, len(self.layers) - 0.5))
         axes.spines[:].set_visible(False)
 
-    def legend(self) -> list[Line2D]:
-        """Return the legend entries of triangles and hatches."""
-        key = Line2D([], [], label="chosen epoch of a seed", **TRIANGLE)
-        return [key, *(hatch_key(text, HATCHES[name][0]) for name, text in self.hatched.items())]  # type: ignore[list-item]
-
     def _matrix(self, cells: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
         found = cells.pivot(index="layer", columns="column", values=name).reindex(self.layers, columns=self.columns)
         return found.to_numpy(dtype=float, na_value=np.nan)
-
-    def _hatch(self, axes: Axes, kind: str, where: npt.NDArray[np.bool_]) -> None:
-        if not where.any():
-            return
-        self.hatched[kind] = HATCHES[kind][1]
-        corners = [
-            [(column + dx - 0.5, row + dy - 0.5) for dx, dy in ((0, 0), (1, 0), (1, 1), (0, 1))]
-            for row, column in np.argwhere(where)
-        ]
-        squares = PolyCollection(corners, facecolor="none", edgecolor=HATCH, linewidth=0, hatch=HATCHES[kind][0])
-        squares.set_gid(kind)
-        axes.add_collection(squares)
 
 
 def _noise(table: pd.DataFrame) -> str:
@@ -181,8 +168,8 @@ MAPS = {
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
-    names = geometry["figure"] + "-" + geometry["vectors"]
-    return (pd.concat([geometry[names == one].assign(map=one) for one in MAPS]),)
+    named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
+    return (pd.concat([named[named["map"] == one] for one in MAPS]),)
 
 
 def _drawn(geometry: pd.DataFrame) -> Figure:
@@ -208,6 +195,7 @@ SHORT = 14
 DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9}
 
 
+@style()
 def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: str = "first") -> Figure:
     """Draw a line per arm over snapshots: mean over seeds with a band of ± 1 sd; isotropic noise dashed.
 
@@ -224,23 +212,22 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
         figure: wrapped(scale_of(figure, table["value"]).label, 1.35, size=7.5, lines=3)
         for figure, table in tables.items()
     }
-    with style():
-        noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
-        handles = [*keys(everything, 2.8, _points), noise]
-        size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
-        columns = dict.fromkeys(shown, "")
-        drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
-        for (figure, layer), axes in panels.items():
-            table = tables[figure]
-            _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
-            step_axis(axes, everything)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-        for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
-            flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
-            names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
-            note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
-            axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
-        legend_below(drawing, handles, columns=2)
+    noise = Line2D([], [], color=INK, label="isotropic noise, same n and d", **DASHED)
+    handles = [*keys(everything, 2.8, lambda own: f"{trained_seeds_of(own)}, {_ends(own['n'])} points"), noise]
+    size = (WIDTH, 1.45 * len(tables) + 0.6 + legend_inches(handles, 2))
+    columns = dict.fromkeys(shown, "")
+    drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
+    for (figure, layer), axes in panels.items():
+        table = tables[figure]
+        _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
+        step_axis(axes, everything)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
+        flat = everything[everything["layer"] == layer].groupby("arm", sort=False)["degenerate"].all()
+        names = ", ".join(arm if len(arm) <= SHORT else f"{arm[: SHORT - 1]}…" for arm in flat.index[flat])
+        note = wrapped(f"vectors shared: {names}", 5.6 / len(shown), size=8, lines=3) if names else ""
+        axes.set_title(f"Layer {layer}\n{note}".strip(), fontsize=8 if note else 8.5)
+    legend_below(drawing, handles, columns=2)
     return drawing
 
 
@@ -261,9 +248,8 @@ def _lines(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
         hatched(axes, "vectors shared")
 
 
-def _points(own: pd.DataFrame) -> str:
-    points = "–".join(str(n) for n in sorted({own["n"].min(), own["n"].max()}))
-    return f"{trained_seeds_of(own)}, {points} points"
+def _ends(n: pd.Series) -> str:
+    return "–".join(map(str, sorted({n.min(), n.max()})))
 
 
 FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
@@ -274,7 +260,7 @@ def _of_cls(geometry: pd.DataFrame) -> Table:
 
 
 def _drawn_curves(geometry: pd.DataFrame) -> Figure:
-    return geometry_curves(geometry, [one for one in FIGURES if (geometry["figure"] == one).any()])
+    return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
 
 
 CURVES = View(

@@ -40,24 +40,25 @@ def barcodes(bars: pd.DataFrame) -> Figure:
     return _grid(bars, _barcode, "Distance", "Bars by length", handles)
 
 
+@style()
 def _grid(bars: pd.DataFrame, draw: Any, across: str, up: str, handles: list[Line2D]) -> Figure:
     of_checkpoints, reach = "checkpoint" in bars, float(bars["death"].max()) * 1.05
     bars = bars.assign(arm=bars["checkpoint"], seed=0) if of_checkpoints else bars
     bars = bars[bars["seed"] == bars.groupby("arm")["seed"].transform("first")]
-    seeds = bars.groupby("arm", sort=False)["seed"].first()
-    whose = {arm: "" if of_checkpoints else f"seed {seed}" for arm, seed in seeds.items()}
-    rows = {arm: f"{named(arm, facts, 1.5, size=8)}\n{up}" for arm, facts in whose.items()}
+    rows = {
+        arm: f"{named(arm, '' if of_checkpoints else f'seed {seed}', 1.5, size=8)}\n{up}"
+        for arm, seed in bars.groupby("arm", sort=False)["seed"].first().items()
+    }
     moments = BESIDE if of_checkpoints else CALLED
     columns = {one: wrapped(moments[one], 1.9, size=8.5) for one in moments if (bars["moment"] == one).any()}
     size = (min(WIDTH, 1.9 * len(columns) + 1.2), 1.7 * len(rows) + 0.8)
-    with style():
-        figure, panels = multiples(rows, columns, size, across=across, grid=None, sharex=True, sharey=draw is _diagram)
-        for (arm, moment), axes in panels.items():
-            shown = bars[(bars["arm"] == arm) & (bars["moment"] == moment)]
-            draw(axes, shown, reach)
-            if shown.empty:
-                hatched(axes, "one point")
-        legend_below(figure, handles, columns=2, title=UNIT, title_fontsize=7)
+    figure, panels = multiples(rows, columns, size, across=across, grid=None, sharex=True, sharey=draw is _diagram)
+    for (arm, moment), axes in panels.items():
+        shown = bars[(bars["arm"] == arm) & (bars["moment"] == moment)]
+        draw(axes, shown, reach)
+        if shown.empty:
+            hatched(axes, "one point")
+    legend_below(figure, handles, columns=2, title=UNIT, title_fontsize=7)
     return figure
 
 

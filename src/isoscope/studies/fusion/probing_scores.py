@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, chosen, keys, over_seeds, prepared, seeds_of
-from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style
+from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
+from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
 from isoscope.studies.view import Table, View
 
 PER_ROW = 3
@@ -28,6 +28,7 @@ AXES = {"accuracy": "Accuracy, held-out sentences", "r2": "R², held-out sentenc
 CHOSEN, NEVER = "chosen epoch", "random twin"
 
 
+@style()
 def probing_curves(
     table: pd.DataFrame,
     baselines: pd.DataFrame | None = None,
@@ -47,28 +48,19 @@ def probing_curves(
     """
     found = prepared(table[(table["task"] == task) & (table["vectors"] == vectors)])
     lines = _phases(found)
-    floor = (
-        baselines[baselines["task"] == task] if baselines is not None else pd.DataFrame({"baseline": [], "score": []})
-    )
+    floor = pd.DataFrame({"baseline": [], "score": []}) if baselines is None else baselines[baselines["task"] == task]
     arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
-    columns = min(PER_ROW, len(arms))
-    rows = -(-len(arms) // columns)
-    with style():
-        figure = Figure(
-            figsize=(WIDTH, 2.4 * rows + 0.5 + 0.17 * (len(phases) + len(names) + 4) / 2), layout="constrained"
+    size = (WIDTH, 2.4, 0.5, 0.17 * (len(phases) + len(names) + 4) / 2)
+    figure, panels = tiles(len(arms), PER_ROW, size, up=AXES[found["metric"].iloc[0]], sharey=True)
+    for axes, arm in zip(panels, arms, strict=True):
+        own = floor[floor["arm"] == arm] if "arm" in floor else floor
+        _panel(axes, lines[lines["arm"] == arm], phases)
+        _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
+        axes.set_title(
+            named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / min(PER_ROW, len(arms)) - 0.4), fontsize=9
         )
-        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for axes, arm in zip(panels.flat, arms, strict=False):
-            own = floor[floor["arm"] == arm] if "arm" in floor else floor
-            _panel(axes, lines[lines["arm"] == arm], phases)
-            _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
-            axes.set_title(named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / columns - 0.4), fontsize=9)
-            axes.set_xlabel("Layer", fontsize=8)
-        for axes in panels.flat[len(arms) :]:
-            axes.set_axis_off()
-        for axes in panels[:, 0]:
-            axes.set_ylabel(AXES[found["metric"].iloc[0]], fontsize=8)
-        legend_below(figure, _legend(lines, phases, names), columns=2)
+        axes.set_xlabel("Layer", fontsize=8)
+    legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
 
 
@@ -94,27 +86,19 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
     for index, phase in enumerate(phases):
         own = lines[lines["line"] == phase]
         per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
-        drawn = over_seeds(per_run, ["layer"], "score").sort_values("layer")
-        layer, mean, sd = (drawn[name].to_numpy(dtype=float) for name in ("layer", "mean", "sd"))
-        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any().sort_index().to_numpy()
-        looks = _look(phase, index)
-        axes.plot(layer, mean, gid="phase", markevery=np.flatnonzero(~few), **looks)
-        axes.plot(layer[few], mean[few], **looks | {"linestyle": "", "markerfacecolor": "none"})
-        spread = np.nan_to_num(sd)
-        axes.fill_between(layer, mean - spread, mean + spread, color=looks["color"], alpha=0.14, linewidth=0)
-    chance = float(lines["chance"].mean())
-    empty = sorted(lines.loc[lines["degenerate"], "layer"].unique())
-    if np.isfinite(chance):
-        axes.axhline(chance, color=INK, linestyle=CHANCE, linewidth=0.9, gid="chance")
-    guessed = float(lines["permuted"].mean()) if "permuted" in lines else float("nan")
-    if np.isfinite(guessed):
-        axes.axhline(guessed, color=INK, linestyle=PERMUTED, linewidth=0.9, gid="permuted")
-    if len(empty):
-        axes.plot(empty, [chance] * len(empty), color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
+        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any()
+        looks, full = _look(phase, index), np.flatnonzero(~few)
+        banded(axes, per_run, "layer", "score", marks=1, alpha=0.14, gid="phase", markevery=full, **looks)
+        hollow = per_run.groupby("layer")["score"].mean()[few]
+        axes.plot(hollow.index, hollow, **looks | {"linestyle": "", "markerfacecolor": "none"})
+    for name, dashes in (("chance", CHANCE), ("permuted", PERMUTED)):
+        if name in lines and np.isfinite(level := float(lines[name].mean())):
+            axes.axhline(level, color=INK, linestyle=dashes, linewidth=0.9, gid=name)
+    if empty := sorted(lines.loc[lines["degenerate"], "layer"].unique()):
+        at = [float(lines["chance"].mean())] * len(empty)
+        axes.plot(empty, at, color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(top=1.02)
-    axes.tick_params(labelsize=7)
-    axes.grid(visible=True, axis="y")
 
 
 def _look(phase: str, index: int) -> dict[str, Any]:
@@ -142,19 +126,24 @@ def _floors(axes: Axes, scores: pd.Series) -> None:
 
 def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) -> list[Line2D]:
     drawn = [Line2D([], [], label=phase, **_look(phase, index)) for index, phase in enumerate(phases)]
-    rest = [Line2D([], [], color=INK, linestyle=CHANCE, linewidth=0.9, label="chance: the largest class")]
-    if "permuted" in lines and lines["permuted"].notna().any():
-        rest.append(Line2D([], [], color=INK, linestyle=PERMUTED, linewidth=0.9, label="labels permuted within folds"))
-    if lines["degenerate"].any():
-        rest.append(Line2D([], [], color=INK, marker="x", linestyle="", label="all vectors equal: no score"))
-    if (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any():
-        hollow: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markersize": 4}
-        rest.append(Line2D([], [], label=f"few distinct vectors (less than 1 in {FEW})", color=INK, **hollow))
-    for place, name in enumerate(names):
-        rest.append(Line2D([], [], color=INK, linestyle=BASELINE, linewidth=0.7, label=f"{chr(97 + place)}: {name}"))
-    return drawn + rest
+    permuted = "permuted" in lines and lines["permuted"].notna().any()
+    few = (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any()
+    mark: dict[str, Any] = {"linestyle": "", "label": "all vectors equal: no score", "marker": "x"}
+    hollow = {"label": f"few distinct vectors (less than 1 in {FEW})", "marker": "o", "markersize": 4}
+    rest: list[tuple[bool, dict[str, Any]]] = [
+        (True, {"linestyle": CHANCE, "linewidth": 0.9, "label": "chance: the largest class"}),
+        (permuted, {"linestyle": PERMUTED, "linewidth": 0.9, "label": "labels permuted within folds"}),
+        (lines["degenerate"].any(), mark),
+        (few, mark | hollow | {"markerfacecolor": "none"}),
+        *(
+            (True, {"linestyle": BASELINE, "linewidth": 0.7, "label": f"{chr(97 + place)}: {name}"})
+            for place, name in enumerate(names)
+        ),
+    ]
+    return drawn + [Line2D([], [], color=INK, **line) for there, line in rest if there]
 
 
+@style()
 def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure:
     """Draw held-out accuracy of the label probe against the number of its training sentences: a line per arm.
 
@@ -162,17 +151,16 @@ def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure
     """
     table = learning[learning["vectors"] == vectors]
     title = f"n = {table['n'].max()} sentences, d = {table['d'].max()}"
-    with style():
-        figure, panels = multiples(
-            {"": "Accuracy, held-out sentences"}, {"": title}, (4.6, 3.2), across="Training sentences of the probe"
-        )
-        (axes,) = panels.values()
-        for index, (key, arm) in enumerate(zip(keys(table, 2.0), arms_of(table), strict=True)):
-            means = over_seeds(table[table["arm"] == arm], ["trained"], "score").sort_values("trained")
-            line: dict[str, Any] = {"elinewidth": 0.9, "label": key.get_label(), **look(index)}
-            axes.errorbar(means["trained"], means["mean"], yerr=np.nan_to_num(means["sd"]), **line)
-        axes.axhline(float(table["chance"].mean()), color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, label="chance")
-        legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
+    figure, panels = multiples(
+        {"": "Accuracy, held-out sentences"}, {"": title}, (4.6, 3.2), across="Training sentences of the probe"
+    )
+    (axes,) = panels.values()
+    for index, (key, arm) in enumerate(zip(keys(table, 2.0), arms_of(table), strict=True)):
+        means = over_seeds(table[table["arm"] == arm], ["trained"], "score").sort_values("trained")
+        line: dict[str, Any] = {"elinewidth": 0.9, "label": key.get_label(), **look(index)}
+        axes.errorbar(means["trained"], means["mean"], yerr=np.nan_to_num(means["sd"]), **line)
+    axes.axhline(float(table["chance"].mean()), color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, label="chance")
+    legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
     return figure
 
 

@@ -18,6 +18,7 @@ def by_layer(decoding: pd.DataFrame) -> Table:
     return (decoding.assign(layer=layer)[layer.notna()].astype({"layer": int}),)
 
 
+@style()
 def read_back(decoding: pd.DataFrame) -> Figure:
     """Draw the share of tokens whose word, and whose position, a linear map reads at each layer, from 0 to 1.
 
@@ -25,28 +26,26 @@ def read_back(decoding: pd.DataFrame) -> Figure:
     """
     table = at_chosen(prepared(decoding))
     arms = arms_of(table)
-    with style():
-        size = (WIDTH, 2.4 + 0.1 * len(arms))
-        figure, panels = multiples({"": "Share of tokens"}, READ, size, across="Layer", sharey=True)
-        for (_, read), axes in panels.items():
-            axes.set_ylim(-0.03, 1.03)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            rows = table[table["read"] == read]
-            for index, arm in enumerate(arms):
-                banded(axes, rows[rows["arm"] == arm], "layer", "rate", marks=12, **look(index))
-            control = rows.groupby("layer")["control"].mean()
-            axes.plot(control.index, control, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, gid="control")
-        legend_below(figure, keys(table, 2.0), columns=3)
+    figure, panels = multiples(
+        {"": "Share of tokens"}, READ, (WIDTH, 2.4 + 0.1 * len(arms)), across="Layer", sharey=True
+    )
+    for (_, read), axes in panels.items():
+        axes.set_ylim(-0.03, 1.03)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        rows = table[table["read"] == read]
+        for index, arm in enumerate(arms):
+            banded(axes, rows[rows["arm"] == arm], "layer", "rate", marks=12, **look(index))
+        control = rows.groupby("layer")["control"].mean()
+        axes.plot(control.index, control, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, gid="control")
+    legend_below(figure, keys(table, 2.0), columns=3)
     return figure
 
 
 def _spoken(decoding: pd.DataFrame) -> str:
     table = at_chosen(prepared(decoding))
-    last = table[table["layer"] == table["layer"].max()]
-    means = last.groupby(["arm", "read"], sort=False)["rate"].mean()
-    return (
-        f"Read back at the last layer: {'; '.join(f'{arm}, {read} {rate:.2f}' for (arm, read), rate in means.items())}."
-    )
+    means = table[table["layer"] == table["layer"].max()].groupby(["arm", "read"], sort=False)["rate"].mean()
+    said = "; ".join(f"{arm}, {read} {rate:.2f}" for (arm, read), rate in means.items())
+    return f"Read back at the last layer: {said}."
 
 
 READ_BACK = View(

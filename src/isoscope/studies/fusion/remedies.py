@@ -1,7 +1,7 @@
 """Why circular convolution fails: remedies that keep magnitudes, that keep identity readable, or both (2 × 2)."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
-from isoscope.statistics.factorial import Effect, Levels, effects
-from isoscope.statistics.paired import Interval
+from isoscope.statistics.factorial import Levels, effects
 from isoscope.studies.comparison import Arms, metrics_of
 from isoscope.studies.view import View
 
@@ -46,11 +45,10 @@ def design(params: Mapping[str, Mapping[str, Any]]) -> dict[Levels, list[str]]:
     rest: Any = None
     found: dict[Levels, dict[str, str]] = {}
     for arm, tree in sorted(params.items(), key=lambda one: levels(_fusion(one[1])) != ORDER[0]):
-        if (at := levels(_fusion(tree))) is None:
-            continue
-        rest = _without_factors(tree) if rest is None else rest
-        if _without_factors(tree) == rest:
-            found.setdefault(at, {}).setdefault(_fusion(tree)["start"], arm)
+        if (at := levels(_fusion(tree))) is not None:
+            rest = rest or _without_factors(tree)
+            if _without_factors(tree) == rest:
+                found.setdefault(at, {}).setdefault(_fusion(tree)["start"], arm)
     shared = {at[1]: set(found.get((False, at[1]), {})) & set(found.get((True, at[1]), {})) for at in ORDER}
     kept = {at: [arm for start, arm in found.get(at, {}).items() if start in shared[at[1]]] for at in ORDER}
     return {at: members for at, members in kept.items() if members}
@@ -77,10 +75,8 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
     Seeds are those that all arms of the design have.
     """
     of = design({arm: next(iter(runs.values())).output.params for arm, runs in arms.items()})
-    if len(of) < len(ORDER):
-        return {}
-    seeds = sorted(set.intersection(*(set(arms[arm]) for group in of.values() for arm in group)))
-    if not seeds:
+    shared = [set(arms[arm]) for group in of.values() for arm in group]
+    if len(of) < len(ORDER) or not (seeds := sorted(set.intersection(*shared))):
         return {}
     means, found = [], []
     for metric in metrics_of(arms):
@@ -93,43 +89,36 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> d
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
             means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
-        found += _rows(metric, effects(scores, shares, confidence=confidence, power=power, margin=margin))
+        tested = effects(scores, shares, confidence=confidence, power=power, margin=margin)
+        tests = sum(one.p_holm is not None for one in tested)
+        found += [
+            {
+                "metric": metric,
+                "effect": CALLED[one.name],
+                "n": one.paired.n,
+                "mean": one.paired.mean,
+                "sd": one.paired.sd,
+                **dict(zip(("low", "high"), one.paired.interval or (None, None), strict=True)),
+                **dict(zip(("two_way_low", "two_way_high"), one.two_way or (None, None), strict=True)),
+                "p": one.paired.p,
+                "p_holm": one.p_holm,
+                "tests": tests,
+                "detectable": one.detectable,
+                "verdict": one.verdict.word,
+                "reason": one.verdict.reason,
+            }
+            for one in tested
+        ]
     return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found)}
 
 
-def _rows(metric: str, tested: Sequence[Effect]) -> list[dict[str, Any]]:
-    def bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
-        low, high = interval or (None, None)
-        return {f"{name}low": low, f"{name}high": high}
-
-    tests = sum(one.p_holm is not None for one in tested)
-    return [
-        {
-            "metric": metric,
-            "effect": CALLED[one.name],
-            "n": one.paired.n,
-            "mean": one.paired.mean,
-            "sd": one.paired.sd,
-            **bounds("", one.paired.interval),
-            **bounds("two_way_", one.two_way),
-            "p": one.paired.p,
-            "p_holm": one.p_holm,
-            "tests": tests,
-            "detectable": one.detectable,
-            "verdict": one.verdict.word,
-            "reason": one.verdict.reason,
-        }
-        for one in tested
-    ]
-
-
+@style()
 def remedy_table(means: pd.DataFrame, tested: pd.DataFrame) -> Figure:
     """Draw the four means on a colour scale from 0 to 1, and each effect with its intervals and verdict."""
-    with style():
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-        _means(left, means)
-        _effects(right, tested)
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+    _means(left, means)
+    _effects(right, tested)
     return figure
 
 

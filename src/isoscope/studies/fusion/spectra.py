@@ -1,12 +1,12 @@
 """Draw the embedding block as a filter, spectra along the hidden index and its kernel, and its gradients' noise."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -57,6 +57,7 @@ CONTROL: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9}
 EXPECTED: dict[str, Any] = {"color": INK, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 
 
+@style()
 def spectra(spectrum: pd.DataFrame) -> Figure:
     """Draw spectral flatness and near-dead frequencies of word, position and fused embedding over snapshots.
 
@@ -66,31 +67,30 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
     table = table[table["column"] != TWIN]
     rows, columns = {name: wrapped(label, 1.5, size=8) for name, label in ROWS.items()}, _there(PARTS, table["part"])
     one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
-    with style():
-        handles = [
-            *keys(table, 2.6, trained_seeds_of),
-            Line2D([], [], color=INK, label="hidden axes permuted", **CONTROL),
-            Line2D([], [], label=f"normal entries: {one}; their convolution: {two}", **EXPECTED),
-        ]
-        size = (WIDTH, 3.8 + legend_inches(handles, 2))
-        figure, panels = multiples(rows, columns, size, across="Update", sharex=True, sharey="row")
-        for (name, part), axes in panels.items():
-            for index, arm in enumerate(arms_of(table)):
-                own = table[(table["arm"] == arm) & (table["part"] == part)]
-                control = over_seeds(own, ["column"], f"{name}_permuted").sort_values("column")
-                axes.plot(
-                    control["column"], control["mean"], gid=f"{name}_permuted", color=look(index)["color"], **CONTROL
-                )
-                banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
-            for value in THEORY[name]:
-                axes.axhline(value, gid="theory", **EXPECTED)
-            _over_steps(axes, table)
-        for axes in panels.values():
-            axes.set_ylim(bottom=0)
-        legend_below(figure, handles, columns=2)
+    handles = [
+        *keys(table, 2.6, trained_seeds_of),
+        Line2D([], [], color=INK, label="hidden axes permuted", **CONTROL),
+        Line2D([], [], label=f"normal entries: {one}; their convolution: {two}", **EXPECTED),
+    ]
+    size = (WIDTH, 3.8 + legend_inches(handles, 2))
+    figure, panels = multiples(rows, columns, size, across="Update", sharex=True, sharey="row")
+    for (name, part), axes in panels.items():
+        for index, arm in enumerate(arms_of(table)):
+            own = table[(table["arm"] == arm) & (table["part"] == part)]
+            control = own.groupby("column")[f"{name}_permuted"].mean()
+            axes.plot(control.index, control, gid=f"{name}_permuted", color=look(index)["color"], **CONTROL)
+            banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
+        for value in THEORY[name]:
+            axes.axhline(value, gid="theory", **EXPECTED)
+        step_axis(axes, table)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+    for axes in panels.values():  # after the last curve of a shared axis
+        axes.set_ylim(bottom=0)
+    legend_below(figure, handles, columns=2)
     return figure
 
 
+@style()
 def kernel(kernel: pd.DataFrame) -> Figure:
     """Draw the distribution of the fusion kernel's energy over snapshots: a row per arm with a kernel, a column per
     source.
@@ -101,22 +101,23 @@ def kernel(kernel: pd.DataFrame) -> Figure:
     table = prepared(kernel)
     arms, sources = arms_of(table), _there(SOURCES, table["source"])
     size = (min(WIDTH, 2.9 * len(sources) + 0.9), 1.7 * len(arms) + 1.0)
-    with style():
-        rows = dict.fromkeys(arms, "Share of energy")
-        figure, panels = multiples(rows, sources, size, across="Update", sharex=True, sharey=True)
-        for (arm, source), axes in panels.items():
-            own = table[table["arm"] == arm]
-            for index, place in enumerate(PLACES):
-                banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
-            _over_steps(axes, table)
-            facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
-            axes.set_title(named(f"{SOURCES[source]}: {arm}", facts, inches, size=8.5), fontsize=8.5)
-        axes.set_ylim(bottom=0)  # for all panels, after the last curve: it ends the scaling of the shared axis
-        handles = [Line2D([], [], label=label, **look(index)) for index, label in enumerate(PLACES.values())]
-        legend_below(figure, handles, columns=2)
+    rows = dict.fromkeys(arms, "Share of energy")
+    figure, panels = multiples(rows, sources, size, across="Update", sharex=True, sharey=True)
+    for (arm, source), axes in panels.items():
+        own = table[table["arm"] == arm]
+        for index, place in enumerate(PLACES):
+            banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
+        step_axis(axes, table)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
+        axes.set_title(named(f"{SOURCES[source]}: {arm}", facts, inches, size=8.5), fontsize=8.5)
+    axes.set_ylim(bottom=0)  # for all panels, after the last curve: it ends the scaling of the shared axis
+    handles = [Line2D([], [], label=label, **look(index)) for index, label in enumerate(PLACES.values())]
+    legend_below(figure, handles, columns=2)
     return figure
 
 
+@style()
 def kernel_response(panels: Sequence[tuple[str, npt.NDArray[np.float64]]]) -> Figure:
     """Draw the 2-D frequency response of kernels: a map per (title, matrix), colours from 0 to the maximum of all.
 
@@ -125,13 +126,12 @@ def kernel_response(panels: Sequence[tuple[str, npt.NDArray[np.float64]]]) -> Fi
     """
     high = max(float(np.nanmax(matrix, initial=0.0)) for _, matrix in panels) or 1.0
     figure, grid = pictures(panels, label="Magnitude", low=0.0, high=high, colours=SEQUENTIAL, origin="lower")
-    with style():
-        for index, (axes, (_, matrix)) in enumerate(zip(grid, panels, strict=True)):
-            rows, columns = (_edges(size) for size in matrix.shape)
-            axes.images[0].set_extent((*columns, *rows))
-            axes.set(xticks=(-0.4, 0, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
-            axes.set_xlabel("Cycles per hidden index", fontsize=8)
-            axes.set_ylabel("" if index else "Cycles per token", fontsize=8)
+    for index, (axes, (_, matrix)) in enumerate(zip(grid, panels, strict=True)):
+        rows, columns = (_edges(size) for size in matrix.shape)
+        axes.images[0].set_extent((*columns, *rows))
+        axes.set(xticks=(-0.4, 0, 0.4), yticks=(-0.4, -0.2, 0, 0.2, 0.4))
+        axes.set_xlabel("Cycles per hidden index", fontsize=8)
+        axes.set_ylabel("" if index else "Cycles per token", fontsize=8)
     return figure
 
 
@@ -141,15 +141,11 @@ def _edges(size: int) -> tuple[float, float]:
     return float(frequencies[0]) - 0.5 / size, float(frequencies[-1]) + 0.5 / size
 
 
-def _over_steps(axes: Axes, table: pd.DataFrame) -> None:
-    step_axis(axes, table)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-
-
 def _there(names: dict[str, str], found: pd.Series) -> dict[str, str]:
     return {name: label for name, label in names.items() if name in set(found)}
 
 
+@style()
 def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
     """Draw magnitude by frequency, scaled to a mean of 1: a panel per part of the block, a colour per arm.
 
@@ -160,30 +156,20 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
     group = np.ceil(table["frequency"] / max(1.0, table["frequency"].max() / BINS))
     table = table.assign(frequency=table.groupby(group)["frequency"].transform("mean"))
     rows, columns = {"": "Magnitude (mean 1)"}, _there(SCALED, table["part"])
-    with style():
-        handles = keys(table, 2.0, marker="")
-        for moment, name in moments_of(table).items():
-            handles.append(Line2D([], [], color=INK, linestyle=DASHES[moment], label=name))
-        size = (WIDTH, 2.3 + legend_inches(handles, 3))
-        figure, panels = multiples(rows, columns, size, across="Frequency", sharex=True, sharey=True)
-        for (_, part), axes in panels.items():
-            for index, arm in enumerate(arms_of(table)):
-                for moment, dashes in DASHES.items():
-                    own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
-                    means = over_seeds(own, ["frequency"], "magnitude").sort_values("frequency")
-                    line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
-                    axes.plot(means["frequency"], means["mean"], gid=moment, **line)
-            axes.axhline(1.0, color=INK, linewidth=0.6, alpha=0.5)
-        axes.set_ylim(bottom=0)
-        legend_below(figure, handles, columns=3)
+    handles = keys(table, 2.0, marker="")
+    handles += [Line2D([], [], color=INK, linestyle=DASHES[at], label=name) for at, name in moments_of(table).items()]
+    size = (WIDTH, 2.3 + legend_inches(handles, 3))
+    figure, panels = multiples(rows, columns, size, across="Frequency", sharex=True, sharey=True)
+    for (_, part), axes in panels.items():
+        for (index, arm), (moment, dashes) in product(enumerate(arms_of(table)), DASHES.items()):
+            own = table[(table["arm"] == arm) & (table["part"] == part) & (table["moment"] == moment)]
+            means = own.groupby("frequency")["magnitude"].mean()
+            line: dict[str, Any] = {"color": look(index)["color"], "linestyle": dashes, "linewidth": 1.2}
+            axes.plot(means.index, means, gid=moment, **line)
+        axes.axhline(1.0, color=INK, linewidth=0.6, alpha=0.5)
+    axes.set_ylim(bottom=0)
+    legend_below(figure, handles, columns=3)
     return figure
-
-
-def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
-    panels = kernel_response_table.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
-    return kernel_response(
-        [("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float)) for place, rows in panels]
-    )
 
 
 SPECTRUM = View(
@@ -193,6 +179,15 @@ SPECTRUM = View(
     caption="Is the spectrum along the hidden index flat? Word, position and fused vectors over training. Compare the "
     "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted).",
 )
+
+
+def _drawn_response(kernel_response_table: pd.DataFrame) -> Figure:
+    panels = kernel_response_table.groupby(["arm", "moment", "source"], sort=False)["magnitudes"]
+    return kernel_response(
+        [("{}, {}: {}".format(*place), np.stack(list(rows)).astype(float)) for place, rows in panels]
+    )
+
+
 RESPONSE = View(
     name="kernel-response",
     needs=("kernel_response",),
@@ -226,6 +221,7 @@ GRADED = {
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+@style()
 def gradient_noise(gradients: pd.DataFrame) -> Figure:
     """Draw the gradient's variance over batches / squared norm of its mean: a panel per part, a line per arm.
 
@@ -234,27 +230,25 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
     """
     table = prepared(gradients)
     table = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
-    measured = set(table.loc[table["log"].notna(), "part"])
-    columns = {part: label for part, label in GRADED.items() if part in measured}
+    columns = _there(GRADED, table.loc[table["log"].notna(), "part"])
     rows = {"": "Gradient: variance over batches\n/ squared norm of the mean"}
-    with style():
-        handles = keys(table, 2.0)
-        size = (min(WIDTH, 1.9 * max(len(columns), 2) + 0.4), 2.6 + legend_inches(handles, min(3, len(handles))))
-        figure, panels = multiples(rows, columns, size, across="Update", sharey=True)
-        for (_, part), axes in panels.items():
-            for index, arm in enumerate(arms_of(table)):
-                own = table[(table["arm"] == arm) & (table["part"] == part)]
-                means = over_seeds(own, ["column"], "log").sort_values("column")
-                step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
-                axes.plot(step, 10**mean, markersize=3, linewidth=1.3, gid="mean", **look(index))
-                low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)  # a single seed has no sd, so no band
-                axes.fill_between(step, 10**low, 10**high, color=look(index)["color"], alpha=0.16, linewidth=0)
-            axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(numticks=8))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-            step_axis(axes, table)
-        legend_below(figure, handles, columns=min(3, len(handles)))
+    handles = keys(table, 2.0)
+    size = (min(WIDTH, 1.9 * max(len(columns), 2) + 0.4), 2.6 + legend_inches(handles, min(3, len(handles))))
+    figure, panels = multiples(rows, columns, size, across="Update", sharey=True)
+    for (_, part), axes in panels.items():
+        for index, arm in enumerate(arms_of(table)):
+            own = table[(table["arm"] == arm) & (table["part"] == part)]
+            means = over_seeds(own, ["column"], "log").sort_values("column")
+            step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
+            axes.plot(step, 10**mean, markersize=3, linewidth=1.3, gid="mean", **look(index))
+            low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)  # a single seed has no sd, so no band
+            axes.fill_between(step, 10**low, 10**high, color=look(index)["color"], alpha=0.16, linewidth=0)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(numticks=8))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        step_axis(axes, table)
+    legend_below(figure, handles, columns=min(3, len(handles)))
     return figure
 
 

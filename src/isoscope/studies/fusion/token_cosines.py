@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -34,6 +33,7 @@ MARKS: dict[str, dict[str, Any]] = {
 }
 
 
+@style()
 def cosine_maps(
     panels: Sequence[tuple[str, npt.NDArray[np.float64]]], *, tokens: Sequence[str] | None = None
 ) -> Figure:
@@ -49,17 +49,17 @@ def cosine_maps(
         drawn.append((f"{title}\n{mean}", matrix))
     label = "Cosine of two tokens\n(mean: off the diagonal)"
     figure, grid = pictures(drawn, label=label, low=-1.0, high=1.0, colours=DIVERGING)
-    with style():
-        for index, axes in enumerate(grid):
-            if tokens is not None and n <= 40:
-                axes.set_xticks(range(n), tokens, rotation=90)
-                axes.set_yticks(range(n), tokens if index == 0 else [""] * n)
-            else:
-                axes.set_xlabel("Token", fontsize=8)
-                axes.set_ylabel("" if index else "Token", fontsize=8)
+    for index, axes in enumerate(grid):
+        if tokens is not None and n <= 40:
+            axes.set_xticks(range(n), tokens, rotation=90)
+            axes.set_yticks(range(n), tokens if index == 0 else [""] * n)
+        else:
+            axes.set_xlabel("Token", fontsize=8)
+            axes.set_ylabel("" if index else "Token", fontsize=8)
     return figure
 
 
+@style()
 def cosine_summary(cosines: pd.DataFrame) -> Figure:
     """Draw mean cosine by kind of pair, a panel per part of the block. Hollow: first snapshot; filled: chosen epoch.
 
@@ -70,32 +70,25 @@ def cosine_summary(cosines: pd.DataFrame) -> Figure:
     means = over_seeds(table, ["part", "pairs", "arm", "moment"], "cosine")
     step = 0.72 / max(len(arms), 1)
     size = (WIDTH, max(2.0, 0.62 * len(PAIRS), 0.17 * len(PAIRS) * len(arms)) + 0.95)
-    with style():
-        figure, panels = multiples({"": ""}, parts, size, across="Mean cosine", grid="x", sharex=True, sharey=True)
-        for (_, part), axes in panels.items():
-            of_part = means[means["part"] == part].set_index(["pairs", "arm", "moment"])
-            for (row, kind), (index, arm) in product(enumerate(PAIRS), enumerate(arms)):
-                y = row + (index - (len(arms) - 1) / 2) * step
-                both = [place for place in ((kind, arm, "first"), (kind, arm, "chosen")) if place in of_part.index]
-                _pair(axes, of_part.loc[both], y, index)
-            axes.axvline(0, color=INK, linewidth=0.6, alpha=0.5)
-            axes.set_yticks(range(len(PAIRS)), PAIRS.values())
-        axes.set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
-        handles = keys(table, 2.0, linestyle="")
-        for moment, name in moments_of(table).items():
-            mark = MARKS[moment] | ({"markerfacecolor": INK} if moment == "chosen" else {})
-            handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label=name, **mark))
-        legend_below(figure, handles, columns=3)
+    figure, panels = multiples({"": ""}, parts, size, across="Mean cosine", grid="x", sharex=True, sharey=True)
+    for (_, part), axes in panels.items():
+        of_part = means[means["part"] == part].set_index(["pairs", "arm", "moment"])
+        for (row, kind), (index, arm) in product(enumerate(PAIRS), enumerate(arms)):
+            y = row + (index - (len(arms) - 1) / 2) * step
+            both = of_part.loc[[place for place in product([kind], [arm], MARKS) if place in of_part.index]]
+            if len(both) == 2:
+                axes.plot(both["mean"], [y, y], color=look(index)["color"], linewidth=0.9, alpha=0.6)
+            for (_, _, moment), one in both.iterrows():
+                error = np.nan_to_num(one["sd"]) or None
+                axes.errorbar(one["mean"], y, xerr=error, elinewidth=0.9, **look(index) | MARKS[moment])
+        axes.axvline(0, color=INK, linewidth=0.6, alpha=0.5)
+        axes.set_yticks(range(len(PAIRS)), PAIRS.values())
+    axes.set(ylim=(len(PAIRS) - 0.5, -0.5), xlim=(min(-0.1, means["mean"].min() - 0.05), 1.05))
+    handles = keys(table, 2.0, linestyle="")
+    filled: dict[str, Any] = {"color": INK, "markerfacecolor": INK, "marker": "o", "linestyle": ""}
+    handles += [Line2D([], [], label=name, **filled | MARKS[moment]) for moment, name in moments_of(table).items()]
+    legend_below(figure, handles, columns=3)
     return figure
-
-
-def _pair(axes: Axes, ends: pd.DataFrame, y: float, index: int) -> None:
-    """Draw an arm's points, one per moment, and the line between them."""
-    if len(ends) == 2:
-        axes.plot(ends["mean"], [y, y], color=look(index)["color"], linewidth=0.9, alpha=0.6)
-    for (_, _, moment), one in ends.iterrows():
-        error = np.nan_to_num(one["sd"]) or None
-        axes.errorbar(one["mean"], y, xerr=error, elinewidth=0.9, **look(index) | MARKS[moment])
 
 
 def _drawn_maps(maps: pd.DataFrame) -> Figure:

@@ -1,16 +1,15 @@
 """Draw arms over training: curves of any metrics, and the trade-off between a task's metric and anisotropy."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, banded, keys
-from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, style, wrapped
+from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, style, tiles, wrapped
 from isoscope.studies.view import Table, View
 
 PANELS = 3
@@ -57,6 +56,7 @@ FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
 
+@style()
 def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
     """Draw a panel per metric in `figures` (name → label): a line per arm, mean over seeds by `step`, band ± 1 sd.
 
@@ -67,22 +67,23 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     if not shown:
         raise ValueError(f"none of these was measured: {', '.join(figures)}")
     arms = arms_of(curves)
-    rows = -(-len(shown) // PANELS)
-    with style():
-        handles = keys(curves, 2.8)
-        size = (WIDTH, 2.0 * rows + 0.3 + legend_inches(handles, 2))
-        drawing = Figure(figsize=size, layout="constrained")
-        panels = drawing.subplots(rows, min(PANELS, len(shown)), squeeze=False).ravel()
-        for axes, (metric, label) in zip(panels, shown.items(), strict=False):
-            _panel(axes, curves[curves["metric"] == metric], arms)
-            axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
-            axes.set_xlabel(across, fontsize=8)
-        for axes in panels[len(shown) :]:
-            axes.set_visible(False)
-        legend_below(drawing, handles, columns=2)
+    handles = keys(curves, 2.8)
+    drawing, panels = tiles(len(shown), PANELS, (WIDTH, 2.0, 0.3, legend_inches(handles, 2)))
+    for axes in drawing.axes[len(shown) :]:
+        axes.set_visible(False)
+    for axes, (metric, label) in zip(panels, shown.items(), strict=True):
+        for index, arm in enumerate(arms):
+            own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
+            banded(axes, own, "step", "value", marks=6, linewidth=1.2, zorder=3, **look(index))
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
+        axes.set_xlabel(across, fontsize=8)
+    legend_below(drawing, handles, columns=2)
     return drawing
 
 
+@style()
 def trade(
     averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
 ) -> Figure:
@@ -99,38 +100,28 @@ def trade(
     families: dict[str, list[str]] = {}
     for arm in arms_of(averages):
         families.setdefault(weights[arm][0], []).append(arm)
-    with style():
-        handles = keys(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), 2.8)
-        drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
-        axes = drawing.subplots()
-        for index, arms in enumerate(families.values()):
-            colour, marker = look(index).values()
-            several = sorted(arms, key=lambda arm: weights[arm][1])
-            means = runs.groupby("arm")[[across, up]].mean().reindex(several)
+    handles = keys(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), 2.8)
+    drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
+    axes = drawing.subplots()
+    for index, arms in enumerate(families.values()):
+        colour, marker = look(index).values()
+        several = sorted(arms, key=lambda arm: weights[arm][1])
+        means = runs.groupby("arm")[[across, up]].mean().reindex(several)
+        if len(several) > 1:
+            axes.plot(means[across], means[up], color=colour, linewidth=0.8, alpha=0.6)
+        for arm in several:
+            rows = runs[runs["arm"] == arm]
+            axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
+            bars = dict(zip(("xerr", "yerr"), rows[[across, up]].std(), strict=True)) if len(rows) > 1 else {}
+            at = (rows[across].mean(), rows[up].mean())
+            axes.errorbar(*at, marker=marker, markersize=7, color=colour, elinewidth=1, **bars)
             if len(several) > 1:
-                axes.plot(means[across], means[up], color=colour, linewidth=0.8, alpha=0.6)
-            for arm in several:
-                rows = runs[runs["arm"] == arm]
-                axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
-                bars = dict(zip(("xerr", "yerr"), rows[[across, up]].std(), strict=True)) if len(rows) > 1 else {}
-                at = (rows[across].mean(), rows[up].mean())
-                axes.errorbar(*at, marker=marker, markersize=7, color=colour, elinewidth=1, **bars)
-                if len(several) > 1:
-                    beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
-                    axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
-        axes.set(xlabel=labels[0], ylabel=labels[1])
-        axes.grid(visible=True)
-        legend_below(drawing, handles, columns=2)
+                beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
+                axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
+    axes.set(xlabel=labels[0], ylabel=labels[1])
+    axes.grid(visible=True)
+    legend_below(drawing, handles, columns=2)
     return drawing
-
-
-def _panel(axes: Axes, curves: pd.DataFrame, arms: Sequence[str]) -> None:
-    for index, arm in enumerate(arms):
-        banded(axes, curves[curves["arm"] == arm], "step", "value", marks=6, linewidth=1.2, zorder=3, **look(index))
-    axes.tick_params(labelsize=7)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.grid(visible=True, axis="y")
 
 
 def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
@@ -153,7 +144,7 @@ def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], c
 
 
 def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
-    there = [across for across in TRADED if averages["figure"].isin([across]).any()]
+    there = [across for across in TRADED if across in set(averages["figure"])]
     parts = [averages.assign(across=across.rpartition("/")[2]) for across in there]
     return pd.concat([averages[:0].assign(across=""), *parts]), doses
 
@@ -167,15 +158,13 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     """Return the averages by share of the train split; no rows if all arms have the same share."""
-    if doses["fraction"].nunique() < 2:
-        return (averages[:0],)
-    of = doses.set_index("arm")
+    several, of = doses["fraction"].nunique() > 1, doses.set_index("arm")
     shares = averages.assign(
         arm=[of.loc[arm, "group"] for arm in averages["arm"]],
         step=[round(100 * of.loc[arm, "fraction"]) for arm in averages["arm"]],
         metric=averages["figure"],
     )
-    return (shares,)
+    return (shares if several else shares[:0],)
 
 
 ANISOTROPY = _of_courses(

@@ -1,6 +1,7 @@
 """Compare penalties at matched anisotropy or matched gradient, by interpolation along each weight sweep."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,20 +47,14 @@ def references(doses: Mapping[str, Dose]) -> dict[str, str]:
     In a family with several arms it is the arm with the smallest weight; else it is the first arm with the same share
     of the train split. Raises `InputError` for weights of both signs in a family.
     """
-    families: dict[str, list[str]] = {}
-    shares: dict[float, str] = {}
+    found = {}
     for arm, one in doses.items():
-        families.setdefault(one.family, []).append(arm)
-        shares.setdefault(one.fraction, arm)
-    found: dict[str, str] = {}
-    for name, arms in families.items():
-        weights = [doses[arm].weight for arm in arms]
-        if min(weights) < 0 < max(weights):
-            raise InputError(
-                f"{name}: weights of both signs, {min(weights):g} and {max(weights):g}; make them two penalties"
-            )
-        least = min(arms, key=lambda arm: abs(doses[arm].weight))
-        found |= {arm: least if len(arms) > 1 else shares[doses[arm].fraction] for arm in arms}
+        family = {other: each.weight for other, each in doses.items() if each.family == one.family}
+        low, high = min(family.values()), max(family.values())
+        if low < 0 < high:
+            raise InputError(f"{one.family}: weights of both signs, {low:g} and {high:g}; make them two penalties")
+        first = next(other for other, each in doses.items() if each.fraction == one.fraction)
+        found[arm] = min(family, key=lambda other: abs(family[other])) if len(family) > 1 else first
     return found
 
 
@@ -88,14 +83,11 @@ def equated(
     places = np.log(wide[across].clip(lower=1e-300)) if log else wide[across]
     noise = float(np.sqrt(np.nan_to_num(places.groupby("arm").var().mean())))
     levels = np.linspace(low, high, LEVELS + 2)[1:-1] if high - low > NOISE * noise else np.zeros(0)
-    rows = []
-    for level, shown in zip(levels, _told_apart(np.exp(levels) if log else levels), strict=True):
-        for (family, seed), path in paths.items():
-            for figure in figures:
-                value = np.nan
-                if path is not None:
-                    value = _first_at(path.index.to_numpy(), path[figure].to_numpy(), float(level))
-                rows.append((family, seed, f"{figure}{WHERE}{across} is {shown}", value))
+    texts = _told_apart(np.exp(levels) if log else levels)
+    rows = [
+        (*run, f"{figure}{WHERE}{across} is {text}", np.nan if path is None else _first_at(path[figure], float(level)))
+        for (level, text), (run, path), figure in product(zip(levels, texts, strict=True), paths.items(), figures)
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -137,29 +129,23 @@ def _paths(
     arms = wide.index.get_level_values("arm")
     table = wide.assign(family=[doses[arm].family for arm in arms], weight=[doses[arm].weight for arm in arms])
     for (family, seed), rows in table.reset_index("seed").groupby(["family", "seed"], sort=False):
-        if rows["weight"].nunique() < FEWEST_WEIGHTS:
-            continue
-        path = rows.sort_values("weight", key=abs).dropna(subset=[across])
-        path = path[path[across] > 0] if log else path
-        place = np.log(path[across].astype(float)) if log else path[across]
-        enough = path["weight"].nunique() >= FEWEST_WEIGHTS
-        yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
+        if rows["weight"].nunique() >= FEWEST_WEIGHTS:
+            path = rows.sort_values("weight", key=abs).dropna(subset=[across])
+            path = path[path[across] > 0] if log else path
+            place = np.log(path[across].astype(float)) if log else path[across]
+            enough = path["weight"].nunique() >= FEWEST_WEIGHTS
+            yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
 
 
 def _told_apart(values: Floats) -> list[str]:
     """Format numbers with the fewest digits that tell them apart, at least three."""
-    for digits in range(3, 18):
-        shown = [f"{value:.{digits}g}" for value in values]
-        if len(set(shown)) == len(set(values.tolist())):
-            break
-    return shown
+    shown = ([f"{value:.{digits}g}" for value in values] for digits in range(3, 18))
+    return next(texts for texts in shown if len(set(texts)) == len(set(values.tolist())))
 
 
-def _first_at(places: Floats, values: Floats, level: float) -> float:
-    """Interpolate the value where the path through (place, value) first reaches the level; NaN if it never does."""
-    for one in range(len(places) - 1):
-        low, high = places[one], places[one + 1]
+def _first_at(path: pd.Series, level: float) -> float:
+    """Interpolate the value where the path through (index, value) first reaches the level; NaN if it never does."""
+    for (low, value), (high, following) in pairwise(path.items()):
         if min(low, high) <= level <= max(low, high):
-            share = 0.0 if low == high else (level - low) / (high - low)
-            return float(values[one] + share * (values[one + 1] - values[one]))
+            return float(value + (0.0 if low == high else (level - low) / (high - low)) * (following - value))
     return float("nan")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,9 +50,12 @@ TABLE_2 = (
     "Task metrics have no published values here: Table 2 of Shrink the Longest (arXiv:2501.05502) is not readable."
 )
 BACKBONES = {
-    "bert": ("google-bert/bert-base-uncased", "bert-base-uncased"),
-    "roberta": ("FacebookAI/roberta-base", "roberta-base"),
+    "google-bert/bert-base-uncased": "bert",
+    "bert-base-uncased": "bert",
+    "FacebookAI/roberta-base": "roberta",
+    "roberta-base": "roberta",
 }
+"""Checkpoint → its name in Table 3."""
 
 
 RUNS, ROUNDING = 5, 0.0005
@@ -149,11 +153,10 @@ def published(
     nothing.
     """
     params, task = flatten(run["params"]), run["task"]
-    checkpoint = params.get("model.encoder.checkpoint")
-    backbone = next((one for one, names in BACKBONES.items() if checkpoint in names), None)
+    backbone = BACKBONES.get(params.get("model.encoder.checkpoint", ""), "")
     selection = str(params.get("penalty.selection", params["penalty.kind"]))
     arm = "selected" if selection == "c-ratio" else selection
-    if backbone is None or (backbone, task) not in _TABLE_3 or arm not in ARMS:
+    if (backbone, task) not in _TABLE_3 or arm not in ARMS:
         return "no published value for this backbone, task and penalty"
     rate, decay = RATES[task]
     asked = {**SETTINGS, **PENALTIES[arm], "training.learning_rate": rate, "training.weight_decay": decay}
@@ -201,30 +204,28 @@ def reproduction(
     - *ours alone*: there is no published value.
     """
     found = []
-    for arm in dict.fromkeys(averages["arm"]):
-        for figure in COMPONENTS:
-            rows = averages[(averages["arm"] == arm) & (averages["figure"] == f"step/{figure}")]
-            if len(rows):
-                of_arm = known[arm]
-                of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
-                found.append(_cell(arm, figure, of_figure, rows["value"].to_numpy(), confidence, power))
+    for arm, figure in product(dict.fromkeys(averages["arm"]), COMPONENTS):
+        rows = averages[(averages["arm"] == arm) & (averages["figure"] == f"step/{figure}")]
+        if len(rows):
+            of_arm = known[arm]
+            of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
+            found.append(_cell(arm, figure, of_figure, rows["value"].to_numpy(), confidence, power))
     return found
 
 
 def _cell(arm: str, figure: str, known: Known | str, values: Any, confidence: float, power: float) -> Cell:
     n, mean = len(values), float(np.mean(values))
     sd = float(np.std(values, ddof=1)) if n > 1 else None
-    half = effect = None
+    half = effect = low = high = None
     if sd is not None and n >= FEWEST_SEEDS:
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
         effect = sd * minimum_detectable_effect(n, tests=1, confidence=confidence, power=power)
-    low, high = (None, None) if half is None else (mean - half, mean + half)
+        low, high = mean - half, mean + half
+    ours = (n, mean, sd, low, high, effect)
     if isinstance(known, str):
-        return Cell(arm, figure, None, None, n, mean, sd, low, high, effect, None, ALONE, known)
+        return Cell(arm, figure, None, None, *ours, None, ALONE, known)
     difference = mean - known.value
-    verdict, reason = _verdict(difference, half, n, known)
-    about = (arm, figure, known.value, known.tolerance, n, mean, sd, low, high, effect)
-    return Cell(*about, difference, verdict, reason)
+    return Cell(arm, figure, known.value, known.tolerance, *ours, difference, *_verdict(difference, half, n, known))
 
 
 def _verdict(difference: float, half: float | None, n: int, known: Known) -> tuple[str, str]:
@@ -264,7 +265,6 @@ def as_text(cells: Sequence[Cell]) -> str:
         interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.3f}, {cell.high:.3f}]"
         found = f"{cell.mean:>6.3f}  {interval:>14}  {cell.verdict}: {cell.reason}"
         lines.append(f"{cell.arm:{width}}  {cell.figure:12} {known:>9}  {found}")
+    lines += [TABLE_2] * any(cell.published is not None for cell in cells)
     counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
-    if any(cell.published is not None for cell in cells):
-        lines.append(TABLE_2)
     return "\n".join([*lines, ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)])
