@@ -101,8 +101,8 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
 
 def drop(tree: Tree, overlay: Tree) -> None:
     """Remove each study, and each name of the search space, that is null in the overlay: DVC makes no stage for it."""
-    spaces = ((one.get("search") or {}).get("space") for one in (tree, overlay))
-    for base, given in ((tree.get("studies"), overlay.get("studies")), tuple(spaces)):
+    spaces: Any = ((one.get("search") or {}).get("space") for one in (tree, overlay))
+    for base, given in ((tree.get("studies", {}), overlay.get("studies")), tuple(spaces)):
         for name in [name for name, value in (given or {}).items() if value is None]:
             del base[name]
 

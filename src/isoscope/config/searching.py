@@ -46,7 +46,7 @@ class Dimension(Section):
         return cast("tuple[float, float]", (self.low, self.high))
 
     def _conflicts(self) -> Conflicts:
-        yield bool(self.choices) == (self.bounds != (None, None)), "expected either choices, or low and high"
+        yield bool(self.choices) == ((self.low, self.high) != (None, None)), "expected either choices, or low and high"
         (low, high), step = self.bounds, self.step
         if self.choices:
             # The study stores lists as JSON, so choices with equal JSON cannot be distinguished.

@@ -97,9 +97,10 @@ def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
     found: Tree = {}
     for name, value in tree.items():
         if name not in base or base[name] != value:
-            sides = (base.get(name), value)
-            same = all(isinstance(side, Mapping) for side in sides) and sides[0].get("kind") == value.get("kind")
-            found[name] = difference(*sides) if same else json.loads(json.dumps(value))  # lists, as in YAML
+            old: Any = base.get(name)
+            nodes = isinstance(old, Mapping) and isinstance(value, Mapping)
+            same = nodes and old.get("kind") == value.get("kind")
+            found[name] = difference(old, value) if same else json.loads(json.dumps(value))  # lists, as in YAML
     return found
 
 
