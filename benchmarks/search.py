@@ -21,7 +21,6 @@ from isoscope.executor.execute import Requests, work
 from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
-from isoscope.search.mirrored import note_trial
 from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
@@ -29,6 +28,7 @@ from isoscope.search.status import Interrupts, status
 from isoscope.search.storage import Place, place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
+from isoscope.stages.search_runs import note_trial
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},

@@ -20,12 +20,12 @@ from isoscope.executor.execute import Requests, work
 from isoscope.executor.live_table import Screen
 from isoscope.paths import Project
 from isoscope.runs.provenance import Git
-from isoscope.search.mirrored import note_trial
 from isoscope.search.status import Interrupts
 from isoscope.search.storage import Place, check_shared, place
 from isoscope.search.study import create, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
+from isoscope.stages.search_runs import note_trial
 
 HEAVY = 10
 """Weight from which runs break, where they are to."""

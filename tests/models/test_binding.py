@@ -11,8 +11,8 @@ from torch import Tensor
 from fusions import FFT, batch, config
 from isoscope.models import FusionBertForSequenceClassification, FusionRobertaForSequenceClassification
 from isoscope.models.binding import _Bounded
+from isoscope.models.embeddings import FractionalPositions, rope_angles
 from isoscope.models.fusion import build_fusion
-from isoscope.models.positions import FractionalPositions, rope_angles
 
 BARE = FFT | {"token_type": "ignore"}
 L = 5

@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from isoscope.figures.search_captions import CAPTIONS, caption
+from isoscope.report.search_section import CAPTIONS, caption
 from isoscope.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
 from isoscope.search.search_figures import fronts, history, importance_bars, intermediate, pictures, pruning, slices
 from isoscope.search.searched import Searched

@@ -20,7 +20,7 @@ class FFT(Sources):
       delta: P is `1 + F(p)`, so that `p = 0` leaves w as it is.
     - `magnitudes` product: `W · P`. unit: `W · P/|P|`. power: `W · P/|P| · |P|^β`, β learned in [0, 1] from `exponent`.
       phase: every source has magnitude 1. A frequency of magnitude 0 stays 0.
-    - `positions` fractional, learned: `isoscope.models.positions` in place of the table (the embedding block does it).
+    - `positions` fractional, learned: `isoscope.models.embeddings` in place of the table (the embedding block does it).
     - `output` complex: a learned matrix maps (Re S, Im S) to the hidden size; its entries start with a variance of 1
       over the number of inputs.
     - `scale` variance: the bound vector times `initial_scale`.

@@ -18,8 +18,7 @@ from transformers.utils.generic import TransformersKwargs, merge_with_config_def
 from transformers.utils.output_capturing import capture_outputs
 
 from isoscope.errors import InputError
-from isoscope.models.embeddings import FusedTables
-from isoscope.models.positions import FractionalPositions, rope_angles
+from isoscope.models.embeddings import FractionalPositions, FusedTables, rope_angles
 
 
 class UncachedGenerationMixin(GenerationMixin):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.figures.scales import scale_of
+from isoscope.figures.maps import scale_of
 from isoscope.report.numbers import score
 from isoscope.studies.checkpoint_views import KINDS, TASKS, as_measured
 from isoscope.studies.fusion.token_cosines import PARTS

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isoscope.metrics.matrix_scores import SCORES
-from isoscope.statistics.jackknife import pseudo_values
-from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
+from isoscope.statistics.paired import in_family, judge, paired_t, pseudo_values, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
 """Metrics with a share for each test sentence."""

@@ -28,7 +28,6 @@ from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.sealing import replacing, write_text
 from isoscope.search import space
-from isoscope.search.mirrored import begin_study, note_trial
 from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
 from isoscope.search.search_figures import pictures
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
@@ -37,7 +36,7 @@ from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, digest,
 from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.stages.search_runs import identified, plan
+from isoscope.stages.search_runs import begin_study, identified, note_trial, plan
 from isoscope.stages.study_cells import Setup
 
 STUDY, TRIALS = "study.json", "trials.parquet"

@@ -12,7 +12,7 @@ from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
 from isoscope.outputs import Output, read_predictions
 from isoscope.runs.restored import read_metrics
-from isoscope.statistics.jackknife import pseudo_values
+from isoscope.statistics.paired import pseudo_values
 
 NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
 CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]

@@ -8,7 +8,6 @@ from isoscope.studies.fusion import (
     layers,
     persistence_diagrams,
     probing_scores,
-    read_back,
     spectra,
     token_cosines,
 )
@@ -22,7 +21,7 @@ VIEWS = (
     embedding_space.MAP,
     embedding_space.PCA,
     embedding_space.EVIDENCE,
-    read_back.READ_BACK,
+    embedding_space.READ_BACK,
     token_cosines.COSINE_MAPS,
     token_cosines.COSINES,
     embedding_space.DIMENSIONS,

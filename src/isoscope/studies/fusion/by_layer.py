@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from isoscope.figures.scales import scale_of
+from isoscope.figures.maps import scale_of
 from isoscope.figures.snapshots import arms_of
 from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, tiles, wrapped
 from isoscope.studies.fusion.layers import SHARED

@@ -15,9 +15,20 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import MOMENTS, arms_of, ends, keys, moments_of, over_seeds, prepared, seeds_of
+from isoscope.figures.snapshots import (
+    MOMENTS,
+    arms_of,
+    at_chosen,
+    banded,
+    ends,
+    keys,
+    moments_of,
+    over_seeds,
+    prepared,
+    seeds_of,
+)
 from isoscope.figures.style import INK, SEQUENTIAL, SHAPES, WIDTH, legend_below, look, multiples, named, style
-from isoscope.studies.view import View
+from isoscope.studies.view import Table, View
 
 TURNS = 8
 READ = {"t-SNE": "t-SNE is an illustration: distances between groups mean nothing", "PCA": ""}
@@ -217,4 +228,58 @@ DIMENSIONS = View(
     caption="Which hidden dimensions are outliers? Mean ± sd of each dimension over tokens after the embedding block; "
     "red circles: outliers, with their number.",
     remakes="Li 2025 (fusion), Figure 8",
+)
+
+
+READ = {"word": "Word", "position": "Position"}
+
+
+def by_layer(decoding: pd.DataFrame) -> Table:
+    """Return the rows at the chosen snapshot with a column `layer`: 0 after the embedding block."""
+    part = decoding["part"].astype(str)
+    layer = part.str.extract(r"^layer (\d+)$")[0].where(part != "normed", "0")
+    return (decoding.assign(layer=layer)[layer.notna()].astype({"layer": int}),)
+
+
+@style()
+def read_back(decoding: pd.DataFrame) -> Figure:
+    """Draw the share of tokens whose word, and whose position, a linear map reads at each layer, from 0 to 1.
+
+    A line per arm: mean over seeds ± 1 sd. Dotted: the same map fitted on shuffled pairs.
+    """
+    table = at_chosen(prepared(decoding))
+    arms = arms_of(table)
+    figure, panels = multiples(
+        {"": "Share of tokens"}, READ, (WIDTH, 2.4 + 0.1 * len(arms)), across="Layer", sharey=True
+    )
+    for (_, read), axes in panels.items():
+        axes.set_ylim(-0.03, 1.03)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        rows = table[table["read"] == read]
+        for index, arm in enumerate(arms):
+            banded(axes, rows[rows["arm"] == arm], "layer", "rate", marks=12, **look(index))
+        control = rows.groupby("layer")["control"].mean()
+        axes.plot(control.index, control, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, gid="control")
+    legend_below(figure, keys(table, 2.0), columns=3)
+    return figure
+
+
+def _spoken(decoding: pd.DataFrame) -> str:
+    table = at_chosen(prepared(decoding))
+    means = table[table["layer"] == table["layer"].max()].groupby(["arm", "read"], sort=False)["rate"].mean()
+    said = "; ".join(f"{arm}, {read} {rate:.2f}" for (arm, read), rate in means.items())
+    return f"Read back at the last layer: {said}."
+
+
+READ_BACK = View(
+    name="read_back",
+    needs=("decoding",),
+    rows=by_layer,
+    draw=read_back,
+    caption=(
+        "Share of tokens whose word and whose position a linear map reads from their vector, at the chosen epoch, by "
+        "layer (0: after the embedding block). Mean over seeds ± 1 sd; sentences are held out. Dotted: a map fitted on "
+        "shuffled pairs, mean over arms."
+    ),
+    spoken=_spoken,
 )

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import beyond
-from isoscope.figures.scales import SCALES, Scale, scale_of
+from isoscope.figures.maps import SCALES, Scale, beyond, scale_of
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
@@ -61,7 +60,7 @@ TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linesty
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
-    - The colour range is the metric's natural range (`isoscope.figures.scales`), or that of all panels.
+    - The colour range is the metric's natural range (`isoscope.figures.maps`), or that of all panels.
     - A degenerate cell is hatched, never coloured.
     - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
