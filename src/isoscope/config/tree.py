@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,11 @@ _BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes secon
 
 def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
     """Return the plain data of YAML 1.2 text, parsed as DVC does, up to `most` values. Errors name `name`."""
+    return copy.deepcopy(_parsed(text, name, most))
+
+
+@lru_cache(maxsize=128)  # ruamel takes milliseconds per file, and every profile is merged over the same overlays
+def _parsed(text: str, name: str, most: int | None) -> Any:
     deep = f"{name}: nested too deeply, or an anchor contains itself; the maximum is {DEEPEST} levels"
     if _BRACKETS.search(text):
         raise InputError(deep)
