@@ -62,7 +62,7 @@ def decodability(
                 hits[name][column] += (near.argmax(0) == of[fold == one]).sum()
     n = len(cloud)
     return {
-        name: Decoded(*(hits[name] / n).tolist(), candidates=len(candidates), n=n)
+        name: Decoded(*(float(one) / n for one in hits[name]), len(candidates), n)
         for name, (candidates, _) in known.items()
     }
 
