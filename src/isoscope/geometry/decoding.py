@@ -62,7 +62,7 @@ def decodability(
                 hits[name][column] += (near.argmax(0) == of[fold == one]).sum()
     n = len(cloud)
     return {
-        name: Decoded(*(float(one) / n for one in hits[name]), len(candidates), n)
+        name: Decoded(float(hits[name][0]) / n, float(hits[name][1]) / n, len(candidates), n)
         for name, (candidates, _) in known.items()
     }
 
