@@ -94,7 +94,9 @@ def _c_ratios(bars: Floats) -> Ints:
     lengths, products = np.zeros(bars.shape[1]), np.zeros(bars.shape[1])  # cumulative sums of the bars, and of ℓ ln ℓ
     for barcode in range(len(bars)):
         row = bars[barcode]
-        count = (row > 0).sum()
+        count = 0
+        while count < len(row) and row[count] > 0:
+            count += 1
         if count < 4:
             found[barcode] = count
             continue

@@ -76,7 +76,9 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
         depth = min(len(next(iter(several.values()))) for several in (one, other))
         each = [head_agreement(one[name][:depth, :, None], other[name][:depth, None]) for name in one]
         for layer, agreement in enumerate(np.mean(each, axis=0), start=1):
-            rows.append({**who, "layer": layer, **_paired(agreement), "n": len(each)})
+            best = agreement[linear_sum_assignment(agreement, maximize=True)]
+            found = {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}
+            rows.append({**who, "layer": layer, **found, "n": len(each)})
     return pd.DataFrame(rows)
 
 
@@ -98,9 +100,3 @@ def _pairs(keys: list[Key]) -> Iterator[tuple[str, Key, Key]]:
         elif one[0] == other[0]:
             yield "seeds", one, other
     yield from (("random", key, key) for key in keys)
-
-
-def _paired(agreement: Floats) -> dict[str, float | int]:
-    """Return the metrics of one layer's agreement `[heads, heads]`."""
-    best = agreement[linear_sum_assignment(agreement, maximize=True)]
-    return {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}
