@@ -129,12 +129,6 @@ def test_a_cloud_that_is_no_number_is_seen_and_spoils_no_other(rule: Selection, 
     assert masked.lengths.isfinite().all(), "what the mask leaves out is not looked at"
 
 
-def test_a_narrow_cone_keeps_its_bars() -> None:
-    cloud = (10 + 1e-3 * np.random.default_rng(0).standard_normal((64, 768))).astype(np.float32)
-    found = barcodes(torch.from_numpy(cloud)[None]).lengths[0]
-    np.testing.assert_allclose(found, h0_bars(cloud.astype(np.float64)), rtol=1e-5)
-
-
 def test_a_mask_is_the_cloud_without_the_rest() -> None:
     random = np.random.default_rng(2)
     points, mask = torch.from_numpy(random.standard_normal((4, 12, 3))), torch.from_numpy(random.random((4, 12)) < 0.6)

@@ -1,9 +1,11 @@
 """Probes of an artificial run find planted signals, mark undecodable cells, and share one set of folds."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,14 +27,14 @@ SNAPSHOTS = [
 ]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Trajectory:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
     """120 sentences, two layers, noise except for planted signals.
 
     Layer 0 `first`: one vector. Layer 1 `first` at step 9: the label. `mean`, layer 1: whether words are changed about.
     `words`: position along axis 0 at layer 0. `treebank`: the tag along axes 0 … 2, depth along axis 3.
     """
-    random = np.random.default_rng(0)
+    folder, random = tmp_path_factory.mktemp("run"), np.random.default_rng(0)
     labels, shifted, tokens = np.arange(N) % 2, random.permutation(N) % 2 == 0, random.integers(6, 12, N)
     tokens[:5], shifted[:5] = 3, False
     sentence, position = np.repeat(np.arange(N), 3), np.tile([1, 2, 4], N)
@@ -56,7 +58,7 @@ def run(tmp_path: Path) -> Trajectory:
         },
     }
     for name, table in columns.items():
-        pq.write_table(pa.table(table), tmp_path / name)
+        pq.write_table(pa.table(table), folder / name)
     for snapshot in SNAPSHOTS:
         arrays = {name: random.standard_normal((2, N, D)).astype(np.float32) for name in ("first", "mean")}
         arrays |= {name: random.standard_normal((2, 3 * N, D)).astype(np.float32) for name in ("words", "treebank")}
@@ -69,9 +71,14 @@ def run(tmp_path: Path) -> Trajectory:
             arrays[f"shifted_{name}"] = arrays[name][:, shifted].copy()
         arrays["shifted_mean"][1, :, 0] += 9.0
         arrays["bag"] = arrays["mean"][1]
-        write_arrays(tmp_path / "states" / f"{snapshot.name}.safetensors", arrays, "key")
-    write_snapshots(tmp_path, SNAPSHOTS, {})
-    return Trajectory(tmp_path)
+        write_arrays(folder / "states" / f"{snapshot.name}.safetensors", arrays, "key")
+    write_snapshots(folder, SNAPSHOTS, {})
+    return Trajectory(folder)
+
+
+@pytest.fixture(scope="module")
+def probed(run: Trajectory) -> pd.DataFrame:
+    return probing_table(run, seed=0)
 
 
 def one(table: Any, **where: Any) -> Any:
@@ -117,13 +124,12 @@ def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
     assert depth["compression"].isna().all()
 
 
-def test_one_vector_for_all_sentences_is_marked_and_not_scored(run: Trajectory) -> None:
-    table = probing_table(run, seed=0)
-    empty = table[(table["vectors"] == "first") & (table["layer"] == 0)]
+def test_one_vector_for_all_sentences_is_marked_and_not_scored(probed: pd.DataFrame) -> None:
+    empty = probed[(probed["vectors"] == "first") & (probed["layer"] == 0)]
     assert len(empty) == 4 * 2 + 3 * 2
     assert (empty["degenerate"] & (empty["distinct"] == 1)).all()
     assert empty[["score", "chance", "control", "selectivity", "compression", "penalty"]].isna().all(axis=None)
-    rest = table.drop(empty.index)
+    rest = probed.drop(empty.index)
     assert not rest["degenerate"].any()
     assert (rest["distinct"] == rest["n"]).all()
     assert rest["score"].notna().all()
@@ -137,17 +143,16 @@ def test_vectors_that_are_told_apart_by_one_word_are_counted() -> None:
     assert distinct(np.ones((4, 3))) == 1
 
 
-def test_only_what_is_asked_is_done_and_the_costly_only_closely(run: Trajectory) -> None:
-    table = probing_table(run, seed=0)
-    assert set(table.loc[table["snapshot"] == "step-5", "task"]) == {"label", "bigram shift"}
+def test_only_what_is_asked_is_done_and_the_costly_only_closely(run: Trajectory, probed: pd.DataFrame) -> None:
+    assert set(probed.loc[probed["snapshot"] == "step-5", "task"]) == {"label", "bigram shift"}
     for name in ("step-0", "step-9", "random"):
-        assert set(table.loc[table["snapshot"] == name, "task"]) == set(TASKS)
-    coded = table[table["compression"].notna()]
+        assert set(probed.loc[probed["snapshot"] == name, "task"]) == set(TASKS)
+    coded = probed[probed["compression"].notna()]
     assert set(coded["snapshot"]) == {"step-0", "step-9", "random"}
     few = probing_table(run, seed=0, vectors=("first",), tasks=("label",), snapshots=("step-9",), closely=())
     assert len(few) == 2
     assert few["compression"].isna().all()
-    same = one(table, snapshot="step-9", layer=1, vectors="first", task="label")
+    same = one(probed, snapshot="step-9", layer=1, vectors="first", task="label")
     assert one(few, layer=1)[["score", "control", "penalty"]].equals(same[["score", "control", "penalty"]])
 
 
@@ -200,11 +205,15 @@ def test_baselines_stand_on_the_same_folds(run: Trajectory) -> None:
     assert one(floor, baseline="word types", task="tree depth")["score"] < 0.1
 
 
-def test_tf_idf_reads_what_bags_can_tell(run: Trajectory) -> None:
-    known = run.probe["text"].str.contains("word03").to_numpy().astype(int)
-    path = run.folder / PROBE
-    pq.write_table(pa.Table.from_pandas(run.probe.assign(label=known)), path)
-    again = Trajectory(run.folder)
+def changed(run: Trajectory, folder: Path, **columns: Any) -> Trajectory:
+    """Return a copy of the run with other columns of its sentences."""
+    shutil.copytree(run.folder, folder, dirs_exist_ok=True)
+    pq.write_table(pa.Table.from_pandas(run.probe.assign(**columns)), folder / PROBE)
+    return Trajectory(folder)
+
+
+def test_tf_idf_reads_what_bags_can_tell(run: Trajectory, tmp_path: Path) -> None:
+    again = changed(run, tmp_path, label=run.probe["text"].str.contains("word03").to_numpy().astype(int))
     texts = [f"word{one % 12:02d} word{one // 12 % 12:02d}" for one in range(2880)]
     floor = baselines_table(again, texts, ["word03" in text for text in texts], seed=0)
     assert one(floor, baseline="TF-IDF, all of train")["score"] > 0.97
@@ -235,11 +244,12 @@ def test_binding_is_circular_convolution(width: int) -> None:
     np.testing.assert_allclose(found[1], bind(words[1], positions[0]), atol=1e-12)
 
 
-def test_a_run_without_treebank_labels_or_shifted_sentences_is_probed_for_the_rest(run: Trajectory) -> None:
-    (run.folder / TREEBANK).unlink()
-    plain = run.probe.assign(label=-1, shifted=False)
-    pq.write_table(pa.Table.from_pandas(plain), run.folder / PROBE)
-    table = probing_table(Trajectory(run.folder), seed=0, everywhere=TASKS)
+def test_a_run_without_treebank_labels_or_shifted_sentences_is_probed_for_the_rest(
+    run: Trajectory, tmp_path: Path
+) -> None:
+    plain = changed(run, tmp_path, label=-1, shifted=False)
+    (tmp_path / TREEBANK).unlink()
+    table = probing_table(plain, seed=0, everywhere=TASKS)
     assert set(table["task"]) == {"first token", "length", "word position", "word order"}
 
 
@@ -257,7 +267,7 @@ def test_what_is_not_there_is_refused(run: Trajectory) -> None:
         probing_table(run, seed=0, vectors=("last",), tasks=("label",))
 
 
-def test_more_sentences_help_and_noise_stays_at_chance(tmp_path: Path) -> None:
+def test_more_sentences_help_noise_stays_at_chance_and_one_class_has_no_curve(tmp_path: Path) -> None:
     draw, labels = np.random.default_rng(0), np.arange(200) % 2
     planted_label = draw.standard_normal((200, 60)) + 0.35 * (2 * labels[:, None] - 1) * draw.standard_normal(60)
     arrays = {"first": np.stack([np.zeros((200, 60)), planted_label]), "mean": draw.standard_normal((2, 200, 60))}
@@ -268,9 +278,5 @@ def test_more_sentences_help_and_noise_stays_at_chance(tmp_path: Path) -> None:
     assert scores[0] < scores[-1] > 0.85
     assert (found.loc["mean", "score"] - 0.5).abs().max() < 3 * np.sqrt(0.25 / 200)
     assert found[["n", "d", "layer"]].drop_duplicates().to_numpy().tolist() == [[200, 60, 1]]
-
-
-def test_one_class_has_nothing_to_learn(tmp_path: Path) -> None:
-    arrays = {"first": np.random.default_rng(0).standard_normal((2, 200, 60))}
-    run = planted(tmp_path, {one.name: arrays for one in MADE}, probe={"label": np.zeros(200, int)})
-    assert learning_table(run, vectors=("first",), seed=0).empty
+    alike = planted(tmp_path / "alike", {one.name: arrays for one in MADE}, probe={"label": np.zeros(200, int)})
+    assert learning_table(alike, vectors=("first",), seed=0).empty, "one class has nothing to learn"

@@ -34,11 +34,9 @@ def summarise(attention: npt.ArrayLike) -> AttentionSummary:
     weights = _maps(attention)
     if weights.ndim < 3 or weights.shape[-1] < 2:
         raise InputError(f"attention: expected [..., heads, T, T] with at least two tokens, got {list(weights.shape)}")
-    tokens = weights.shape[-1]
-    index = np.arange(tokens)
-    logs = np.log(np.clip(weights, 1e-300, None))
+    index, logs = np.arange(weights.shape[-1]), np.log(np.clip(weights, 1e-300, None))
     return AttentionSummary(
-        entropy=(-(weights * logs).sum(-1) / np.log(tokens)).mean(-1),
+        entropy=(-(weights * logs).sum(-1) / np.log(len(index))).mean(-1),
         distance=(weights * np.abs(index[:, None] - index)).sum(-1).mean(-1),
         first=weights[..., 0].mean(-1),
         last=weights[..., -1].mean(-1),

@@ -39,7 +39,7 @@ def select(lengths: Array, rule: Selection, *, k: int | None = None, generator: 
     if rule == "all":
         return positive | unknown
     negative = -xp.where(positive, lengths, 0.0)
-    falling = -_rising(negative)
+    falling = -(negative.sort(-1).values if isinstance(negative, Tensor) else np.sort(negative, -1))
     count = positive.sum(-1)
     if rule == "relative-entropy":
         number = relative_entropy(falling)
@@ -132,9 +132,8 @@ def _most(bars: Tensor, last: Tensor) -> Tensor:
     x = alpha - 1
     apart = x.abs() > SERIES
     safe = torch.where(apart, x, 1.0)
-    log_alpha = torch.where(
-        alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log()
-    )  # precise for small alpha, too
+    # Precise for small alpha, too.
+    log_alpha = torch.where(alpha > 0.5, torch.log1p(safe), last.log() - bars[..., :1].log())
     slope = torch.where(apart, (safe - log_alpha) / safe**2, 0.5 - x / 3 + x**2 / 4)
     return torch.ceil(alpha * slope * (_places(bars) + 2))
 
@@ -203,8 +202,7 @@ def normalised(entropy: Array, kept: Array) -> Array:
 
 def numbers(values: Tensor) -> Array:
     """Return the values without graph; on the CPU as numpy, which is faster for small arrays."""
-    values = values.detach()
-    return values.numpy() if values.device.type == "cpu" else values
+    return values.detach().numpy() if values.device.type == "cpu" else values.detach()
 
 
 def library(bars: Array) -> ModuleType:
@@ -214,8 +212,7 @@ def library(bars: Array) -> ModuleType:
 
 def _places(bars: Array) -> Array:
     """Return 0, 1, … along the last axis."""
-    size = bars.shape[-1]
-    return torch.arange(size, device=bars.device) if isinstance(bars, torch.Tensor) else np.arange(size)
+    return library(bars).arange(bars.shape[-1], device=bars.device)
 
 
 def _x_log_x(values: Array) -> Array:
@@ -223,13 +220,7 @@ def _x_log_x(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-def _rising(values: Array) -> Array:
-    """Sort the values along the last axis, rising."""
-    return values.sort(-1).values if isinstance(values, torch.Tensor) else np.sort(values, -1)
-
-
 def _from(values: Array) -> Array:
     """Return the sums from position i to the end of the last axis."""
-    if isinstance(values, torch.Tensor):
-        return values.flip(-1).cumsum(-1).flip(-1)
-    return values[..., ::-1].cumsum(-1)[..., ::-1]
+    xp = library(values)
+    return xp.flip(xp.flip(values, (-1,)).cumsum(-1), (-1,))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices
+from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, sums
 
 
 class IntraSim(NamedTuple):
@@ -39,14 +39,12 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float
     """
     unit = units(points)
     of = indices(np.arange(len(unit)) if groups is None else groups, len(unit), "groups")
-    sums = np.zeros((int(of.max()) + 1, unit.shape[1]))
-    np.add.at(sums, of, unit)
-    counts = np.bincount(of)
+    own, counts = sums(unit, of)
     pairs = float(len(unit)) ** 2 - float((counts.astype(float) ** 2).sum())
     if pairs == 0:
         raise InputError("groups: all points are in one group; expected at least two groups")
-    total = sums.sum(0)
-    return float(total @ total - (sums**2).sum()) / pairs
+    total = own.sum(0)
+    return float(total @ total - (own**2).sum()) / pairs
 
 
 def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> float:
@@ -56,15 +54,13 @@ def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> 
     """
     unit = units(points)
     of = indices(words, len(unit), "words")
-    counts = np.bincount(of)
-    sums = np.zeros((len(counts), unit.shape[1]))
-    np.add.at(sums, of, unit)
+    total, counts = sums(unit, of)
     own = np.bincount(of, weights=(unit**2).sum(1))
     kept = counts >= max(least, 2)
     if not kept.any():
         return float("nan")
     n = counts[kept].astype(float)
-    return float((((sums[kept] ** 2).sum(1) - own[kept]) / (n * (n - 1))).mean())
+    return float((((total[kept] ** 2).sum(1) - own[kept]) / (n * (n - 1))).mean())
 
 
 def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
@@ -76,19 +72,13 @@ def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     """
     cloud = as_cloud(points)
     of = indices(sentences, len(cloud), "sentences")
-    counts = np.bincount(of)
-    sums = np.zeros((len(counts), cloud.shape[1]))
-    np.add.at(sums, of, cloud)
+    total, counts = sums(cloud, of)
     kept = counts > 1
     if not kept.any():
         return IntraSim(float("nan"), float("nan"))
     unit = units(cloud)
-    with_itself = (unit * units(sums)[of]).sum(1)
-    without = (unit * units(sums[of] - cloud)).sum(1)
-    published, left_out = (
-        (np.bincount(of, weights=cosines) / counts)[kept].mean() for cosines in (with_itself, without)
-    )
-    return IntraSim(float(published), float(left_out))
+    cosines = ((unit * means).sum(1) for means in (units(total)[of], units(total[of] - cloud)))
+    return IntraSim(*(float((np.bincount(of, weights=one) / counts)[kept].mean()) for one in cosines))
 
 
 def neighbour_shares(

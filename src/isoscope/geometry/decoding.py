@@ -56,11 +56,10 @@ def decodability(
         held = (test - mean) @ right.T
         shuffled = draw.permutation(len(train))
         for name, (candidates, of) in known.items():
-            wanted, own = candidates[of[fold != one]], of[fold == one]
+            wanted = candidates[of[fold != one]]
             for column, pairs in enumerate((wanted, wanted[shuffled])):
-                read = held @ _map(left, values, pairs)
-                near = units(candidates - wanted.mean(0)) @ units(read).T
-                hits[name][column] += (near.argmax(0) == own).sum()
+                near = units(candidates - wanted.mean(0)) @ units(held @ _map(left, values, pairs)).T
+                hits[name][column] += (near.argmax(0) == of[fold == one]).sum()
     n = len(cloud)
     return {
         name: Decoded(float(hits[name][0]) / n, float(hits[name][1]) / n, len(candidates), n)

@@ -26,11 +26,8 @@ def near_distances(points: npt.ArrayLike, k: int) -> Floats:
     if len(cloud) <= k:
         raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
     # Differences (not the expansion of the square) stay precise in a narrow cone far from the origin.
-    parts = [
-        np.sort(np.partition(cdist(cloud[start : start + _ROWS], cloud), k, axis=1)[:, : k + 1], axis=1)[:, 1:]
-        for start in range(0, len(cloud), _ROWS)
-    ]
-    return np.concatenate(parts)
+    rows = (cdist(cloud[start : start + _ROWS], cloud) for start in range(0, len(cloud), _ROWS))
+    return np.concatenate([np.sort(np.partition(row, k, axis=1)[:, : k + 1], axis=1)[:, 1:] for row in rows])
 
 
 def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:

@@ -109,8 +109,7 @@ def whiten(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> 
     Raises `InputError` for another width, and for more directions than have variance.
     """
     cloud, mean, variances, directions = _fit(points, fitted_on, components)
-    if not variances[components - 1] > 1e-12 * variances[0]:
-        found = int((variances > 1e-12 * variances[0]).sum())
+    if components > (found := int((variances > 1e-12 * variances[0]).sum())):
         raise InputError(f"components: {components}, but only {found} directions have variance")
     return (cloud - mean) @ directions.T / np.sqrt(variances[:components])
 
@@ -120,8 +119,8 @@ def _fit(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> tu
     cloud, reference = as_cloud(points), as_cloud(fitted_on, least=2)
     if cloud.shape[1] != reference.shape[1]:
         raise InputError(f"points: {cloud.shape[1]} dimensions, but fitted on {reference.shape[1]}")
-    if not 1 <= components <= min(len(reference) - 1, reference.shape[1]):
-        most = min(len(reference) - 1, reference.shape[1])
+    most = min(len(reference) - 1, reference.shape[1])
+    if not 1 <= components <= most:
         raise InputError(f"components: {components}; expected 1 to {most}")
     mean = reference.mean(0)
     _, values, directions = np.linalg.svd(reference - mean, full_matrices=False)

@@ -68,11 +68,11 @@ def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
 
     Raises `InputError` for another shape, an even size or a kernel of zeros.
     """
-    weights = _kernel(kernel)
-    power = weights**2 / float((weights**2).sum())
-    middle, centre = weights.shape[1] // 2, weights.shape[2] // 2
-    own = power[:, middle]
-    return KernelEnergy(own[:, centre], own.sum(1) - own[:, centre], power.sum((1, 2)) - own.sum(1))
+    power = _kernel(kernel) ** 2
+    power /= float(power.sum())
+    own = power[:, power.shape[1] // 2]
+    centre = own[:, own.shape[1] // 2]
+    return KernelEnergy(centre, own.sum(1) - centre, power.sum((1, 2)) - own.sum(1))
 
 
 def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:

@@ -49,6 +49,13 @@ def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
     return found
 
 
+def sums(points: Floats, of: Ints) -> tuple[Floats, Ints]:
+    """Return the sum `[classes, d]` and the number `[classes]` of the points of each class; `of`: see `indices`."""
+    found = np.zeros((of.max() + 1, points.shape[1]))
+    np.add.at(found, of, points)
+    return found, np.bincount(of)
+
+
 def centre(points: npt.ArrayLike) -> Floats:
     """Subtract the mean from the cloud; exactly 0 for one point many times (a mean is rounded)."""
     cloud = as_cloud(points)
@@ -71,9 +78,8 @@ def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     cloud = as_cloud(points)
     of = indices(labels, len(cloud))
     cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]
-    sums = np.zeros((of.max() + 1, cloud.shape[1]))
-    np.add.at(sums, of, cloud)
-    return cloud - (sums / np.bincount(of)[:, None])[of]
+    total, counts = sums(cloud, of)
+    return cloud - (total / counts[:, None])[of]
 
 
 def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:

@@ -1,5 +1,7 @@
 """Persistent homology of a cloud: Vietoris–Rips barcodes H0 and H1, their entropy, and distances between diagrams."""
 
+from bisect import bisect_left
+
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import single
@@ -18,9 +20,7 @@ def h0_bars(points: npt.ArrayLike) -> Floats:
     Euclidean. All bars are born at 0, so a bar's length is its death. Coinciding points give bars of length 0.
     """
     cloud = as_cloud(points)
-    if len(cloud) < 2:
-        return np.zeros(0)
-    return single(pdist(cloud))[:, 2]
+    return single(pdist(cloud))[:, 2] if len(cloud) > 1 else np.zeros(0)
 
 
 def persistent_entropy(bars: npt.ArrayLike) -> float:
@@ -61,12 +61,11 @@ def bottleneck(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     """
     moves = _moves(one, other)
     lengths = np.unique(moves)
-    low, high = 0, len(lengths) - 1
-    while low < high:
-        middle = (low + high) // 2
-        matched = maximum_bipartite_matching(csr_array(moves <= lengths[middle]))
-        low, high = (low, middle) if (matched >= 0).all() else (middle + 1, high)
-    return float(lengths[low]) if len(lengths) else 0.0
+
+    def suffices(length: float) -> bool:
+        return bool((maximum_bipartite_matching(csr_array(moves <= length)) >= 0).all())
+
+    return float(lengths[bisect_left(lengths, True, key=suffices)]) if len(lengths) else 0.0
 
 
 def wasserstein(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
@@ -77,8 +76,8 @@ def wasserstein(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 
 def _moves(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
     """Return the length of the move from each bar or diagonal place to each, `[m + n, n + m]`."""
-    a, b = (np.asarray(diagram, dtype=np.float64) for diagram in (one, other))
-    a, b = (np.zeros((0, 2)) if diagram.size == 0 else diagram for diagram in (a, b))
+    given = (np.asarray(diagram, dtype=np.float64) for diagram in (one, other))
+    a, b = (diagram if diagram.size else np.zeros((0, 2)) for diagram in given)
     for diagram in (a, b):
         if diagram.ndim != 2 or diagram.shape[1] != 2 or not np.isfinite(diagram).all():
             raise InputError(

@@ -65,8 +65,7 @@ def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Fisher ratio tr S_B / tr S_W: variance between class means over variance within classes; NaN if none within."""
     cloud, of = _classes(points, labels)
-    within = float((within_classes(cloud, of) ** 2).sum())
-    total = float((cloud**2).sum())
+    within, total = float((within_classes(cloud, of) ** 2).sum()), float((cloud**2).sum())
     return (total - within) / within if within > 1e-12 * total else float("nan")
 
 
@@ -93,12 +92,10 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
     for one in range(of.max() + 1):
         rows = random.permutation(np.flatnonzero(of == one))
         half[rows[: len(rows) // 2]] = True
-    scores = []
-    for train in (half, ~half):
-        if len(np.unique(of[train])) < 2:
-            raise InputError("labels: a class with only one point cannot be split into halves")
-        model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
-        scores.append(model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]))
+    if any(len(np.unique(of[train])) < 2 for train in (half, ~half)):
+        raise InputError("labels: a class with only one point cannot be split into halves")
+    model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
+    scores = [model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]) for train in (half, ~half)]
     return float(np.mean(scores))
 
 
@@ -116,14 +113,11 @@ def clusters(points: npt.ArrayLike, *, most: int = 6, seed: int = 0, scores: Flo
         raise InputError("points: all are equal")
     few = len(scores) <= SQUARE
     known_distances = {"X": pairwise_distances(scores), "metric": "precomputed"} if few else {"X": scores}
-    best: tuple[float, int, Ints] | None = None
+    found = []
     for k in range(2, min(most, places) + 1):
         of = KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
-        value = float(silhouette_score(labels=of, **known_distances))
-        if best is None or value > best[0]:
-            best = (value, k, of)
-    assert best is not None
-    return Clusters(best[1], best[0], best[2])
+        found.append(Clusters(k, float(silhouette_score(labels=of, **known_distances)), of))
+    return max(found, key=lambda one: one.silhouette)
 
 
 def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
@@ -153,9 +147,9 @@ def _ami(counts: Ints) -> float:
         return float(table.shape == (1, 1))
     chance = expected_mutual_information(table, int(table.sum()))
     entropy = (stats.entropy(table.sum(0)) + stats.entropy(table.sum(1))) / 2
-    above, most = mutual_info_score(None, None, contingency=table) - chance, entropy - chance
-    least = np.finfo(float).eps  # as in scikit-learn: rounding must not flip a sign
-    return float(np.copysign(max(abs(above), least), above) / np.copysign(max(abs(most), least), most))
+    parts = np.array([mutual_info_score(None, None, contingency=table), entropy]) - chance
+    above, most = np.copysign(np.maximum(abs(parts), np.finfo(float).eps), parts)  # as in scikit-learn: keeps the signs
+    return float(above / most)
 
 
 def arch_score(
@@ -189,8 +183,7 @@ def arch_score(
     for _ in range(draws):
         cloud = curve + (left * values * random.choice([-1.0, 1.0], left.shape)) @ right
         cloud -= cloud.mean(0)
-        _, directions = np.linalg.eigh(cloud.T @ cloud)
-        null.append(_held_out_r2(cloud @ directions[:, :-3:-1], fold))
+        null.append(_held_out_r2(cloud @ np.linalg.eigh(cloud.T @ cloud)[1][:, :-3:-1], fold))
     return Arch(found, (1 + sum(value >= found for value in null)) / (1 + draws), float(np.mean(null)))
 
 

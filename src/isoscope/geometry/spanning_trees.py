@@ -141,8 +141,7 @@ def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Te
     each length. Both are known, so no graph is built in between. The choice of edges is held constant, so
     gradients flow through lengths only; a bar of two coinciding points has no gradient, nor has a cloud with NaN.
     """
-    points = plain(points)
-    return _OfLengths.apply(points, trees.edges, trees.lengths, value, slope)
+    return _OfLengths.apply(plain(points), trees.edges, trees.lengths, value, slope)
 
 
 class _OfLengths(torch.autograd.Function):

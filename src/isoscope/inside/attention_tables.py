@@ -10,51 +10,42 @@ from scipy.optimize import linear_sum_assignment
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, head_agreement
 from isoscope.geometry.moments import Floats
-from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
+from isoscope.inside.trajectory import RANDOM, Rows, Snapshot, Trajectory, tabled
 
 Key = tuple[str, int]
 """Arm and seed of a run."""
 
 
-def attention_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def attention_table(run: Trajectory) -> Iterator[Rows]:
     """Build a row for each snapshot, layer (1 … L) and head: means over sentences, their sd, and n.
 
     `agreement`: 1 − Jensen–Shannon divergence of the head's attention at this snapshot and at the chosen epoch.
     `between`: the same between the head and the other heads of its layer, at this snapshot.
     """
     best = _maps(run, run.best)
-    kept = list(best)
-    rows = []
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
         summaries = {name: arrays.whole(f"attention_{name}") for name in AttentionSummary._fields}
-        maps = {name: arrays.whole(name) for name in kept}
-        agreement = np.mean([head_agreement(maps[name], best[name]) for name in kept], axis=0) if kept else None
+        maps = {name: arrays.whole(name) for name in best}
+        agreement = np.mean([head_agreement(maps[name], best[name]) for name in best], axis=0) if best else None
         layers, heads, sentences = summaries["entropy"].shape
-        for layer in range(layers):
-            for head in range(heads):
-                others = [other for other in range(heads) if other != head]
-                between = [
-                    float(head_agreement(maps[name][layer, head], maps[name][layer, others]).mean())
-                    for name in kept
-                    if others
-                ]
-                rows.append(
-                    {
-                        **snapshot.who,
-                        "layer": layer + 1,
-                        "head": head,
-                        **{name: float(values[layer, head].mean()) for name, values in summaries.items()},
-                        **{
-                            f"{name}_sd": float(values[layer, head].std(ddof=1)) if sentences > 1 else float("nan")
-                            for name, values in summaries.items()
-                        },
-                        "agreement": None if agreement is None else float(agreement[layer, head]),
-                        "between": sum(between) / len(between) if between else None,
-                        "n": sentences,
-                    }
-                )
-    return pd.DataFrame(rows).astype({"step": "Int64"})
+        for layer, head in np.ndindex(layers, heads):
+            others = [other for other in range(heads) if other != head]
+            between = [
+                float(head_agreement(one[layer, head], one[layer, others]).mean()) for one in maps.values() if others
+            ]
+            values = {name: of[layer, head] for name, of in summaries.items()}
+            yield {
+                **snapshot.who,
+                "layer": layer + 1,
+                "head": head,
+                **{name: float(of.mean()) for name, of in values.items()},
+                **{f"{name}_sd": float(of.std(ddof=1)) if sentences > 1 else np.nan for name, of in values.items()},
+                "agreement": None if agreement is None else float(agreement[layer, head]),
+                "between": sum(between) / len(between) if between else None,
+                "n": sentences,
+            }
 
 
 def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
@@ -85,7 +76,9 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
         depth = min(len(next(iter(several.values()))) for several in (one, other))
         each = [head_agreement(one[name][:depth, :, None], other[name][:depth, None]) for name in one]
         for layer, agreement in enumerate(np.mean(each, axis=0), start=1):
-            rows.append({**who, "layer": layer, **_paired(agreement), "n": len(each)})
+            best = agreement[linear_sum_assignment(agreement, maximize=True)]
+            found = {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}
+            rows.append({**who, "layer": layer, **found, "n": len(each)})
     return pd.DataFrame(rows)
 
 
@@ -107,9 +100,3 @@ def _pairs(keys: list[Key]) -> Iterator[tuple[str, Key, Key]]:
         elif one[0] == other[0]:
             yield "seeds", one, other
     yield from (("random", key, key) for key in keys)
-
-
-def _paired(agreement: Floats) -> dict[str, float | int]:
-    """Return the metrics of one layer's agreement `[heads, heads]`."""
-    best = agreement[linear_sum_assignment(agreement, maximize=True)]
-    return {"agreement": float(best.mean()), "unpaired": float(agreement.mean()), "heads": len(best)}

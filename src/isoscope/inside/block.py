@@ -15,7 +15,7 @@ import pandas as pd
 from isoscope.geometry.contextuality import neighbour_shares, units
 from isoscope.geometry.decoding import decodability
 from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
-from isoscope.inside.trajectory import GRADIENTS, Arrays, Snapshot, Trajectory
+from isoscope.inside.trajectory import GRADIENTS, Arrays, Rows, Snapshot, Trajectory, tabled
 from isoscope.statistics.paired import bootstrap_mean
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
@@ -25,7 +25,8 @@ NEAR = 3
 """Positions at most this far apart are neighbours: a kernel may see both."""
 
 
-def cosine_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def cosine_table(run: Trajectory) -> Iterator[Rows]:
     """Return the mean cosine of pairs of tokens of different sentences, for each snapshot and part of the block.
 
     Kinds of pairs: all; same position and different words; same word and different positions; different words more than
@@ -41,30 +42,25 @@ def cosine_table(run: Trajectory) -> pd.DataFrame:
         "same word": pairs & same_word & (apart > 0),
         "neither": pairs & ~same_word & (apart > NEAR),
     }
-    rows: list[dict[str, Any]] = []
     for who, points in _parts(run, run.snapshots):
         unit = units(points[inner])
         cosines = unit @ unit.T
         for kind, chosen in kinds.items():
-            count = int(chosen.sum())
-            mean = float(cosines[chosen].mean()) if count else float("nan")
-            rows.append({**who, "pairs": kind, "cosine": mean, "n": count})
-    return _frame(rows)
+            mean = float(cosines[chosen].mean()) if chosen.any() else float("nan")
+            yield {**who, "pairs": kind, "cosine": mean, "n": int(chosen.sum())}
 
 
-def token_cosine_table(run: Trajectory, *, most: int) -> pd.DataFrame:
+@tabled
+def token_cosine_table(run: Trajectory, *, most: int) -> Iterator[Rows]:
     """Return the cosine of every two of the first `most` output tokens of the block, without [CLS] and [SEP].
 
     A row for each snapshot of `_ends` and each pair: one, other (places 0, 1, …), cosine. Computed by `token_cosines`.
     """
-    rows = []
     for snapshot in _ends(run):
         cosines = token_cosines(run, snapshot, most=most)
         one, other = np.indices(cosines.shape)
         pairs = {"one": one.ravel(), "other": other.ravel(), "cosine": cosines.ravel()}
-        rows.append(pd.DataFrame({**snapshot.who, **pairs}))
-    found = pd.concat(rows, ignore_index=True)
-    return found.astype({"step": "Int64"}) if len(found) else pd.DataFrame()
+        yield pd.DataFrame({**snapshot.who, **pairs})
 
 
 def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDArray[np.float64]:
@@ -87,66 +83,54 @@ def leaving(arrays: Arrays) -> str | None:
     return next((part for part in LEAVES if part in arrays.names), None)
 
 
-def spectrum_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+@tabled
+def spectrum_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
     """Return spectral flatness and near-dead share for each snapshot and part, and both with permuted hidden axes."""
-    rows = []
     for who, points in _parts(run, run.snapshots):
         found, control = fourier(points), fourier(permuted_axes(points, seed=seed))
-        rows.append(
-            {
-                **who,
-                "flatness": found.flatness,
-                "dead": found.dead,
-                "flatness_permuted": control.flatness,
-                "dead_permuted": control.dead,
-                "n": len(points),
-                "d": points.shape[1],
-            }
-        )
-    return _frame(rows)
+        permuted = {"flatness_permuted": control.flatness, "dead_permuted": control.dead}
+        size = {"n": len(points), "d": points.shape[1]}
+        yield {**who, "flatness": found.flatness, "dead": found.dead, **permuted, **size}
 
 
-def magnitude_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def magnitude_table(run: Trajectory) -> Iterator[Rows]:
     """Return the rms magnitude of each frequency, scaled to a mean of 1, by part, for the snapshots of `_ends`."""
-    rows = []
     for who, points in _parts(run, _ends(run)):
         found = fourier(points).magnitude
         frequency, magnitude = np.arange(1, len(found) + 1), found / found.mean()
-        rows.append(pd.DataFrame({**who, "n": len(points), "frequency": frequency, "magnitude": magnitude}))
-    return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
+        yield pd.DataFrame({**who, "n": len(points), "frequency": frequency, "magnitude": magnitude})
 
 
-def weight_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def weight_table(run: Trajectory) -> Iterator[Rows]:
     """Return the fusion's kernel at each snapshot, a row per weight: source, offset along both axes (0: centre)."""
-    rows = []
-    for who, weights in _kernels(run):
+    for who, weights in _stored(run, "kernel"):
         for (source, token, hidden), weight in np.ndenumerate(weights):
             place = {"token": token - weights.shape[1] // 2, "hidden": hidden - weights.shape[2] // 2}
-            rows.append({**who, "source": sources(weights)[source], **place, "weight": float(weight)})
-    return _frame(rows)
+            yield {**who, "source": sources(weights)[source], **place, "weight": float(weight)}
 
 
 def sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
     return ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
 
 
-def kernel_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def kernel_table(run: Trajectory) -> Iterator[Rows]:
     """Return the kernel's energy by position at each snapshot; empty without a kernel."""
-    rows = []
-    for who, weights in _kernels(run):
+    for who, weights in _stored(run, "kernel"):
         energy = kernel_energy(weights)
         for source, name in enumerate(sources(weights)):
             shares = {place: float(share[source]) for place, share in energy._asdict().items()}
-            rows.append({**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))})
-    return _frame(rows)
+            yield {**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))}
 
 
-def _kernels(run: Trajectory) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
-    """Yield the fusion's kernel of each training snapshot that has a kernel."""
+def _stored(run: Trajectory, name: str) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+    """Yield the array `name` of each training snapshot that has it."""
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
-        if "kernel" in arrays.names:
-            yield snapshot.who, arrays.whole("kernel")
+        if name in arrays.names:
+            yield snapshot.who, arrays.whole(name)
 
 
 def _parts(
@@ -160,27 +144,19 @@ def _parts(
                 yield {**snapshot.who, "part": part.removeprefix("block_")}, arrays.whole(part)
 
 
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows).astype({"step": "Int64"}) if rows else pd.DataFrame()
-
-
-def gradient_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def gradient_table(run: Trajectory) -> Iterator[Rows]:
     """Return the gradient noise of each part of the embedding block at each snapshot.
 
     Columns: the squared norm of the gradient (unbiased), the trace of its covariance over batches, and their ratio, the
     noise scale in batches (McCandlish et al. 2018, arXiv:1812.06162). There is no ratio if the norm estimate is not
     positive. `n`: batches.
     """
-    rows = []
-    for snapshot in run.trained:
-        arrays = run.arrays(snapshot)
-        if "block_gradient" in arrays.names:
-            for part, (norm, spread, n) in zip(GRADIENTS, arrays.whole("block_gradient").astype(float), strict=True):
-                if np.isfinite(norm):
-                    noise = spread / norm if norm > 0 else float("nan")
-                    found = {"mean": norm, "variance": spread, "noise": noise, "n": int(n)}
-                    rows.append({**snapshot.who, "part": part, **found})
-    return _frame(rows)
+    for who, gradients in _stored(run, "block_gradient"):
+        for part, (norm, spread, n) in zip(GRADIENTS, gradients.astype(float), strict=True):
+            if np.isfinite(norm):
+                noise = spread / norm if norm > 0 else float("nan")
+                yield {**who, "part": part, "mean": norm, "variance": spread, "noise": noise, "n": int(n)}
 
 
 def dimension_table(run: Trajectory) -> pd.DataFrame:
@@ -214,9 +190,8 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
 
 
 def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    middle = np.median(values)
-    spread = 1.4826 * np.median(np.abs(values - middle))
-    return np.abs(values - middle) > 6 * spread
+    away = np.abs(values - np.median(values))
+    return away > 6 * (1.4826 * np.median(away))
 
 
 def _ends(run: Trajectory) -> list[Snapshot]:
@@ -224,7 +199,8 @@ def _ends(run: Trajectory) -> list[Snapshot]:
     return list(dict.fromkeys((run.trained[0], run.best))) if len(run.trained) > 1 else run.snapshots
 
 
-def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> pd.DataFrame:
+@tabled
+def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> Iterator[Rows]:
     """Return how often a token's neighbours share its word or position, by snapshot and part of the block.
 
     Rates among the k nearest tokens by cosine in the full space, in other sentences, with the rate at chance; without
@@ -232,25 +208,23 @@ def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) ->
     tokens; `sentences`.
     """
     inner, sentence, position, word = inner_tokens(run)
-    rows = []
     for who, points in _parts(run, run.snapshots, PARTS[2:]):
         for name, attribute in (("same word", word), ("same position", position)):
             near, chance = neighbour_shares(points[inner], attribute, sentence, k=k)
             interval = bootstrap_mean(near, sentence, confidence=confidence, seed=seed)
             rates = {"rate": float(near.mean()), **interval._asdict(), "chance": float(chance.mean())}
             size = {"k": k, "n": len(inner), "sentences": len(np.unique(sentence))}
-            rows.append({**who, "neighbours": name, **rates, **size})
-    return _frame(rows)
+            yield {**who, "neighbours": name, **rates, **size}
 
 
-def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
+@tabled
+def decoding_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
     """Return how often word and position can be decoded linearly from the block's tokens, with a control.
 
     For the first snapshot, the chosen snapshot and the random twin: before and after the block's LayerNorm, and at each
     layer above (part `layer 1`, …). Sentences are held out.
     """
     inner, sentence, *_ = inner_tokens(run)
-    rows = []
     for snapshot in dict.fromkeys((run.trained[0], run.best, *(one for one in run.snapshots if one.step is None))):
         arrays = run.arrays(snapshot)
         if {"block_word", "block_position"} <= arrays.names:
@@ -259,5 +233,4 @@ def decoding_table(run: Trajectory, *, seed: int) -> pd.DataFrame:
             above = [({**snapshot.who, "part": f"layer {k}"}, points) for k, points in enumerate(layers, start=1)]
             for who, points in (*_parts(run, [snapshot], PARTS[2:]), *above):
                 found = decodability(points[inner], targets, sentence, seed=seed)
-                rows += [{**who, "read": name, **figures._asdict()} for name, figures in found.items()]
-    return _frame(rows)
+                yield from ({**who, "read": name, **figures._asdict()} for name, figures in found.items())

@@ -108,15 +108,13 @@ class Cell:
         has the error of all n points. There is no interval for fewer than two subsamples' worth of points, or for one
         draw. NaN if a value is not finite.
         """
-        values = np.array(figures)
-        if not np.isfinite(values).all():
-            return Estimate(float("nan"), float("nan"), float("nan"))
-        if self.n < 2 * self.subsample or len(values) < 2:
-            return Estimate(float(values.mean()), float("nan"), float("nan"))
-        share = self.subsample / self.n
+        values, share = np.array(figures), self.subsample / self.n
+        mean = float(values.mean()) if np.isfinite(values).all() else float("nan")
+        if np.isnan(mean) or share > 0.5 or len(values) < 2:
+            return Estimate(mean, float("nan"), float("nan"))
         wider = np.sqrt((1 + share) / (1 - share) + 1 / len(values))
         half = float(stats.t.ppf((1 + self.confidence) / 2, len(values) - 1) * values.std(ddof=1) * wider)
-        return Estimate(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
+        return Estimate(mean, mean - half, mean + half)
 
     def twin(self) -> "Cell":
         """Return isotropic Gaussian noise as a cell with the same n, d, labels and words."""

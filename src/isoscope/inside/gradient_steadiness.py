@@ -58,11 +58,11 @@ def block_gradients(
                 squares[number] += float(gradient.double().square().sum())
     for one, needed in before.items():
         one.requires_grad_(needed)
-    rows_out = np.full((len(PARTS), 3), np.nan, np.float32)
+    noise = np.full((len(PARTS), 3), np.nan, np.float32)
     for row, name in enumerate(PARTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
         if numbers and count > 1:
             mean = sum(float((total[number] / count).double().square().sum()) for number in numbers)
             spread = max((sum(float(squares[number]) for number in numbers) - count * mean) / (count - 1), 0.0)
-            rows_out[row] = mean - spread / count, spread, count
-    return rows_out
+            noise[row] = mean - spread / count, spread, count
+    return noise

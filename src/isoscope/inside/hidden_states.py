@@ -6,7 +6,8 @@ beyond the results.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -57,49 +58,35 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     starts = np.concatenate([[0], np.cumsum(lengths[probe.block])])
     found: Arrays = {}
 
-    def put(name: str, shape: tuple[int, ...], rows: Any, values: Tensor) -> None:
-        kept = found.setdefault(name, np.empty(shape, np.float32))
+    def put(name: str, count: int, rows: Any, values: Tensor) -> None:
+        """Write `values` `[…, rows, width]` to these rows of the array `name` `[…, count, width]`."""
+        kept = found.setdefault(name, np.empty((*values.shape[:-2], count, values.shape[-1]), np.float32))
         kept[..., rows, :] = values.float().cpu().numpy()
 
     model.eval()
     with _embedding_parts(model) as parts:
         for rows in evaluation_batches(lengths, batch_size=batch_size):
             layers, mask = _layers(model, encoded, rows, pad_id, bf16)
-            depth, _, _, width = layers.shape
             for name, values in _pooled(layers, mask).items():
-                put(name, (depth, len(lengths), width), rows, values)
+                put(name, len(lengths), rows, values)
             if "word" in parts:
-                bags = torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers))
-                put("bag", (len(lengths), bags.shape[-1]), rows, bags)
+                put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers)))
             if len(words.text):
-                put("words", (depth, len(words.text), width), *_word_means(layers, words, rows))
-            if {"word", "position"} <= parts.keys():
+                put("words", len(words.text), *_word_means(layers, words, rows))
+            if both := {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
-                for place, sentence in enumerate(map(int, rows)):
-                    if sentence in block:
-                        at, size = starts[block[sentence]], int(lengths[sentence])
-                        put(
-                            "block_layers",
-                            (depth - 1, int(starts[-1]), width),
-                            slice(at, at + size),
-                            layers[1:, place, :size],
-                        )
-            for name, values in parts.items():
-                for place, sentence in enumerate(map(int, rows)):
-                    if sentence in block:
-                        size = int(lengths[sentence])
-                        at = starts[block[sentence]]
-                        put(
-                            f"block_{name}",
-                            (int(starts[-1]), values.shape[-1]),
-                            slice(at, at + size),
-                            values[place if len(values) > 1 else 0, :size],
-                        )
+            for place, sentence in enumerate(map(int, rows)):
+                if sentence in block:
+                    at, size = starts[block[sentence]], int(lengths[sentence])
+                    cells = {"block_layers": layers[1:, place, :size]} if both else {}
+                    cells |= {f"block_{name}": one[place if len(one) > 1 else 0, :size] for name, one in parts.items()}
+                    for name, values in cells.items():
+                        put(name, starts[-1], slice(at, at + size), values)
             parts.clear()
         for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
             layers, mask = _layers(model, probe.shifted.encoded, rows, pad_id, bf16)
             for name, values in _pooled(layers, mask).items():
-                put(f"shifted_{name}", (len(layers), len(probe.shifted.sentence), layers.shape[-1]), rows, values)
+                put(f"shifted_{name}", len(probe.shifted.sentence), rows, values)
             parts.clear()
     return found
 
@@ -119,9 +106,8 @@ def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: in
 
 def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
     """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
-    device = next(model.parameters()).device
-    inputs = _inputs(model, encoded, rows, pad_id, device)
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
+    inputs = _inputs(model, encoded, rows, pad_id)
+    with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
         output = model(**inputs, output_hidden_states=True, return_dict=True)
     layers = torch.stack([layer.float() for layer in output.hidden_states])
     if not torch.isfinite(layers).all():
@@ -154,51 +140,36 @@ def _word_means(layers: Tensor, words: Words | Treebank, rows: Indices) -> tuple
     return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
 
 
-def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, device: torch.device) -> dict[str, Tensor]:
-    batch = collate(encoded, rows, pad_id=pad_id)
-    inputs = {
-        "input_ids": torch.from_numpy(batch.input_ids).to(device),
-        "attention_mask": torch.from_numpy(batch.attention_mask).to(device),
-    }
-    if getattr(model.config, "type_vocab_size", 0):
-        inputs["token_type_ids"] = torch.from_numpy(batch.token_type_ids).to(device)
-    return inputs
+def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[str, Tensor]:
+    device, batch = next(model.parameters()).device, collate(encoded, rows, pad_id=pad_id)
+    takes_types = getattr(model.config, "type_vocab_size", 0)
+    names = ("input_ids", "attention_mask", *(("token_type_ids",) if takes_types else ()))
+    return {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
 
 
 @contextmanager
 def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Capture the outputs of the embedding tables and the LayerNorm's input and output, `[B or 1, T, D]`."""
     seen: dict[str, Tensor] = {}
-    handles = []
 
-    def keep(name: str) -> Any:
-        def hook(_module: nn.Module, inputs: Any, output: Tensor) -> None:
-            values = output if output.dim() == 3 else output[None]
-            seen.setdefault(name, values.detach())
-            if name == "normed":
-                seen.setdefault("fused", inputs[0].detach())
+    def hook(name: str, _module: nn.Module, inputs: Any, output: Tensor) -> None:
+        seen.setdefault(name, (output if output.dim() == 3 else output[None]).detach())
+        if name == "normed":
+            seen.setdefault("fused", inputs[0].detach())
 
-        return hook
-
-    for name, called in TABLES.items():
-        if (table := _module(model, called, "num_embeddings")) is not None:
-            handles.append(table.register_forward_hook(keep(name)))
-    embeddings = getattr(model, "embeddings", None)
-    if embeddings is not None and (norm := _module(embeddings, NORMS, "normalized_shape")) is not None:
-        handles.append(norm.register_forward_hook(keep("normed")))
-    try:
+    captured = {name: _module(model, called, "num_embeddings") for name, called in TABLES.items()}
+    captured["normed"] = _module(getattr(model, "embeddings", nn.Module()), NORMS, "normalized_shape")
+    with ExitStack() as hooks:
+        for name, module in captured.items():
+            if module is not None:
+                hooks.enter_context(module.register_forward_hook(partial(hook, name)))
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _module(model: nn.Module, called: tuple[str, ...], has: str) -> nn.Module | None:
     """Return the first sub-module whose own name is in `called` and that has the attribute `has`."""
-    for name, module in model.named_modules():
-        if name.rpartition(".")[2] in called and hasattr(module, has):
-            return module
-    return None
+    own = ((name.rpartition(".")[2], module) for name, module in model.named_modules())
+    return next((module for name, module in own if name in called and hasattr(module, has)), None)
 
 
 @torch.no_grad()
@@ -209,14 +180,11 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     first `MAPS` sentences of up to `LONGEST_MAP` tokens also the maps, `attention_map_<i>` `[L, H, T, T]`. Raises
     `InputError` for a model that returns no attention, and for weights that do not sum to 1 (attention sinks).
     """
-    device = next(model.parameters()).device
-    rows = probe.attended
-    lengths = probe.encoded.lengths
+    rows, lengths = probe.attended, probe.encoded.lengths
     drawn = [int(row) for row in rows if lengths[row] <= LONGEST_MAP][:MAPS]
     summaries: dict[int, AttentionSummary] = {}
     found: Arrays = {}
-    config: Any = model.config
-    before = config._attn_implementation
+    before = model.config._attn_implementation  # type: ignore[union-attr]
     if "output_attentions" not in (takes := signature(model.forward).parameters) and "kwargs" not in takes:
         raise InputError(f"attention: {type(model).__name__} returns no maps")
     model.set_attn_implementation("eager")  # type: ignore[operator]
@@ -224,7 +192,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     try:
         for batch in evaluation_batches(lengths[rows], batch_size=batch_size):
             chosen = rows[batch]
-            output = model(**_inputs(model, probe.encoded, chosen, pad_id, device), output_attentions=True)
+            output = model(**_inputs(model, probe.encoded, chosen, pad_id), output_attentions=True)
             if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
                 raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
             for place, sentence in enumerate(map(int, chosen)):

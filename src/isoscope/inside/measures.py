@@ -105,13 +105,9 @@ def intrinsic(cell: Cell) -> Figures:
 
 def homology(cell: Cell) -> Figures:
     """Persistent entropy of the H0 bars at a fixed n (nats), and as a share of ln(bars)."""
-    bars = max(2, min(cell.subsample, cell.n) - 1)
-
-    def entropy(points: moments.Floats) -> float:
-        return persistence.persistent_entropy(persistence.h0_bars(points))
-
-    found = cell.at_fixed_n(entropy)
-    return {"h0_entropy": found, "h0_entropy_share": Estimate(*(value / float(np.log(bars)) for value in found))}
+    most = float(np.log(max(2, min(cell.subsample, cell.n) - 1)))
+    found = cell.at_fixed_n(lambda points: persistence.persistent_entropy(persistence.h0_bars(points)))
+    return {"h0_entropy": found, "h0_entropy_share": Estimate(*(value / most for value in found))}
 
 
 def classes(cell: Cell) -> Figures:
@@ -185,31 +181,19 @@ class Cells:
 
     def __init__(self, run: Trajectory, *, subsample: int, draws: int, confidence: float, seed: int) -> None:
         self.run = run
-        self.settings = {"subsample": subsample, "draws": draws, "confidence": confidence, "seed": seed}
+        self.settings: dict[str, Any] = {"subsample": subsample, "draws": draws, "confidence": confidence, "seed": seed}
         self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
         """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
         probe, words = self.run.probe, self.run.words
         if vectors == "words":
-            return Cell(
-                points,
-                labels=None,
-                groups=words["sentence"].to_numpy(),
-                names=words["text"].tolist(),
-                attributes={},
-                **self.settings,  # type: ignore[arg-type]
-            )
-        labels = probe["label"].to_numpy()
+            about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
+            return Cell(points, groups=words["sentence"].to_numpy(), **about, **self.settings)
+        labels = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
         known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
-        return Cell(
-            points,
-            labels=labels if len(np.unique(labels)) > 1 else None,
-            groups=np.arange(len(probe)),
-            names=None,
-            attributes={name: probe[column].to_numpy() for name, column in known.items()},
-            **self.settings,  # type: ignore[arg-type]
-        )
+        about = {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}, "names": None}
+        return Cell(points, groups=np.arange(len(probe)), labels=labels, **about, **self.settings)
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the table's rows for one cell."""

@@ -38,8 +38,7 @@ def named(geometry: pd.DataFrame, labels: npt.ArrayLike, *, chance: float, best:
     score, similarity = (table[name].to_numpy(dtype=float) for name in NEEDED)
     counts = np.bincount(np.asarray(labels, dtype=np.int64))
     n, guess = counts.sum(), counts.max() / counts.sum()
-    peak = int(score.argmax())
-    top = score[peak]
+    peak, top = int(score.argmax()), score.max()
     later = np.arange(len(score)) > peak
     fallen = (score - guess <= (1 - fall) * (top - guess)) & (similarity > similarity[peak])
     phase = np.where(later, np.where(fallen, "Late homogenisation", "Morphological changes"), "Entering structure")

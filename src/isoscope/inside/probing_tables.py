@@ -22,10 +22,7 @@ FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression
 CONTROL = "control of "
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
 FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
-GRAMS: dict[str, Any] = {
-    "ngram_range": (1, 2),
-    "token_pattern": r"(?u)\b\w+\b",
-}  # keeps one-letter words
+GRAMS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"}  # keeps one-letter words
 Rows = Iterator[dict[str, Any]]
 
 
@@ -218,8 +215,7 @@ def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds:
     arrays, labels = run.arrays(run.best), run.probe["label"].to_numpy()
     rows = []
     for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
-        layer = arrays.shape(name)[0] - 1
-        groups = np.arange(len(labels))
+        layer, groups = arrays.shape(name)[0] - 1, np.arange(len(labels))
         found = probes.learning_curve(arrays.layer(name, layer), labels, groups, seed=seed, folds=folds, strata=labels)
         for share, probe in found.items():
             size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}

@@ -16,7 +16,7 @@ from isoscope.geometry import persistence
 from isoscope.geometry.moments import ALIKE, Floats, Ints, spectrum
 from isoscope.geometry.planes import Alignment, planes
 from isoscope.inside.cloud import fault
-from isoscope.inside.trajectory import Arrays, Snapshot, Trajectory
+from isoscope.inside.trajectory import Arrays, Rows, Snapshot, Trajectory, tabled
 
 KEPT = (1, 2, 5, 10)
 """Numbers of components kept or dropped together."""
@@ -108,14 +108,14 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
 
 
-def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
+@tabled
+def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> Iterator[Rows]:
     """Return the leading singular values of the centred sentence vectors at each layer and snapshot, with the twin.
 
     Columns snapshot, step, best, vectors, layer, component (1 the largest), value (over the largest value, 0 … 1),
     share of variance, cumulative share, n, d, degenerate. A degenerate cell (`isoscope.inside.cloud.fault`) has one row
     without values. Uses the kinds of `vectors` that the run has; empty if it has none.
     """
-    rows = []
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
         cells = ((one, layer) for one in vectors if one in arrays.names for layer in range(arrays.shape(one)[0]))
@@ -131,8 +131,7 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> pd.DataFrame:
                 found = {"component": np.arange(1, min(LEADING, len(share)) + 1)}
                 found |= {name: values[:LEADING] for name, values in every.items()}
             found |= {"degenerate": degenerate, "n": len(points), "d": points.shape[1]}
-            rows.append(pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found}))
-    return pd.concat(rows, ignore_index=True).astype({"step": "Int64"}) if rows else pd.DataFrame()
+            yield pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found})
 
 
 def rank_table(run: Trajectory) -> pd.DataFrame:
@@ -177,14 +176,12 @@ def predicted_table(run: Trajectory) -> pd.DataFrame:
 def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, int]]:
     """Yield identity and components, their share of variance, predicted class of each sentence, number of classes."""
     labels = run.probe["label"].to_numpy()
-    for snapshot in run.trained:
+    for snapshot in run.trained if labels.min() >= 0 else ():
         arrays = run.arrays(snapshot)
-        if "head_classifier" not in arrays.names or "first" not in arrays.names or labels.min() < 0:
-            continue
-        classes = len(arrays.whole("head_classifier"))
-        for components, k, explained, cloud in _rebuilt(arrays):
-            who = {**snapshot.who, "components": components, "k": k}
-            yield who, explained, _logits(arrays, cloud).argmax(1), classes
+        if {"head_classifier", "first"} <= arrays.names:
+            for components, k, explained, cloud in _rebuilt(arrays):
+                said = _logits(arrays, cloud)
+                yield {**snapshot.who, "components": components, "k": k}, explained, said.argmax(1), said.shape[1]
 
 
 def _rebuilt(arrays: Arrays) -> Iterator[tuple[str, int, float, Floats]]:

@@ -1,6 +1,6 @@
 """Compare the hidden states of all arms: tables of each arm's first seed, and the data of the report's explorer."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -51,14 +51,11 @@ def shown_planes(
     for arm, run in first_seeds(runs).items():
         seed = next(seed for other, seed in runs if other == arm)
         points, order = planes[arm, seed], run.trained
-        at = {*_spread(len(order), COLUMNS), order.index(run.best)}
-        depth = run.arrays(run.best).shape("first")[0]
-        shown = points[
-            points["snapshot"].isin([order[place].name for place in at]) & points["layer"].isin(_spread(depth, ROWS))
-        ]
+        names = [order[place].name for place in _spread(len(order), COLUMNS)] + [run.best.name]
+        layers = _spread(run.arrays(run.best).shape("first")[0], ROWS)
+        shown = points[points["snapshot"].isin(names) & points["layer"].isin(layers)]
         labels = run.probe["label"].to_numpy()[shown["sentence"]]
-        named = [classes[label] for label in labels]
-        found.append(shown.assign(arm=arm, seed=seed, label=labels, **{"class": named}))
+        found.append(shown.assign(arm=arm, seed=seed, label=labels, **{"class": [classes[one] for one in labels]}))
     return pd.concat(found, ignore_index=True)
 
 
@@ -93,10 +90,10 @@ def joint_map(
     with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
     Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
     """
-    tables = [run.tokens for run in runs.values()]
-    if any(not table.equals(tables[0]) for table in tables):
+    first, *others = (run.tokens for run in runs.values())
+    if any(not table.equals(first) for table in others):
         raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
-    tokens = tables[0][~tables[0]["end"]].iloc[:most]  # without [CLS] and [SEP]
+    tokens = first[~first["end"]].iloc[:most]  # without [CLS] and [SEP]
     parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
     points = np.concatenate(parts).astype(np.float64)
     if len(points) < 3 * perplexity:
@@ -130,18 +127,14 @@ def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
 
     `magnitudes` are by frequency along the hidden index. No rows if no arm has a kernel.
     """
-    rows = [row for arm, run in first_seeds(runs).items() for row in _responses(arm, run)]
-    return pd.DataFrame(rows, columns=["arm", "moment", "source", "magnitudes"])
-
-
-def _responses(arm: str, run: Trajectory) -> Iterator[tuple[str, str, str, Any]]:
-    called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
-    for snapshot, moment in called.items():
-        arrays = run.arrays(snapshot)
-        if "kernel" in arrays.names:
-            weights = arrays.whole("kernel")
+    rows: list[tuple[str, str, str, Any]] = []
+    for arm, run in first_seeds(runs).items():
+        called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
+        for snapshot, moment in called.items() if "kernel" in run.arrays(run.best).names else ():
+            weights = run.arrays(snapshot).whole("kernel")
             for source, response in zip(sources(weights), frequency_response(weights), strict=True):
-                yield from ((arm, moment, source.replace("_", " "), magnitudes) for magnitudes in response)
+                rows += [(arm, moment, source.replace("_", " "), magnitudes) for magnitudes in response]
+    return pd.DataFrame(rows, columns=["arm", "moment", "source", "magnitudes"])
 
 
 def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
@@ -172,34 +165,26 @@ def explorer(
     """
     first = next(iter(runs.values()))
     kept = np.linspace(0, len(first.probe) - 1, min(MOST, len(first.probe))).round().astype(int)
-    texts = [column for column in first.probe if column.startswith("text")]
-    sentences = [" / ".join(str(first.probe[name].iloc[row]) for name in texts)[:LETTERS] for row in kept]
-    found: dict[str, Any] = {
-        "sentences": sentences,
-        "labels": first.probe["label"].iloc[kept].tolist(),
-        "runs": [],
-    }
+    shown = first.probe.iloc[kept]
+    texts = shown.filter(regex="^text").itertuples(index=False, name=None)
+    sentences = [" / ".join(map(str, text))[:LETTERS] for text in texts]
+    found: dict[str, Any] = {"sentences": sentences, "labels": shown["label"].tolist(), "runs": []}
     for (arm, seed), table in planes.items():
-        shown = frames[arm, seed].set_index(["layer", "snapshot"])
-        snapshots = list(dict.fromkeys(table["snapshot"]))
-        layers = sorted(int(layer) for layer in table["layer"].unique())
+        of = frames[arm, seed].set_index(["layer", "snapshot"])
+        snapshots, layers = list(dict.fromkeys(table["snapshot"])), sorted(set(table["layer"].tolist()))
         points, explained = [], []
         for layer in layers:
             rows = table[table["layer"] == layer]
             xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
-            single = shown.loc[[(layer, one) for one in snapshots], "degenerate"].to_numpy(bool)
-            largest = np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
-            scaled = 1000 * xy / largest
-            points.append([frame.ravel().tolist() for frame in scaled.round().astype(int)])
+            frame = of.loc[[(layer, one) for one in snapshots]]
+            single = frame["degenerate"].to_numpy(bool)
+            scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
+            points.append([one.ravel().tolist() for one in scaled.round().astype(int)])
+            shares = frame[["explained_1", "explained_2"]].to_numpy(float).tolist()
             explained.append(
-                [
-                    None
-                    if shown.loc[(layer, one), "degenerate"]
-                    else [round(float(shown.loc[(layer, one), f"explained_{axis}"]), 3) for axis in (1, 2)]
-                    for one in snapshots
-                ]
+                [None if one else [round(part, 3) for part in both] for one, both in zip(single, shares, strict=True)]
             )
-        steps = [int(shown.loc[(layers[0], one), "step"]) for one in snapshots]
+        steps = [int(of.loc[(layers[0], one), "step"]) for one in snapshots]
         found["runs"].append(
             {
                 "arm": arm,

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,10 @@ RANDOM = "random"
 """Name of the random twin's snapshot: another initialisation, never trained."""
 GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
 """Parts of the embedding block with their own weights, in the order of the array `block_gradient`."""
+
+
+P = ParamSpec("P")
+Rows: TypeAlias = dict[str, Any] | pd.DataFrame
 
 
 class Snapshot(NamedTuple):
@@ -95,11 +99,20 @@ class Trajectory:
         """The snapshot chosen on validation, else the last."""
         return next((one for one in self.trained if one.best), self.trained[-1])
 
-    def file(self, snapshot: Snapshot) -> Path:
-        return self.folder / "states" / f"{snapshot.name}.safetensors"
-
     def arrays(self, snapshot: Snapshot) -> "Arrays":
-        return Arrays(self.file(snapshot))
+        return Arrays(self.folder / "states" / f"{snapshot.name}.safetensors")
+
+
+def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
+    """Let a function that yields rows of snapshots, all as `dict` or all as tables, return one table."""
+
+    @wraps(rows)
+    def made(*arguments: P.args, **options: P.kwargs) -> pd.DataFrame:
+        found: list[Any] = list(rows(*arguments, **options))
+        whole = pd.DataFrame(found) if not found or isinstance(found[0], dict) else pd.concat(found, ignore_index=True)
+        return whole.astype({"step": "Int64"}) if found else whole
+
+    return made
 
 
 class Arrays:
@@ -197,8 +210,7 @@ def holds(path: Path, key: str) -> bool:
             made_from, _, sha256 = (file.metadata() or {}).get("key", "").rpartition(" ")
             if made_from != key:
                 return False
-            names = file.keys()
-            whole = _sha256({name: file.get_tensor(name) for name in names}) == sha256
+            whole = _sha256({name: file.get_tensor(name) for name in file.keys()}) == sha256  # noqa: SIM118
     except (OSError, SafetensorError, UnicodeDecodeError):
         whole = False
     if not whole:
@@ -209,8 +221,7 @@ def holds(path: Path, key: str) -> bool:
 def _sha256(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
     """Return sha256 over names, types, shapes and bytes."""
     digest = hashlib.sha256()
-    for name in sorted(arrays):
-        value = arrays[name]
+    for name, value in sorted(arrays.items()):
         digest.update(f"{name}\0{value.dtype}\0{value.shape}\0".encode())
         digest.update(value.data)
     return digest.hexdigest()
