@@ -37,6 +37,11 @@ class Place(NamedTuple):
         """The address without its password."""
         return self.url.render_as_string(hide_password=True)
 
+    @property
+    def exists(self) -> bool:
+        """Whether it may hold studies: a server, or an existing file."""
+        return self.url.get_backend_name() != "sqlite" or Path(self.url.database or "").exists()
+
     def leases(self, study: str) -> Leases:
         """The locks of a study."""
         if self.url.get_backend_name() == "sqlite":

@@ -149,6 +149,8 @@ def forget(one: OpenStudy) -> None:
 
 def latest(search: Search, where: Place) -> optuna.Study:
     """The newest study with the name of a search. Raises `InputError` if there is none."""
+    if not where.exists:  # opening it would make an empty file
+        raise _none(search, where)
     storage = connect(where)
     family = _family(storage, search.name)
     if not family:

@@ -225,6 +225,7 @@ class Worker:
             except LostError:
                 continue
             except EndedError as error:
-                raise InputError(f"search.arm: the default arm failed: {last_line(str(error))}") from None
+                reason = f"the default arm failed: {last_line(str(error))}"
+                raise InputError(f"search.arm: {reason}; constraints compare with it: choose another arm") from None
             finally:
                 self.leases.release(BASELINE)
