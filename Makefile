@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# One more process than cores, since many tests only wait (for sleeping searches, for servers); each needs about 500 MB.
-PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 4
+# Two more processes than cores, since many tests only wait (for sleeping searches, for servers); each needs about 500 MB.
+PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -24,7 +24,7 @@ test: .venv/.project  ## run the tests; the summary names skipped tests
 
 faults: .venv/.project  ## inject faults at every durable write and at a hundred random moments (about an hour)
 	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
-	$(PYTEST) --dist loadfile tests/e2e --exhaustive -m exhaustive
+	$(PYTEST) --dist loadfile --exhaustive -m exhaustive --ignore tests/faults --ignore tests/models
 
 suite: .venv/.project hf  ## transformers' own common model tests, over every fusion (about ten minutes)
 	$(PYTEST) --dist worksteal tests/models/test_transformers_suite.py --exhaustive

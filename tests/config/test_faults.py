@@ -97,6 +97,7 @@ def test_every_fault_has_its_line_and_none_has_two(project: Path, capsys: pytest
     assert [f"isoscope: {line}" for line in json.loads(out)["faults"]] == lines
 
 
+@pytest.mark.exhaustive  # the test above checks all faults together
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_fault_alone_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], fault: str) -> None:
     spoil(project, *FAULTS[fault])

@@ -113,6 +113,7 @@ def test_a_cluster_of_its_own_stops_on_ctrl_c_and_another_gives_the_same_bits(
     assert outputs(project) == {digest: files for digest, files in outputs(local).items() if digest in attempts}
 
 
+@pytest.mark.exhaustive
 def test_a_failing_cell_is_named_and_stops_no_other(project: Project, nodes: RayNodes) -> None:
     (project.folder / "plugins/broken.py").write_text(BROKEN, "utf-8")
     (project.folder / "variants/fusion/broken.yaml").write_text("model: {fusion: {kind: broken}}\n", "utf-8")

@@ -107,7 +107,9 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
         assert seen.complaints == []
 
 
-@pytest.mark.parametrize("name", ["seed-0/checkpoints/epoch-{}", "W" * 34 + "-{}"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("seed-0/checkpoints/epoch-{}", marks=pytest.mark.exhaustive), "W" * 34 + "-{}"]
+)
 def test_no_text_of_any_figure_is_clipped_whatever_checkpoints_are_called(place: Path, name: str) -> None:
     facts = json.loads((place / "page/manifest.json").read_text("utf-8"))
     named = {one: name.format(place) for place, one in enumerate(facts["checkpoints"])}

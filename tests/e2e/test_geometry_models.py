@@ -157,6 +157,7 @@ def check(found: dict[str, Any], folder: Path, kinds: list[str]) -> None:
     assert Path(found["page"]).is_file()
 
 
+@pytest.mark.exhaustive
 def test_a_roberta_is_looked_at_through_its_first_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     roberta(folder / "roberta")
     found = made(capsys, "roberta", *QUICK)
@@ -167,6 +168,7 @@ def test_a_roberta_is_looked_at_through_its_first_token(folder: Path, capsys: py
     check(made(capsys, "roberta", *QUICK, "--vectors", "last"), folder / "roberta", ["last"])  # </s>, on request
 
 
+@pytest.mark.exhaustive
 def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     t5(folder / "t5")
     found = made(capsys, "t5", *QUICK)

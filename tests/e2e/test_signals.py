@@ -54,7 +54,7 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
 @pytest.mark.parametrize("top, number", [
     ("make run", signal.SIGKILL),
     ("isoscope repro", signal.SIGTERM),
-    ("dvc repro", signal.SIGKILL),
+    pytest.param("dvc repro", signal.SIGKILL, marks=pytest.mark.exhaustive),
     pytest.param("make run", signal.SIGTERM, marks=pytest.mark.exhaustive),
     pytest.param("isoscope repro", signal.SIGKILL, marks=pytest.mark.exhaustive),
     pytest.param("dvc repro", signal.SIGTERM, marks=pytest.mark.exhaustive),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle  # noqa: TID251 - the attacker's
+import re
 import zipfile
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_torch_loads_nothing_here() -> None:
     for path in (Path(build.__file__).parents[1]).rglob("*.py"):
         text = path.read_text("utf-8")
         for word in ("torch.load(", "pickle.load", "joblib.load", "allow_pickle=True", "eval("):
-            assert word not in text.replace("model.eval(", "").replace(".eval()", ""), (path, word)
+            assert word not in re.sub(r"model\.eval\(|\.eval\(\)|literal_eval\(", "", text), (path, word)
 
 
 NAMES = [

@@ -196,7 +196,7 @@ def test_a_layer_beyond_the_last_is_refused(tmp_path: Path) -> None:
 def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, penalty=ENTROPY)
     loop.penalised.module = lambda points, labels: points.sum() * float("nan")
-    loop.penalised._takes_generator = False
+    loop.penalised.clouds = None
     with pytest.raises(DivergedError, match="penalty is nan at step 1: the penalty is not defined for this batch"):
         loop.fit()
 
@@ -219,6 +219,6 @@ def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path
 def test_a_penalty_without_weight_may_be_no_number(tmp_path: Path) -> None:
     loop = make_loop(tmp_path / "idle", penalty=ENTROPY | {"weight": 0.0})
     loop.penalised.module = lambda points, labels: points.sum() * float("nan")
-    loop.penalised._takes_generator = False
+    loop.penalised.clouds = None
     loop.fit()
     assert equal(weights(loop), weights(fitted(tmp_path / "plain")))

@@ -88,6 +88,11 @@ class PersistentEntropy(nn.Module):
         self.selection, self.k, self.per_class = selection, k, per_class
         self.weight, self.in_cluster, self.classes = weight, in_cluster, classes
 
+    def extra_repr(self) -> str:
+        """Return the settings, for a log."""
+        shown = ("selection", "k", "per_class", "weight", "in_cluster", "classes")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+
     def forward(
         self, points: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None
     ) -> PersistentEntropyTerms:
