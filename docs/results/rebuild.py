@@ -110,18 +110,20 @@ def rates(
 ) -> Lines:
     """Yield the least validation loss (accuracy at that epoch) of each arm at each rate, and its own rate.
 
-    `own`: arm → rate; None: the rate with the least loss.
+    An arm that was not trained with every rate has no own rate yet. `own`: arm → rate; None: the rate with the least loss.
     """
     table = runs(name)
     loss, accuracy = (by_seed(table, f"validation/{metric}") for metric in ("loss", "accuracy"))
-    tried = list(dict.fromkeys(arm.split("@")[1] for arm in loss))
+    tried = sorted({arm.split("@")[1] for arm in loss}, key=float)
     yield from head(*heads, *tried, "own rate", right=range(len(heads), len(heads) + len(tried)))
     for arm, label in names.items():
-        least = {rate: next(iter(loss[f"{arm}@{rate}"].values())) for rate in tried}
-        reached = {rate: next(iter(accuracy[f"{arm}@{rate}"].values())) for rate in tried}
-        cells = " | ".join(f"{short(least[rate])} ({short(reached[rate])})" for rate in tried)
-        best = own[arm] if own else min(tried, key=least.__getitem__)
-        yield f"| {' | '.join(label)} | {cells} | {best} |"
+        of = {rate: f"{arm}@{rate}" for rate in tried if f"{arm}@{rate}" in loss}
+        least, reached = (
+            {rate: next(iter(found[run].values())) for rate, run in of.items()} for found in (loss, accuracy)
+        )
+        cells = " | ".join(f"{short(least[rate])} ({short(reached[rate])})" if rate in of else "–" for rate in tried)
+        found = min(least, key=least.__getitem__) if len(least) == len(tried) else "–"
+        yield f"| {' | '.join(label)} | {cells} | {own[arm] if own else found} |"
 
 
 def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
