@@ -110,7 +110,7 @@ def rates(
 ) -> Lines:
     """Yield the least validation loss (accuracy at that epoch) of each arm at each rate, and its own rate.
 
-    An arm that was not trained with every rate has no own rate yet. `own`: arm → rate; None: the rate with the least loss.
+    An arm that was not trained with every rate has no own rate yet. `own`: arm → rate; None: that with the least loss.
     """
     table = runs(name)
     loss, accuracy = (by_seed(table, f"validation/{metric}") for metric in ("loss", "accuracy"))
