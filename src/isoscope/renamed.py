@@ -24,7 +24,7 @@ MODULES = {
     "analysis.geometry": "inside.measures",
     "analysis.gradients": "inside.gradient_steadiness",
     "analysis.heads": "inside.attention_tables",
-    "analysis.jackknife": "statistics.paired",
+    "analysis.jackknife": "metrics.matrix_scores",
     "analysis.learning": "inside.probing_tables",
     "analysis.outputs": "outputs",
     "analysis.parquet": "data.parquet",

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from isoscope.metrics.matrix_scores import SCORES
-from isoscope.statistics.paired import in_family, judge, paired_t, pseudo_values, two_way_interval
+from isoscope.metrics.matrix_scores import SCORES, pseudo_values
+from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
 """Metrics with a share for each test sentence."""

@@ -9,10 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.errors import InputError
-from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, scores
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, pseudo_values, scores
 from isoscope.outputs import Output, read_predictions
 from isoscope.runs.restored import read_metrics
-from isoscope.statistics.paired import pseudo_values
 
 NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
 CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
