@@ -231,7 +231,7 @@ DIMENSIONS = View(
 )
 
 
-READ = {"word": "Word", "position": "Position"}
+TOKEN_TABLES = {"word": "Word", "position": "Position"}
 
 
 def by_layer(decoding: pd.DataFrame) -> Table:
@@ -250,7 +250,7 @@ def read_back(decoding: pd.DataFrame) -> Figure:
     table = at_chosen(prepared(decoding))
     arms = arms_of(table)
     figure, panels = multiples(
-        {"": "Share of tokens"}, READ, (WIDTH, 2.4 + 0.1 * len(arms)), across="Layer", sharey=True
+        {"": "Share of tokens"}, TOKEN_TABLES, (WIDTH, 2.4 + 0.1 * len(arms)), across="Layer", sharey=True
     )
     for (_, read), axes in panels.items():
         axes.set_ylim(-0.03, 1.03)
