@@ -41,8 +41,13 @@ def _links(project: Project) -> Iterator[Path]:
     state = (project.state / name for name in (".isoscope", "mlartifacts"))
     trees = (*state, *(project.folder / name for name in _TREES))
     yield from (path for path in (*files, *trees) if path.is_symlink())
-    for folder, folders, names in (place for tree in trees for place in os.walk(tree)):  # follows no link below a tree
+    for folder, folders, names in (place for tree in trees for place in os.walk(tree, onerror=_unless_gone)):
         yield from (path for name in (*folders, *names) if (path := Path(folder, name)).is_symlink())
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def dvc_cache(project: Project) -> Path:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,18 +125,19 @@ def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> A
 
 
 def begin(project: Any, configuration: Any, *tasks: str) -> None:
-    """Start a command that reads tasks: check that their data fit the configuration, then `as_stage` and `heal`."""
+    """Start a command that reads tasks: `as_stage`, check that their data fit the configuration, `heal`."""
+    as_stage()
     from isoscope.runs.prepared import check_prepared
 
     for task in dict.fromkeys(tasks):
         check_prepared(project, configuration, task)
-    as_stage()
     if not rank():
         heal(project)
 
 
+@cache
 def as_stage() -> None:
-    """End with the parent process when run by DVC, by make or as one of several ranks."""
+    """End with the parent process when run by DVC, by make or as one of several ranks. Stages call it first."""
     # Set by the Makefile; a command started in a shell may outlive the shell.
     if os.environ.pop("ISOSCOPE_WITH_PARENT", None) or "DVC_STAGE" in os.environ or world_size() > 1:
         die_with(starter())

@@ -13,6 +13,7 @@ from isoscope.cli.options import (
     Plugins,
     Set,
     app,
+    as_stage,
     begin,
     cluster_of,
     configure,
@@ -163,6 +164,7 @@ def _work(
     if_any: bool = False,
     nodes: Any = None,
 ) -> None:
+    as_stage()
     project, configuration = configure(overrides, plugin)
     if if_any and configuration.root.search is None:
         from isoscope.sealing import replacing, write_text

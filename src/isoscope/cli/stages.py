@@ -175,6 +175,7 @@ def explore(
 
 def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], as_json: bool, *sections: str) -> None:
     """Run a stage over all cells of a study; a study that does not ask for it gets empty outputs, as DVC expects."""
+    as_stage()
     project, configuration = configured
     arms, settings = configuration.cells(study), configuration.study(study)
     shared = load("stages.study_run")

@@ -80,7 +80,9 @@ class Configuration:
         """Check that every section of params.yaml is known; read a misspelt section under the closest known name."""
         for key in [key for key in self.raw if key not in SECTIONS]:
             found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
-            self.raw.setdefault(closest(str(key), SECTIONS) or "", self.raw.pop(key))
+            tree = {closest(str(key), SECTIONS) or "": self.raw.pop(key)}
+            merge(tree, self.raw)
+            self.raw = tree
 
     def _check_overrides(self, found: Faults) -> None:
         files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]

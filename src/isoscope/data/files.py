@@ -190,7 +190,9 @@ def parse_json(text: str, place: str) -> Any:
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise InputError(f"{place}: not JSON: {error.msg} at {line}column {error.colno}") from None
-    except (ValueError, RecursionError) as error:  # an integer with thousands of digits, deep nesting
+    except RecursionError:
+        raise InputError(f"{place}: JSON nested too deeply; flatten it") from None
+    except ValueError as error:  # an integer with thousands of digits
         raise InputError(f"{place}: not JSON: {error}") from None
 
 

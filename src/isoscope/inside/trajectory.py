@@ -112,6 +112,7 @@ def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
         whole = pd.DataFrame(found) if not found or isinstance(found[0], dict) else pd.concat(found, ignore_index=True)
         return whole.astype({"step": "Int64"}) if found else whole
 
+    made.__annotations__ = rows.__annotations__ | {"return": pd.DataFrame}  # for help()
     return made
 
 

@@ -173,10 +173,11 @@ def _text(value: Any) -> str:
 def _head(path: Path) -> str | None:
     """Return a text file truncated to the length of a tag; None if the file is gone."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            text, whole = os.fsdecode(file.read(4 * TAG_LENGTH + 4)), path.stat().st_size
     except OSError:
         return None
-    return cut(os.fsdecode(data), TAG_LENGTH, f"{len(data)} bytes, whole in {DIFF}")
+    return cut(text, TAG_LENGTH, f"{whole} bytes, whole in {DIFF}")
 
 
 def address(uri: str | None) -> str:

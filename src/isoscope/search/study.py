@@ -5,7 +5,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import optuna
@@ -72,10 +72,9 @@ def create(
             family = _family(storage, search.name)
             name = next((name for name, before in family.items() if before == identity), None)
             if name is not None and kept is not None:
-                # Workers of a fork use its own locks.
-                locks = nullcontext(leases) if name == search.name else closing(where.leases(name))
-                with locks as own, turn(own):
-                    _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
+                if name != search.name:  # workers of a fork use its own locks
+                    stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
+                _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
             if name is not None:
                 return name
             if join and not family:

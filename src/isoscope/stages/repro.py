@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from isoscope import paths
 from isoscope.config.load import Configuration
@@ -30,8 +32,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     if dvc is None:
         raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
     settings = [
-        f"{f'{one.file}:' if one.file else ''}{one.name}={json.dumps(one.value, ensure_ascii=False, default=str)}"
-        for one in configuration.overrides
+        f"{f'{one.file}:' if one.file else ''}{one.name}={_quoted(one.value)}" for one in configuration.overrides
     ]
     set_by = (part for setting in settings for part in ("-S", setting))
     command = [dvc, *(["exp", "run", *set_by] if settings else ["repro"]), *words]
@@ -47,6 +48,13 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
         with _handed_on(child):
             code = child.wait()
     return code if code >= 0 else 128 - code
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as DVC's `-S` reads it: in a text, only quotes and backslashes before them are escaped."""
+    if isinstance(value, str):
+        return '"' + re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + found[2].replace('"', '\\"'), value) + '"'
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def located(texts: Sequence[str], configuration: Configuration) -> list[str]:

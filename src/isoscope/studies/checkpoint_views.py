@@ -192,11 +192,11 @@ def _maps(table: pd.DataFrame, pieces: pd.DataFrame) -> Figure:
 
 def _leaving(*tables: pd.DataFrame) -> Table:
     """Return the rows of each checkpoint's embedding-block output, all with the part `normed`."""
-    ranked = (table.assign(rank=table["part"].map(PARTS)) for table in tables)
-    return tuple(
-        table[table["rank"] == table.groupby("checkpoint")["rank"].transform("max")].assign(part="normed")
-        for table in ranked
-    )
+    found = []
+    for table in tables:
+        rank = table["part"].map(PARTS)
+        found.append(table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed"))
+    return tuple(found)
 
 
 def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:

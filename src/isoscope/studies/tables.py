@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
@@ -103,7 +103,8 @@ def read_tables(folder: Path) -> Tables:
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{folder}: not the tables of a study ({error}); run: isoscope repro") from None
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise InputError(f"{folder}: not the tables of a study ({why}); run: isoscope repro") from None
 
 
 def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, float | int]]]:

@@ -49,7 +49,10 @@ class Keeper:
         """Delete folders that are neither held nor `needed` by a state."""
         for path in [*self.work.glob("checkpoints/*"), *self.work.glob("snapshots/*")]:
             if path.relative_to(self.work).as_posix() not in {*self.held, *needed}:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
     def fault(self, held: Mapping[str, str]) -> str | None:
         """Return what is wrong with the folders that a state needs, with the file's name; None if all are intact."""
