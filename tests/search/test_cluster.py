@@ -91,15 +91,14 @@ def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> Non
         process = begin(tmp_path, *words, "--cluster", "local", **SETTINGS)
         wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
         family = psutil.Process(process.pid).children(recursive=True)
-        heard = [one.laddr.ip for member in family for one in listening(member)]
-        assert len(heard) > 3
-        assert set(heard) <= {"127.0.0.1", "::ffff:127.0.0.1"}
-        for _ in range(times):
-            began = time.monotonic()
+        for _ in range(times):  # soon, before a trial ends and another begins
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: Ray's processes are in the group, too
             time.sleep(0.3)
+        if times == 1:  # the running trials are finished first
+            heard = [one.laddr.ip for member in family for one in listening(member)]
+            assert len(heard) > 3
+            assert set(heard) <= {"127.0.0.1", "::ffff:127.0.0.1"}
         ended(process)
-        assert time.monotonic() - began < 5 or times == 1
         assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == states
         assert psutil.wait_procs(family, timeout=10)[1] == []
     ended(begin(tmp_path, *words))
