@@ -157,7 +157,7 @@ def test_a_copy_beside_weights_says_how_long_a_text_the_model_takes(folder: Path
         ),
         (
             {"vocab.txt": "a\n", "tokenizer_config.json": "[" * 100_000},
-            "tokenizer_config.json: not JSON: maximum recursion",
+            "tokenizer_config.json: JSON nested too deeply; flatten it",
         ),
         (
             {"vocab.txt": "a\n", "tokenizer_config.json": '{"strip_accents": 3}'},
