@@ -56,11 +56,14 @@ def test_additive_is_the_librarys_class_bit_for_bit(head: str) -> None:
     assert model.train()(**batch(), **targets(head)).loss.requires_grad
 
 
+EVERY_FUSION = ("BertModel", "BertForSequenceClassification", "BertForMaskedLM", "BertForCausalLM")
+
+
 @pytest.mark.parametrize(
     "head, fusion",
     [
         *((head, fusion) for head in (*HEADS, "BertModel", "RobertaModel") for fusion in SOME),
-        *(("BertForSequenceClassification", fusion) for fusion in FUSIONS if fusion not in SOME),
+        *((head, fusion) for head in EVERY_FUSION for fusion in FUSIONS if fusion not in SOME),
     ],
 )
 def test_a_folder_gives_the_same_model_back(head: str, fusion: str, tmp_path: Path) -> None:

@@ -125,15 +125,19 @@ def test_corners_meet_every_choice_and_bound_under_every_condition() -> None:
     assert {one["penalty.weight"] for one in found if one["fusion"] == "additive"} == {0.1, 100.0}
 
 
-def test_a_trial_that_crashes_is_tried_again_shows_its_traceback_and_stops_nothing(tmp_path: Path) -> None:
-    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "run", "--changed", '{"retries": 2}'))
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_trial_that_crashes_is_tried_again_shows_its_traceback_and_stops_nothing(
+    tmp_path: Path, retries: int
+) -> None:
+    changed = f'{{"retries": {retries}}}'
+    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "run", "--changed", changed))
     trials = trials_of(tmp_path)
     heavy = [trial for trial in trials if trial.params["penalty.weight"] > 10]
     assert heavy
     assert [trial for trial in trials if trial.state == STATES.FAIL] == heavy
     assert all("ValueError: too heavy to run" in trial.user_attrs["error"] for trial in heavy)
     assert said.count("Traceback") == len(heavy)
-    assert said.count("retrying") == 2 * len(heavy)
+    assert said.count("retrying") == retries * len(heavy)
 
 
 def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
