@@ -83,10 +83,14 @@ def a_worker(search: Search, name: str, where: Place) -> Worker:
 
 
 class Sleeping:
-    """A run of `steps` steps; after a kill it continues, and each finished step is noted once."""
+    """A run of `steps` steps; after a kill it continues, and each finished step is noted once.
+
+    While there is a file `hold` in the folder, it waits after its first step.
+    """
 
     def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int, broken: str) -> None:
         self.chosen, self.seconds, self.steps, self.broken = chosen, seconds, steps, broken
+        self.hold = folder / "hold"
         self.digest = "-".join(f"{name}={value}" for name, value in chosen.items()).replace("/", "_") or "default"
         self.file = folder / "runs" / f"{self.digest}.json"
 
@@ -97,6 +101,8 @@ class Sleeping:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.with_suffix(".log").open("a") as log:
             while (done := self.steps_done()) < self.steps:
+                while done and self.hold.exists():
+                    time.sleep(0.05)
                 time.sleep(self.seconds / self.steps)
                 fresh = self.file.with_suffix(f".{os.getpid()}")
                 fresh.write_text(json.dumps(done + 1))
