@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Union, cast, get_args
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from isoscope import plugins
@@ -35,7 +35,7 @@ def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
         faults.keep(*error.lines)
     sound: dict[str, Any] = {"plugins": (), "tasks": (), "search": None}
     for name, field in Root.model_fields.items():
-        alone = create_model(name, __base__=Section, **{name: (field.annotation, field)})  # type: ignore[call-overload]
+        alone = extended(Section, **{name: (field.annotation, field)})
         with contextlib.suppress(InputError):
             sound[name] = getattr(validate(alone, {name: tree.get(name)}, origin), name)
     if "studies" not in sound:
@@ -60,14 +60,22 @@ def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.
     return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
 
 
+def extended(base: type[BaseModel], **fields: Any) -> Any:
+    """Return `base` with added or replaced fields.
+
+    Pydantic looks for docstrings of fields in the source of the calling code, in milliseconds; here are none.
+    """
+    return create_model(base.__name__, __base__=base, __config__=ConfigDict(use_attribute_docstrings=False), **fields)
+
+
 def data_type() -> type[Data]:
     """Return the type of section `data`, including the data sets of plugins."""
-    return create_model("Data", __base__=Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
+    return extended(Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
 
 
 def cell_type() -> type[Cell]:
     """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
-    model = create_model("Model", __base__=Model, fusion=(_union((*BUILT_IN.values(),), plugins.FUSIONS), ...))
+    model = extended(Model, fusion=(_union((*BUILT_IN.values(),), plugins.FUSIONS), ...))
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
         "model": (model, ...),
@@ -76,7 +84,7 @@ def cell_type() -> type[Cell]:
     }
     if plugins.OBSERVERS:
         fields["observers"] = (dict[Name, _union((), plugins.OBSERVERS)], ...)  # type: ignore[misc]
-    return create_model("Cell", __base__=Cell, **fields)
+    return extended(Cell, **fields)
 
 
 class _Partial(GenerateJsonSchema):
