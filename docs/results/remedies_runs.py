@@ -80,12 +80,14 @@ def own_rates() -> dict[str, str]:
 
 def own() -> None:
     """Train with the own rates and write own.csv and own.parquet."""
-    chosen = [f"variants/fusion/{arm}.yaml:training.learning_rate={rate}" for arm, rate in own_rates().items()]
+    chosen = own_rates()
     file = STORED / "own.csv"
     for seed in SEEDS:
         table = stored(file)
         for arms in groups(set(table[table["seed"] == str(seed)]["arm"])):
-            collect("remedies/own", train(seed, arms, *chosen), add=file.exists())
+            for rate in sorted({chosen[arm] for arm in arms}):
+                same = [arm for arm in arms if chosen[arm] == rate]
+                collect("remedies/own", train(seed, same, f"training.learning_rate={rate}"), add=file.exists())
 
 
 def main() -> None:
