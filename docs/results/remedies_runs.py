@@ -35,7 +35,10 @@ def train(seed: int, arms: Iterable[str], *overrides: str) -> list[Path]:
 
 
 def rates() -> None:
-    """Train with every rate and add to rates.csv: the least validation loss over epochs, and the accuracy there."""
+    """Train with every rate and add to rates.csv: the least validation loss over epochs, and the accuracy there.
+
+    Epoch 0, before training, does not count: it is the same with every rate.
+    """
     STORED.mkdir(exist_ok=True)
     file = STORED / "rates.csv"
     for rate in RATES:
@@ -64,7 +67,7 @@ def least(output: Output, rate: str) -> list[tuple[object, ...]]:
     """Return the rows of a run in rates.csv."""
     run, commit = output.run, commit_of(output.run.digest)
     points = pd.DataFrame(rows(output, commit), columns=COLUMNS)
-    points = points[points["epoch"] != ""].pivot(index="epoch", columns="metric", values="value").astype(float)
+    points = points[~points["epoch"].isin(["", 0])].pivot(index="epoch", columns="metric", values="value").astype(float)
     best = points.loc[points["validation/loss"].idxmin()]
     about = (run.digest[:12], commit[:7], f"{run.arm}@{rate}", run.seed)
     return [(*about, f"validation/{name}", "", best[f"validation/{name}"]) for name in ("loss", "accuracy")]
