@@ -26,9 +26,8 @@ from isoscope.search.samplers import sampler
 from isoscope.search.space import suggest
 from isoscope.search.status import Interrupts, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import create, opened
+from isoscope.search.study import create, note_trial, opened
 from isoscope.search.worker import Worker
-from isoscope.stages.search_runs import note_trial
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},

@@ -22,10 +22,9 @@ from isoscope.paths import Project
 from isoscope.runs.provenance import Git
 from isoscope.search.status import Interrupts
 from isoscope.search.storage import Place, check_shared, place
-from isoscope.search.study import create, opened
+from isoscope.search.study import create, note_trial, opened
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.stages.search_runs import note_trial
 
 HEAVY = 10
 """Weight from which runs break, where they are to."""

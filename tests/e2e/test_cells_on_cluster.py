@@ -94,6 +94,7 @@ def done_once(project: Project) -> dict[str, int]:
     return {digest: len(record.attempts) for digest, record in records.items()}
 
 
+@pytest.mark.exhaustive  # tests/search/test_cluster.py stops one, too
 def test_a_cluster_of_its_own_stops_on_ctrl_c_and_another_gives_the_same_bits(
     project: Project, local: Project, nodes: RayNodes
 ) -> None:

@@ -54,7 +54,7 @@ def test_nothing_is_lost_and_nothing_counted_twice(
 ) -> None:
     """Killed at random: workers and their runs, and now and then all of them at once."""
     exhaustive = pytestconfig.getoption("--exhaustive")
-    trials, kills, wholes = (200, 20, 3) if exhaustive else (40, 6, 1)
+    trials, kills, wholes = (200, 20, 3) if exhaustive else (20, 4, 1)
     url = request.getfixturevalue("postgres").url if where == "postgresql" else None
     words = ["--trials", str(trials), "--workers", "4", "--seconds", "0.2", "--steps", "4"]
     words += ["--changed", '{"retries": 30}', *(["--url", url] if url else [])]
@@ -73,7 +73,7 @@ def test_nothing_is_lost_and_nothing_counted_twice(
 @pytest.mark.postgresql
 @pytest.mark.slow
 def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) -> None:
-    words = ["--trials", "40", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
+    words = ["--trials", "20", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
     process = begin(tmp_path, *words)
     for _ in range(2):
         done = len(in_state(STATES.COMPLETE, tmp_path, postgres.url))
@@ -82,13 +82,13 @@ def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) 
         time.sleep(1)
         postgres.start()
     assert "waiting for it" in ended(process)
-    check(tmp_path, 40, postgres.url, steps_once=False)
+    check(tmp_path, 20, postgres.url, steps_once=False)
 
 
 @pytest.mark.slow
 def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer, pytestconfig: pytest.Config) -> None:
     """The search continues, and everything is in MLflow once MLflow is back."""
-    minute, trials = (60, 360) if pytestconfig.getoption("--exhaustive") else (3, 64)
+    minute, trials = (60, 360) if pytestconfig.getoption("--exhaustive") else (3, 32)
     (tmp_path / "params.yaml").touch()
     (tmp_path / "dvc.yaml").touch()
     words = ["--trials", str(trials), "--workers", "2", "--seconds", "0.5", "--steps", "1", "--mirror"]
@@ -109,11 +109,11 @@ def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer
 
 
 def test_two_searches_on_one_study_share_its_budget(tmp_path: Path) -> None:
-    words = ["--trials", "24", "--workers", "2", "--seconds", "0.4"]
+    words = ["--trials", "16", "--workers", "2", "--seconds", "0.4"]
     both = [begin(tmp_path, *words) for _ in range(2)]
     for process in both:
         ended(process)
-    check(tmp_path, 24)
+    check(tmp_path, 16)
     assert len({trial.user_attrs["provenance"]["pid"] for trial in trials_of(tmp_path)}) == 4
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import optuna
 import pandas as pd
-from optuna.importance import FanovaImportanceEvaluator
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -160,6 +159,8 @@ def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, f
     )
     if not varied or len({trial.values[index] for trial in trials}) < 2:
         return {}
+    from optuna.importance import FanovaImportanceEvaluator  # imports scikit-learn (1 s): no search needs it to run
+
     alike = optuna.create_study(directions=["minimize"] * len(trials[0].values))
     alike.add_trials(trials)
     evaluator = FanovaImportanceEvaluator(seed=seed)

@@ -1,4 +1,4 @@
-"""The Optuna study of a search: create it, find it again, compare its identity, decide when it is done."""
+"""The Optuna study of a search: create it, find it again, compare its identity, decide when it is done, record it."""
 
 import hashlib
 import json
@@ -17,8 +17,11 @@ from optuna.trial import FrozenTrial, TrialState
 from isoscope.config.searching import Search
 from isoscope.config.tree import NOT_IN_DIGEST, flatten
 from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.runs.provenance import Git
+from isoscope.runs.record import Record
 from isoscope.search.leases import BASELINE, Leases, turn
-from isoscope.search.outcomes import worked
+from isoscope.search.outcomes import PROVENANCE, worked
 from isoscope.search.samplers import pruner
 from isoscope.search.space import chosen, combinations, point
 from isoscope.search.storage import AWAY, Place, connect, in_line
@@ -28,6 +31,7 @@ IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
 BASE = "default"
 """Attribute of a study: metrics of the default arm."""
 _SHOWN = 3
+_ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 
 
 class OpenStudy(NamedTuple):
@@ -233,3 +237,57 @@ def digest(of: Mapping[str, Any], *, name: str, trial: int | None = None) -> str
     """sha256 (hex) of a study, or of a trial of it."""
     text = json.dumps([of, name, trial], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def note_trial(
+    project: Project,
+    search: Search,
+    trial: FrozenTrial,
+    *,
+    identity: Mapping[str, Any],
+    name: str,
+    git: Git,
+    environment: Mapping[str, Any],
+) -> None:
+    """Write the record of an ended trial: parameters, outcome, digests of its runs. Idempotent."""
+    own = digest(identity, name=name, trial=trial.number)
+    with Record(project.records / f"{own}.jsonl") as record:
+        if record.before.end is not None:
+            return
+        provenance = trial.user_attrs[PROVENANCE]
+        record.run(
+            digest=own,
+            stage="trial",
+            study=f"search-{search.name}",
+            arm=f"trial {trial.number}",
+            params=trial.params,
+            parent=digest(identity, name=name),
+            tags={
+                "optuna.state": trial.state.name,
+                "optuna.study": name,
+                "optuna.trial": str(trial.number),
+                "isoscope.runs": " ".join(provenance["digests"]),
+            },
+        )
+        record.attempt(git=git, environment=environment)
+        metrics = dict(zip(search.objectives, trial.values or (), strict=False))
+        metrics |= {f"constraint/{name}": value for name, value in trial.constraints.items()}
+        for metric, value in {**metrics, "seconds": provenance["seconds"]}.items():
+            record.metric(metric, value, step=0)
+        record.end(_ENDS[trial.state], reason=trial.user_attrs.get("error"))
+
+
+def begin_study(
+    record: Record, search: Search, *, identity: Mapping[str, Any], name: str, git: Git, environment: Mapping[str, Any]
+) -> None:
+    """Start or continue the record of a study."""
+    record.run(
+        digest=digest(identity, name=name),
+        stage="search",
+        study=f"search-{search.name}",
+        arm=f"search {name}",
+        params=flatten(search.model_dump(mode="json")),
+        code=identity["code"],
+        tags={"optuna.study": name},
+    )
+    record.attempt(git=git, environment=environment)

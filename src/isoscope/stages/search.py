@@ -32,11 +32,11 @@ from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_p
 from isoscope.search.search_figures import pictures
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import AWAY, Place, persist, place
-from isoscope.search.study import BASE, OpenStudy, StoredTrials, create, digest, forget, opened
+from isoscope.search.study import BASE, OpenStudy, StoredTrials, begin_study, create, digest, forget, note_trial, opened
 from isoscope.search.trials_table import rebuilt, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
-from isoscope.stages.search_runs import begin_study, identified, note_trial, plan
+from isoscope.stages.search_runs import identified, plan
 from isoscope.stages.study_cells import Setup
 
 STUDY, TRIALS = "study.json", "trials.parquet"

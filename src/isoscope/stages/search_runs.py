@@ -5,20 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from optuna.trial import FrozenTrial, TrialState
-
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
 from isoscope.executor.live_table import Progress
-from isoscope.paths import Project
 from isoscope.runs.follower import FOLLOWED
-from isoscope.runs.provenance import Git
-from isoscope.runs.record import Record, Tail
+from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
-from isoscope.search.outcomes import PROVENANCE
-from isoscope.search.study import digest, identity
+from isoscope.search.study import identity
 from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
 from isoscope.stages.training_job import SECTIONS, Job, job
@@ -89,60 +84,3 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
         code=" ".join(sorted({run.code for run in of_corners})),
         plugins={file: code for run in of_corners for file, code in run.identity.plugins.items()},
     )
-
-
-ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
-
-
-def note_trial(
-    project: Project,
-    search: Search,
-    trial: FrozenTrial,
-    *,
-    identity: Mapping[str, Any],
-    name: str,
-    git: Git,
-    environment: Mapping[str, Any],
-) -> None:
-    """Write the record of an ended trial: parameters, outcome, digests of its runs. Idempotent."""
-    own = digest(identity, name=name, trial=trial.number)
-    with Record(project.records / f"{own}.jsonl") as record:
-        if record.before.end is not None:
-            return
-        provenance = trial.user_attrs[PROVENANCE]
-        record.run(
-            digest=own,
-            stage="trial",
-            study=f"search-{search.name}",
-            arm=f"trial {trial.number}",
-            params=trial.params,
-            parent=digest(identity, name=name),
-            tags={
-                "optuna.state": trial.state.name,
-                "optuna.study": name,
-                "optuna.trial": str(trial.number),
-                "isoscope.runs": " ".join(provenance["digests"]),
-            },
-        )
-        record.attempt(git=git, environment=environment)
-        metrics = dict(zip(search.objectives, trial.values or (), strict=False))
-        metrics |= {f"constraint/{name}": value for name, value in trial.constraints.items()}
-        for metric, value in {**metrics, "seconds": provenance["seconds"]}.items():
-            record.metric(metric, value, step=0)
-        record.end(ENDS[trial.state], reason=trial.user_attrs.get("error"))
-
-
-def begin_study(
-    record: Record, search: Search, *, identity: Mapping[str, Any], name: str, git: Git, environment: Mapping[str, Any]
-) -> None:
-    """Start or continue the record of a study."""
-    record.run(
-        digest=digest(identity, name=name),
-        stage="search",
-        study=f"search-{search.name}",
-        arm=f"search {name}",
-        params=flatten(search.model_dump(mode="json")),
-        code=identity["code"],
-        tags={"optuna.study": name},
-    )
-    record.attempt(git=git, environment=environment)
