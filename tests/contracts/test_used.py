@@ -26,7 +26,8 @@ CASES = [(kind, watched) for kind in (*code.PENALTIES, "none") for watched in (F
 RUNS = """
 import json, os, sys
 from pathlib import Path
-import accelerate, numba, pandas, pyarrow.parquet, scipy.stats, sklearn, torch, transformers
+import accelerate, numba.experimental, pandas, pyarrow.dataset, pydantic, rich.progress, ruamel.yaml, scipy.stats
+import sklearn.cluster, sklearn.linear_model, sklearn.neighbors, torch._dynamo, transformers.models.bert.modeling_bert
 
 for number, options in enumerate(json.loads(sys.argv[1])):
     if os.fork() == 0:
