@@ -3,6 +3,7 @@
 Everything that a library reads at import is set here, before any test module is imported.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -69,6 +70,14 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
+
+
+gc.disable()  # imports and collection make millions of objects, and nearly all of them stay
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -44,7 +44,10 @@ EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name i
 
 def stripped(source: str) -> str:
     """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
-    tree = ast.parse(source)
+    return _written(ast.parse(source))
+
+
+def _written(tree: ast.Module) -> str:
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -54,24 +57,27 @@ def stripped(source: str) -> str:
     return ast.unparse(tree)
 
 
-def _imports(source: Path) -> set[str]:
-    """Return the dotted names that a file imports from the package, also inside functions."""
+@cache
+def _read(source: Path) -> tuple[frozenset[str], str]:
+    """Return the dotted names that a file imports from the package, also inside functions, and its stripped text."""
     names: set[str] = set()
-    for node in _executed(ast.parse(source.read_text("utf-8"))):
+    tree = ast.parse(source.read_text("utf-8"))
+    for node in _executed(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "isoscope":
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names if alias.name.split(".")[0] == "isoscope")
-    return names
+    return frozenset(names), _written(tree)
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield every node that can run: all except imports for type checkers."""
+    """Yield every statement that can run, in order: all except imports for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from _executed(node)
+        if isinstance(node, ast.expr) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            continue
+        yield node
+        yield from _executed(node)
 
 
 def _files(name: str) -> list[Path]:
@@ -96,7 +102,7 @@ def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
         if file in seen or inert(file) or file == PACKAGE / "__init__.py":
             continue
         seen.add(file)
-        todo.extend(found for name in _imports(file) for found in _files(name))
+        todo.extend(found for name in _read(file)[0] for found in _files(name))
     return frozenset(seen)
 
 
@@ -105,8 +111,7 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
     """Return the sha256 of the stripped sources, with their names, that a stage and its `used` modules import."""
     digest = hashlib.sha256()
     for file in sorted(closure(stage, used)):
-        text = stripped(file.read_text("utf-8"))
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{text}\0".encode())
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{_read(file)[1]}\0".encode())
     return digest.hexdigest()
 
 

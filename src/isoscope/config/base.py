@@ -13,7 +13,7 @@ Conflicts = Iterable[tuple[bool, str]]
 class Section(BaseModel):
     """A strict, frozen node of the configuration. It refuses unknown keys and has no hidden defaults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def _conflicts(self) -> Conflicts:
         """Return the conflicts between options that are each valid alone; the first that occurs is the error."""
