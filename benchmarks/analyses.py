@@ -50,7 +50,7 @@ class Size(NamedTuple):
     width: int = 768
 
 
-SMOKE = Size(sentences=80, snapshots=2, layers=1, width=24)
+SMOKE = Size(sentences=40, snapshots=1, layers=1, width=12)
 
 
 def make(folder: Path, size: Size) -> Trajectory:

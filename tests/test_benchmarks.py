@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.name != "timing.py")
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_it_runs(script: str, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "ISOSCOPE_HUB": ""}
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / script), "--smoke"],
+        [warm.binaries() / "python", BENCHMARKS / script, "--smoke"],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

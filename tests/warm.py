@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -169,7 +170,12 @@ def _run(request: dict[str, Any], files: list[int], python: str) -> NoReturn:
     sys.path[:1] = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     code: Any = 0
     try:
-        code = importlib.import_module(COMMANDS[name]).main()
+        if name == "python":  # a script
+            sys.argv = request["words"]
+            sys.path.insert(0, str(Path(sys.argv[0]).parent))
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            code = importlib.import_module(COMMANDS[name]).main()
     except SystemExit as end:
         code = end.code
     except BaseException:

@@ -15,9 +15,12 @@ def main() -> None:
     address, python, name, *words = sys.argv[1:]
     if name == "python":
         at = next((at for at, word in enumerate(words) if word not in ("-P", "-u")), 0)
-        if words[at : at + 2] != ["-m", "isoscope"]:
+        if words[at : at + 2] == ["-m", "isoscope"]:
+            name, words = "isoscope", words[at + 2 :]
+        elif words[at : at + 1] and words[at].endswith(".py"):
+            words = words[at:]
+        else:
             os.execv(python, [python, *words])
-        name, words = "isoscope", words[at + 2 :]
     folder = os.getcwd()  # noqa: PTH109 - pathlib alone would take longer to start than all of this
     request = {"name": name, "words": words, "folder": folder, "environment": dict(os.environ)}
     data = json.dumps(request).encode()

@@ -1,7 +1,7 @@
 """The configuration refuses errors at any depth, in one line that names file, path and remedy."""
 
 import copy
-import io
+import json
 import os
 import resource
 import subprocess
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Dimension
@@ -32,12 +31,9 @@ def refusal(folder: Path, *overrides: str) -> str:
 
 
 def write(folder: Path, name: str, tree: object) -> None:
-    stream = io.StringIO()
-    yaml = YAML(typ="safe", pure=True)
-    yaml.sort_base_mapping_type_on_output = False  # names of the search space refer to earlier names
-    yaml.dump(tree, stream)
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(stream.getvalue())
+    text = json.dumps(tree)  # JSON is YAML but for these, and written in a tenth of the time
+    (folder / name).write_text(text.replace("NaN", ".nan").replace("Infinity", ".inf"))
 
 
 def keys(tree: dict, prefix: tuple = ()) -> list[tuple]:
