@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import warm
 from browser import opened
 from drawn import sticking_out
 from isoscope.cli import main
@@ -38,10 +39,11 @@ sys.meta_path.insert(0, Barred())
 
 
 def isoscope(folder: Path, *words: str, code: int = 0, before: str = "") -> subprocess.CompletedProcess[str]:
-    """The command line in a folder; `before` is run in the same process first."""
+    """The command line in a folder; `before` is run in the same process first, which then starts without libraries."""
     script = f"import sys; sys.argv[0] = 'isoscope'\n{before}\nfrom isoscope.cli import main\nmain()"
+    command = [sys.executable, "-c", script] if before else [warm.binaries() / "isoscope"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        [*command, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "ISOSCOPE_OWN_TREE": "1", "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr

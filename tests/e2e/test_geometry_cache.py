@@ -66,13 +66,19 @@ def made(
     name: str = "encoder",
     **more: Any,
 ) -> pd.DataFrame:
-    """The table of measures of a call (empty where none was asked for), its page written too."""
+    """The table of measures of a call; empty where none was asked for."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = Settings(**SETTINGS | more)
     stage.check_out(out)
     found = stage.geometry([stage.Checkpoint(one, place / one, one) for one in name.split()], texts, settings, out)
-    page(out)
     return found.get("geometry", pd.DataFrame())
+
+
+def drawn(place: Path, out: Path, **more: Any) -> pd.DataFrame:
+    """The same, with its page and figures."""
+    table = made(place, out, **more)
+    page(out)
+    return table
 
 
 @pytest.mark.parametrize("change", [{"labels": "half"}, {"column": "turned"}, {"labels": None}], ids=str)
@@ -84,8 +90,8 @@ def test_another_column_of_the_same_file_is_other_text(place: Path, tmp_path: Pa
 
 
 def test_classes_of_another_name_are_drawn_with_it(place: Path, tmp_path: Path) -> None:
-    made(place, tmp_path)
-    made(place, tmp_path, labels="renamed")
+    drawn(place, tmp_path)
+    drawn(place, tmp_path, labels="renamed")
     assert ">warm</text>" in (tmp_path / "figures/planes-0.svg").read_text("utf-8")
 
 
@@ -108,26 +114,27 @@ def flipped(content: bytes) -> bytes:
     ],
 )
 def test_what_was_altered_in_the_cache_is_made_again(place: Path, tmp_path: Path, pattern: str, change: Any) -> None:
-    before = made(place, tmp_path)
+    call = drawn if pattern.startswith("figures") else made
+    before = call(place, tmp_path)
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     altered = sorted((tmp_path / "cache").glob(pattern))
     assert altered
     for path in altered:
         path.write_bytes(change(path.read_bytes()))
-    pd.testing.assert_frame_equal(made(place, tmp_path), before)
+    pd.testing.assert_frame_equal(call(place, tmp_path), before)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
 def test_svg_and_png_are_of_the_same_numbers_and_none_is_left_over(place: Path, tmp_path: Path) -> None:
-    made(place, tmp_path / "other", labels="half", seed=1)
-    made(place, tmp_path / "page")
+    drawn(place, tmp_path / "other", labels="half", seed=1)
+    drawn(place, tmp_path / "page")
     (tmp_path / "page/figures/mine.png").write_bytes(b"kept")
     for labels, seed in (("half", 1), ("label", 0), ("half", 1)):
-        made(place, tmp_path / "page", labels=labels, seed=seed)
+        drawn(place, tmp_path / "page", labels=labels, seed=seed)
     expected = {path.name: path.read_bytes() for path in (tmp_path / "other/figures").iterdir()}
     found = {path.name: path.read_bytes() for path in (tmp_path / "page/figures").iterdir()}
     assert found == expected | {"mine.png": b"kept"}
-    made(place, tmp_path / "page", labels=None)
+    drawn(place, tmp_path / "page", labels=None)
     assert {name for name in expected if name.startswith("classes-")}
     assert not list((tmp_path / "page/figures").glob("classes-*"))
 
@@ -156,15 +163,15 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
 def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_asked_for(
     place: Path, tmp_path: Path
 ) -> None:
-    table = made(place, tmp_path, name="decoder", vectors=())
+    table = drawn(place, tmp_path, name="decoder", vectors=())
     assert set(table["vectors"]) == {"last", "mean", "words"}
     assert "attends to no other" not in (tmp_path / "index.html").read_text("utf-8")
-    table = made(place, tmp_path, name="decoder", vectors=("first", "last"))
+    table = drawn(place, tmp_path, name="decoder", vectors=("first", "last"))
     assert set(table["vectors"]) == {"last"}
     said = "decoder: no [CLS]: it is a decoder: its first token attends to no other token"
     assert said in (tmp_path / "index.html").read_text("utf-8")
     with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* use last or mean"):
-        made(place, tmp_path, name="encoder decoder", vectors=("first",))
+        drawn(place, tmp_path, name="encoder decoder", vectors=("first",))
 
 
 def test_a_measure_that_no_representation_has_is_said(place: Path, tmp_path: Path) -> None:
@@ -210,7 +217,7 @@ def test_hidden_states_of_another_device_are_others(
 
 def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path, tmp_path: Path) -> None:
     asked = ("planes", "attention", "embedding", "spectrum", "topology")
-    made(place, tmp_path, name="recurrent decoder", analyses=asked)
+    drawn(place, tmp_path, name="recurrent decoder", analyses=asked)
     notes = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["notes"]
     assert {(one["checkpoint"], one["analysis"]) for one in notes} == {
         ("recurrent", "attention"), ("recurrent", "embedding"),

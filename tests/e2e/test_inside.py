@@ -181,6 +181,7 @@ def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Proje
     assert (again / "states" / first.name).stat().st_mtime_ns == made, "what was done is not done again"
 
 
+@pytest.mark.exhaustive  # tests/test_workers.py
 def test_several_processes_measure_what_one_does(project: Project) -> None:
     found = []
     for processes in (1, 3):

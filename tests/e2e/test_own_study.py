@@ -69,6 +69,7 @@ def test_the_notebook_finds_its_view(project: Project) -> None:
     assert "Root mean squared error" in said
 
 
+@pytest.mark.exhaustive  # tests/e2e/test_processes.py
 def test_two_processes_train_it_as_one(project: Project) -> None:
     words = ("train", "lengths", "conv2d", "--seed", "0", *PLAIN, "--out")
     project.isoscope(*words, "models/one")

@@ -106,7 +106,7 @@ LONG = ("-S", "training.epochs=30", "-S", "training.checkpoint_every=3", "-S", "
 def whole(project: Project) -> dict[str, list[tuple[int, float]]]:
     """The points of a run of two processes, with dropout, that nothing disturbed."""
     forget(project)
-    two(project.cold, *train("additive", "models/whole", *LONG))
+    two(project, *train("additive", "models/whole", *LONG))
     return written(project.folder / "models/whole")
 
 
@@ -159,7 +159,7 @@ def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
     process.send_signal(how)
     process.wait(300)
     assert left(everyone) == []
-    two(project.cold, *words)
+    two(project, *words)
     assert written(project.folder / "models/resumed") == whole
     (record,) = project.records().values()
     assert len(record.attempts) == 2
