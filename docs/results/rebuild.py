@@ -93,6 +93,9 @@ def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...
     columns = (*heads, "seeds", "validation accuracy by epoch, for each seed", "selected epoch")
     yield from head(*columns, "test accuracy, for each seed", "mean ± sd", right=(len(heads), len(heads) + 4))
     for arm, label in labels.items():
+        if arm not in test:  # not trained yet
+            yield f"| {' | '.join(label)} | 0 {'| – ' * 4}|"
+            continue
         own = table[(table["arm"] == arm) & (table["metric"] == "validation/accuracy") & (table["epoch"] > 0)]
         courses = [", ".join(short(value) for value in seed["value"]) for _, seed in own.groupby("seed")]
         values = list(test[arm].values())
@@ -360,6 +363,9 @@ TABLES: dict[str, Callable[[], Lines]] = {
     ),
     "remedies/rates": partial(
         rates, "remedies/rates", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
+    ),
+    "remedies/own": partial(
+        arms, "remedies/own", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
     ),
     "remedies/leaving": partial(
         leaving, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, 0.5, 1080
