@@ -75,9 +75,14 @@ REQUIRE_ALL = os.environ.get("ISOSCOPE_REQUIRE_ALL", "") not in ("", "0")
 gc.disable()  # imports and collection make millions of objects, and nearly all of them stay
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Also in a process that hands the tests to others and collects none."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

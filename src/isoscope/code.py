@@ -48,6 +48,7 @@ def stripped(source: str) -> str:
 
 
 def _written(tree: ast.Module) -> str:
+    """Remove the docstrings of `tree` and return it as text."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -72,12 +73,12 @@ def _read(source: Path) -> tuple[frozenset[str], str]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield every statement that can run, in order: all except imports for type checkers."""
+    """Yield every node that can import: no expressions, and no imports for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.expr) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            continue
-        yield node
-        yield from _executed(node)
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not (for_types or isinstance(node, ast.expr)):
+            yield node
+            yield from _executed(node)
 
 
 def _files(name: str) -> list[Path]:

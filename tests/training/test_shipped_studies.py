@@ -65,6 +65,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(folder, folder)
 
 
+def test_those_of_each_run_are_shipped() -> None:
+    assert {one.name for one in shipped()} > set(SOME)
+
+
 @pytest.mark.parametrize("one", [
     pytest.param(one, id=one.name, marks=() if one.name in SOME else pytest.mark.exhaustive) for one in shipped()
 ])  # fmt: skip

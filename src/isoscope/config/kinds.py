@@ -5,7 +5,7 @@ import contextlib
 import inspect
 import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Union, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError, create_model
@@ -97,27 +97,22 @@ class _Partial(GenerateJsonSchema):
     def model_schema(self, schema: Any) -> dict[str, Any]:
         found = super().model_schema(schema)
         for kind in schema["cls"].__mro__:
-            for name, text in _docstrings(kind).items() if issubclass(kind, Section) else ():
-                found["properties"].get(name, {}).setdefault("description", text)
+            if issubclass(kind, Section):
+                for name, text in _docstrings(kind):
+                    found["properties"][name].setdefault("description", text)
         return found
 
 
-def _docstrings(kind: type[Section]) -> dict[str, str]:
-    """Return the docstring of each field of a class.
+def _docstrings(kind: type[Section]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a class with a docstring, and that.
 
     Not by pydantic, which reads the sources whenever a class is made: .04 to .2 s of each command.
     """
-    try:
-        (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except OSError:  # a class without source
-        return {}
-    assert isinstance(found, ast.ClassDef)
-    return {
-        field.target.id: inspect.cleandoc(below.value.value)
-        for field, below in itertools.pairwise(found.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
-    }
+    (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    for field, below in itertools.pairwise(found.body):  # type: ignore[attr-defined]
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield name, inspect.cleandoc(text)
 
 
 def json_schema() -> dict[str, Any]:
@@ -125,6 +120,9 @@ def json_schema() -> dict[str, Any]:
 
     It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
     """
-    whole = create_model("Params", __base__=(Root, Cell))
-    schema = whole.model_json_schema(schema_generator=_Partial)
+
+    class Params(Root, Cell):
+        pass
+
+    schema = Params.model_json_schema(schema_generator=_Partial)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "isoscope parameters"}
