@@ -184,21 +184,21 @@ def measure(threads: int, repeats: int, public_file: Path | None, *, peers: bool
     print(table(title, heads, rows))
 
 
-def of_a_step(threads: int, *, layers: int = 12, rounds: int = 3) -> None:
-    """Print the penalty's share of the time of a BERT-base step, or of its first layers, with a batch of 64."""
+def of_a_step(threads: int, *, layers: int = 12, batch: int = 64, rounds: int = 3) -> None:
+    """Print the penalty's share of the time of a BERT-base step, or of its first layers."""
     import torch
     from timing import interleave
 
     from isoscope.penalties import PersistentEntropy
 
     torch.set_num_threads(threads)
-    penalty, points = PersistentEntropy("c-ratio", classes=2), torch.randn(64, WIDTH, requires_grad=True)
-    labels = torch.arange(64) % 2
-    calls = {"step": step(64, layers), "penalty": lambda: penalty(points, labels).penalty.backward()}
+    penalty, points = PersistentEntropy("c-ratio", classes=2), torch.randn(batch, WIDTH, requires_grad=True)
+    labels = torch.arange(batch) % 2
+    calls = {"step": step(batch, layers), "penalty": lambda: penalty(points, labels).penalty.backward()}
     seconds = interleave(calls, rounds)
     share = seconds["penalty"].least / seconds["step"].least
     took = f"{seconds['step'].least:.1f} s"
-    print(f"Of a step of {layers} layers of BERT-base (64 sentences of 64 tokens, {took}): {100 * share:.3f} %")
+    print(f"Of a step of {layers} layers of BERT-base ({batch} sentences of 64 tokens, {took}): {100 * share:.3f} %")
 
 
 if __name__ == "__main__":
@@ -212,7 +212,7 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     if chosen.smoke:
         measure(1, 1, None, peers=False, sizes=(8,))
-        of_a_step(1, layers=1, rounds=1)
+        of_a_step(1, layers=1, batch=8, rounds=1)
         sys.exit()
     if _THERE not in os.environ:
         enter(chosen.peers)

@@ -55,10 +55,11 @@ def commands(rounds: int, *, smoke: bool) -> str:
 
 def imports(rounds: int, *, smoke: bool) -> str:
     """Time the imports of each stage and of transformers' Trainer, without garbage collection, as the CLI does."""
-    stages = sorted(file.stem for file in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))[: 1 if smoke else None]
+    stages = ["prepare"] if smoke else sorted(one.stem for one in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
     modules = {"(nothing)": "pass"}
     modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
-    modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
+    if not smoke:
+        modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
     code = "import gc, os; {}; os._exit(0)"  # skip the interpreter's clean-up
     cases = {name: lambda line=line: python(code.format(line)) for name, line in modules.items()}
     timings = interleave(cases, rounds, warm_up=0 if smoke else 1)

@@ -79,11 +79,12 @@ def mounted(folder: Path, schema: Path, options: str) -> Iterator[str]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def train(project: Path, seed: int, epochs: int, uri: str | None) -> float:
+def train(project: Path, seed: int, epochs: int, uri: str | None, *overrides: str) -> float:
     """Return tokens per second of one run, median over its epochs; `uri` None: no mirror."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "ISOSCOPE_OWN_TREE": "1"}
     environment |= {"ISOSCOPE_FOLLOWED": "1"} if uri is None else {"MLFLOW_TRACKING_URI": uri}
-    command = [*ISOSCOPE, *RUN, str(seed), "-S", f"training.epochs={epochs}", "--json"]
+    words = [word for one in (f"training.epochs={epochs}", *overrides) for word in ("-S", one)]
+    command = [*ISOSCOPE, *RUN, str(seed), *words, "--json"]
     done = subprocess.run(command, cwd=project, env=environment, check=True, capture_output=True, text=True)
     digest = Path(json.loads(done.stdout)["folder"]).parent.name
     lines = map(json.loads, (project / ".isoscope/records" / f"{digest}.jsonl").read_text("utf-8").splitlines())
@@ -126,10 +127,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--smoke", action="store_true", help="test the script: two states of MLflow, one epoch")
+    parser.add_argument("--smoke", action="store_true", help="test the script: two states of MLflow, one epoch of a tenth")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.rounds = arguments.epochs = 1
+    overrides = ("training.fraction=0.1",) if arguments.smoke else ()
     metric = per_metric(200 if arguments.smoke else 20_000)
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         project = Path(place) / "project"
@@ -155,7 +157,7 @@ def main() -> None:
                 order[turn % len(order) :] + order[: turn % len(order)]
             )  # so that drift of the machine affects all states equally
             for number, (state, uri) in order:
-                speeds[state].append(train(project, 100 * turn + number, arguments.epochs, uri))
+                speeds[state].append(train(project, 100 * turn + number, arguments.epochs, uri, *overrides))
                 print(f"round {turn + 1}, {state}: {speeds[state][-1]:.0f} tokens/s", file=sys.stderr)
     base = speeds["no mirror"]
     print("| MLflow | tokens/s against a run without a mirror, best of each | each round |\n|---|---:|---|")

@@ -242,6 +242,22 @@ def bags(name: str, labels: Mapping[str, tuple[str, ...]]) -> Lines:
         yield f"| {' | '.join(label)} | {of['count'][arm, *places[0]]} | {' | '.join(cells)} |"
 
 
+def inside(name: str, labels: Mapping[str, tuple[str, ...]], columns: Mapping[str, tuple[str, str, str]]) -> Lines:
+    """Yield metrics of the chosen model or before training: mean ± sd over seeds. `columns`: when, part and metric."""
+    table = pd.read_csv(HERE / f"{name}.csv")
+    of = table.groupby(["arm", "when", "part", "metric"])["value"].agg(["mean", "std"])
+    yield from head("arm", *columns, right=range(1, 1 + len(columns)))
+    for arm in labels:
+        cells = [of.loc[(arm, *column)] for column in columns.values()]
+        shown = (f"{digits(one['mean'])} ± {digits(one['std'])}" for one in cells)
+        yield f"| {arm} | {' | '.join(shown)} |"
+
+
+def digits(value: float) -> str:
+    """Format with at most three decimals, but with two digits that are not 0."""
+    return short(value) if abs(value) >= 0.01 or value == 0 else f"{value:.2g}".replace("0.", ".", 1)
+
+
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
     """Yield the same differences in each training of the arms: mean, interval over seeds, number of seeds."""
     yield from head("difference of test accuracy", *names.values())
@@ -318,6 +334,29 @@ MAGNITUDES = (
     ("unitary − plain, residual start", "fft_unitary_residual", "fft_residual"),
     ("unitary − plain, delta start", "fft_unitary_delta", "fft_delta"),
 )
+READ = {
+    f"{read}, {title}": (when, part, read)
+    for read in ("word", "position")
+    for title, when, part in (
+        ("start", "start", "fused"),
+        ("block", "chosen", "fused"),
+        ("layer 1", "chosen", "layer 1"),
+        ("layer 2", "chosen", "layer 2"),
+    )
+}
+INSIDE = {
+    "flatness, start": ("start", "fused", "flatness"),
+    "flatness": ("chosen", "fused", "flatness"),
+    "dead, start": ("start", "fused", "dead"),
+    "dead": ("chosen", "fused", "dead"),
+    "gradient, words": ("start", "word", "gradient"),
+    "gradient, positions": ("start", "position", "gradient"),
+    "entropy": ("chosen", "layer 2", "entropy"),
+    "distance": ("chosen", "layer 2", "distance"),
+    "on itself": ("chosen", "layer 2", "itself"),
+    "a₁": ("chosen", "layer 2", "a_1_centred"),
+    "effective rank": ("chosen", "layer 2", "effective_rank"),
+}
 PARTS = {
     "conv2d": "3 × 3, GELU",
     "conv2d_1x1": "1 × 1",
@@ -370,6 +409,9 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "remedies/leaving": partial(
         leaving, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, 0.5, 1080
     ),
+    "remedies/read": partial(inside, "remedies/inside", REMEDIES, READ),
+    "remedies/inside": partial(inside, "remedies/inside", REMEDIES, INSIDE),
+    "remedies/bag": partial(bags, "remedies/bag", {arm: (arm, what) for arm, what in REMEDIES.items()}),
     "remedies/parts": partial(
         arms, "remedies/conv2d_parts", {arm: (arm, what) for arm, what in PARTS.items()}, ("arm", "kernel")
     ),

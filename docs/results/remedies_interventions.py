@@ -115,6 +115,7 @@ def measure(run: Path) -> Iterator[tuple[str, str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--name", default="interventions", help="file to write (default: interventions)")
     parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -123,7 +124,7 @@ def main() -> None:
     for folder in arguments.runs:
         run = read_output(folder).run
         rows += [(run.digest[:12], run.arm, run.seed, *row) for row in measure(folder)]
-    target = arguments.to / "docs/results/remedies/interventions.csv"
+    target = arguments.to / f"docs/results/remedies/{arguments.name}.csv"
     target.parent.mkdir(parents=True, exist_ok=True)
     table = pd.DataFrame(rows, columns=["digest", "arm", "seed", "intervention", "metric", "value"])
     table.to_csv(target, index=False, lineterminator="\n")

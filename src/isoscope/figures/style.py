@@ -278,8 +278,8 @@ def _written(figure: Figure, **options: Any) -> bytes:
     """
     target = io.BytesIO()
     with style():
-        if figure.get_layout_engine() is not None:
-            figure.draw_without_rendering()
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)
             figure.set_layout_engine(None)
         figure.savefig(target, **options)
     return target.getvalue()
