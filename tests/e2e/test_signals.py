@@ -26,7 +26,7 @@ TOPS = {
 def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("signals") / "project"
     project = finished.project.copy(folder, without=(".isoscope", "models", "mlflow.db"))
-    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 60\n")
+    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 40\n")
     return project
 
 

@@ -19,7 +19,7 @@ from pipeline_project import Project
 TRAIN = ("train", "fusion", "conv2d", "--seed", "0")
 PREPARE = ("prepare", "tiny")
 REFUSALS = [
-    ("full", "free space", False, 0),
+    pytest.param("full", "free space", False, 0, marks=pytest.mark.exhaustive),
     pytest.param("full", "free space", True, 1, marks=pytest.mark.exhaustive),
     pytest.param("broken", "check the disk", False, 2, marks=pytest.mark.exhaustive),
     ("broken", "check the disk", True, 3),
@@ -161,7 +161,7 @@ def visible(project: Project) -> dict[str, str]:
     return {name: md5 for name, md5 in stand.items() if "/." not in f"/{name}"}
 
 
-@pytest.mark.parametrize("action", ["kill", "full"])
+@pytest.mark.parametrize("action", ["kill", pytest.param("full", marks=pytest.mark.exhaustive)])
 def test_tables_and_report_are_right_or_not_there(
     trained: Project, tmp_path: Path, exhaustive: bool, action: Action
 ) -> None:
@@ -249,7 +249,7 @@ def test_looking_inside_is_struck_at_a_durable_write(
     assert kept, "there was something that need not be done again"
 
 
-@pytest.mark.parametrize("command", ["extract", "measure"])
+@pytest.mark.parametrize("command", ["extract", pytest.param("measure", marks=pytest.mark.exhaustive)])
 def test_looking_inside_is_asked_to_stop(
     looks: dict[str, Look], tmp_path: Path, exhaustive: bool, command: str
 ) -> None:

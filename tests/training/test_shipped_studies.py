@@ -30,7 +30,7 @@ class Shipped(NamedTuple):
     cell: ResolvedCell
 
 
-SOME = ("fusion-additive", "fusion-conv2d", "fusion-fft", "isotropy-additive-all")
+SOME = ("fusion-additive", "fusion-conv2d", "fusion-fft")
 """Trained in each test run; all others with --exhaustive."""
 
 
