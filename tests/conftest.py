@@ -21,6 +21,7 @@ LAUNCHER = (
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
+    "PYTHONDONTWRITEBYTECODE",  # every process would compile our sources again
     "RANK",
     "WORLD_SIZE",
 )
