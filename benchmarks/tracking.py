@@ -127,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--smoke", action="store_true", help="test the script: two states of MLflow, one epoch of a tenth")
+    parser.add_argument("--smoke", action="store_true", help="test the script: two states of MLflow, little text")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.rounds = arguments.epochs = 1

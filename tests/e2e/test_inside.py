@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from filelock import FileLock
 
+import warm
 from browser import opened
 from isoscope.figures.style import to_svg
 from isoscope.inside.trajectory import Trajectory
@@ -321,3 +322,18 @@ def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
         assert seen.requests == []
         assert seen.complaints == []
         assert len((explored.project.folder / "reports/index.html").read_bytes()) < 10_000_000
+
+
+def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp_path: Path) -> None:
+    """docs/results/remedies_inside.py reads the study's tables."""
+    (tmp_path / "docs/results/remedies").mkdir(parents=True)
+    script = "docs/results/remedies_inside.py"
+    explored.project.run(str(warm.binaries() / "python"), script, "--study", "fusion", "--to", str(tmp_path))
+    found = pd.read_csv(tmp_path / "docs/results/remedies/inside.csv")
+    assert set(found["when"]) == {"start", "chosen"}
+    assert set(found["arm"]) == set(ARMS)
+    assert not found.duplicated(["arm", "seed", "when", "part", "metric"]).any()
+    own = found[(found["arm"] == "conv2d") & (found["when"] == "chosen") & (found["part"] == "fused")]
+    spectra = pd.read_parquet(explored.project.folder / "reports/parts/fusion/inside/spectrum.parquet")
+    right = spectra[(spectra["arm"] == "conv2d") & spectra["best"] & (spectra["part"] == "fused")]["flatness"]
+    assert own[own["metric"] == "flatness"]["value"].tolist() == pytest.approx(right.tolist(), rel=1e-5)
