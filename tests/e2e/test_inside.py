@@ -56,6 +56,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with FileLock(shared / "explored.lock"):
         if not ended.exists():
             project = make(folder, inside=True)
+            project.edit("profiles/tiny.yaml", "  epochs: 4\n", "  epochs: 2\n")  # fewer snapshots to measure
             project.edit(
                 "profiles/tiny.yaml", "    steps: none\n    epochs: false\n", "    steps: powers\n    epochs: true\n"
             )

@@ -26,7 +26,7 @@ def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
         yield one, root
 
 
-@pytest.mark.parametrize("how", ["full", "read-only"])
+@pytest.mark.parametrize("how", ["full", pytest.param("read-only", marks=pytest.mark.exhaustive)])
 def test_the_record_goes_on_and_is_sent_when_there_is_room(
     small: tuple[Disk, Path], tmp_path: Path, empty_database: Path, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
