@@ -15,6 +15,8 @@ from isoscope.figures.style import WIDTH, look, multiples, named
 
 TWIN = -1
 """Column of the twin with random weights, which has no step."""
+COLUMNS = 6
+"""Up to this number of arms, each has a column of panels; more have a row each."""
 MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
 """Snapshots at which arms are compared side by side."""
 
@@ -65,11 +67,21 @@ def keys(
 def beside(
     rows: Mapping[str, str], table: pd.DataFrame, height: float, **options: Any
 ) -> tuple[Figure, dict[tuple[Any, Any], Axes]]:
-    """Return a figure with a column of panels per arm, and its panels; `rows`, `options`: as for `multiples`."""
+    """Return a figure with a column of panels per arm, and its panels; `rows`, `options`: as for `multiples`.
+
+    More than `COLUMNS` arms are rows, and `rows` are columns.
+    """
     arms = arms_of(table)
+    facts = {arm: trained_seeds_of(table[table["arm"] == arm]) for arm in arms}
+    if len(arms) > COLUMNS:
+        if options.get("sharey") == "row":
+            options["sharey"] = "col"
+        labels = {arm: named(arm, facts[arm], 1.15, size=8.0) for arm in arms}
+        figure, panels = multiples(labels, rows, (WIDTH, 1.2 * len(arms) + 0.9), **options)
+        return figure, {(row, arm): axes for (arm, row), axes in panels.items()}
     width = max(3.4, min(WIDTH, 2.4 * len(arms) + 0.7))
     inches = (width - 1.0) / len(arms)
-    titles = {arm: named(arm, trained_seeds_of(table[table["arm"] == arm]), inches, size=8.5) for arm in arms}
+    titles = {arm: named(arm, facts[arm], inches, size=8.5) for arm in arms}
     return multiples(rows, titles, (width, height), **options)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import to_svg
@@ -89,6 +90,17 @@ def test_equal_tables_give_equal_bytes() -> None:
     assert to_svg(attention_heads(made)) == to_svg(attention_heads(made))
 
 
+def test_many_arms_are_rows_with_the_same_curves_and_scales() -> None:
+    arms = tuple(f"arm_{number}" for number in range(8))
+    few, many = (attention_curves(table(arms=arms[:count], seeds=1)) for count in (4, 8))
+    assert many.axes[0].get_title(loc="left") == few.axes[0].get_ylabel()
+    assert many.axes[0].get_ylabel() == "arm_0, n = 1 seed"
+    grid = np.array(many.axes).reshape(8, len(SUMMARIES))
+    assert {axes.get_ylim() for axes in grid[:, 1]} == {grid[0, 1].get_ylim()}
+    across = np.array(few.axes).reshape(len(SUMMARIES), 4)
+    assert grid[3, 1].lines[0].get_ydata() == pytest.approx(across[1, 3].lines[0].get_ydata())
+
+
 def agreements(arms: tuple[str, ...] = ("additive", "conv2d", "fft"), seeds: int = 2) -> pd.DataFrame:
     rows = []
     for layer in (1, 2, 3):
@@ -118,6 +130,21 @@ def test_a_line_for_every_two_arms_and_two_controls_for_each() -> None:
         "additive and conv2d", "additive and fft", "conv2d and fft",
     ]  # fmt: skip
     assert "3 sentences" in left.get_ylabel()
+
+
+def test_of_many_arms_those_pairs_are_drawn_that_have_the_first() -> None:
+    """A legend of all 105 pairs left no room for the panels: matplotlib warned and laid nothing out."""
+    figure = head_agreement(agreements(tuple(f"a long name of an arm {number}" for number in range(15))))
+    left, right = figure.axes
+    assert len([one for one in left.get_lines() if len(one.get_xdata()) == 3]) == 14
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    for axes in (left, right):
+        assert axes.get_window_extent(renderer).height > 1.5 * figure.dpi
+        texts = [text.get_window_extent(renderer) for text in axes.get_legend().get_texts()]
+        assert min(one.y0 for one in texts) > -1  # pixel
+        assert max(one.y1 for one in texts) < axes.get_window_extent(renderer).y0
 
 
 def test_one_arm_with_one_seed_has_its_twin_alone() -> None:

@@ -29,6 +29,7 @@ from isoscope.figures.style import (
     WIDTH,
     hatched,
     legend_below,
+    legend_inches,
     look,
     multiples,
     named,
@@ -52,6 +53,8 @@ LABELS = SUMMARIES | {
 WRITTEN = 36
 """Up to this number of cells, each has room for its value."""
 LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
+PAIRS = 10
+"""Of more pairs of arms, only those with the first arm are drawn."""
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "fontsize": 7}
 
 
@@ -132,13 +135,21 @@ def head_maps(panels: Sequence[tuple[str, pd.DataFrame]], summary: str, *, high:
 def head_agreement(arm_heads: pd.DataFrame) -> Figure:
     """Draw the agreement of best-matching heads by layer, from 0 to 1.
 
-    Left: a line per pair of arms. Right, as controls: between seeds of an arm (solid), and between an arm and its twin
-    with random weights (dotted). Mean over seeds or pairs of seeds, ± 1 sd. `arm_heads`: the table of that name.
+    Left: a line per pair of arms; of more than `PAIRS` pairs, those with the first arm. Right, as controls: between
+    seeds of an arm (solid), and between an arm and its twin with random weights (dotted). Mean over seeds or pairs of
+    seeds, ± 1 sd. `arm_heads`: the table of that name.
     """
     arms = arms_of(arm_heads)
     between = arm_heads[arm_heads["differ"] == "arms"]
     pairs = list(dict.fromkeys(zip(between["arm"], between["other"], strict=True)))
-    height = 2.6 + 0.17 * max(-(-len(pairs) // 2), -(-(len(arms) + 2) // 2))
+    if len(pairs) > PAIRS:
+        pairs = [pair for pair in pairs if arms[0] in pair]
+    keys = [_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)]
+    controls = [_key(place, arm) for place, arm in enumerate(arms)]
+    for line, text in zip(LINES.values(), ("two seeds", "its random twin"), strict=True):
+        controls.append(Line2D([], [], color=INK, linestyle=line, label=text))
+    legends = [legend_inches(one, BELOW["ncols"], size=BELOW["fontsize"]) for one in (keys, controls) if one]
+    height = 2.5 + max(legends)
     titles = {
         one: wrapped(one, 3.3, size=8.5) for one in ("Between two arms", "Between seeds, and with the random twin")
     }
@@ -153,12 +164,8 @@ def head_agreement(arm_heads: pd.DataFrame) -> Figure:
         _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
     left.set_ylim(-0.02, 1.02)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
-    left.legend(handles=[_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)], **BELOW)
-    kinds = [
-        Line2D([], [], color=INK, linestyle=line, label=text)
-        for line, text in zip(LINES.values(), ("two seeds", "its random twin"), strict=True)
-    ]
-    right.legend(handles=[*(_key(place, arm) for place, arm in enumerate(arms)), *kinds], **BELOW)
+    left.legend(handles=keys, **BELOW)
+    right.legend(handles=controls, **BELOW)
     return figure
 
 
@@ -192,5 +199,6 @@ AGREEMENT = View(
     needs=("arm_heads",),
     draw=head_agreement,
     caption="Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch. Compare two "
-    "arms (left) with the controls (right): two seeds of an arm, and an arm and its random twin.",
+    "arms (left; of more than ten pairs, those with the first arm) with the controls (right): two seeds of an arm, and "
+    "an arm and its random twin.",
 )
