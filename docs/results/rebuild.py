@@ -248,14 +248,12 @@ def inside(name: str, labels: Mapping[str, tuple[str, ...]], columns: Mapping[st
     of = table.groupby(["arm", "when", "part", "metric"])["value"].agg(["mean", "std"])
     yield from head("arm", *columns, right=range(1, 1 + len(columns)))
     for arm in labels:
-        cells = [of.loc[(arm, *column)] for column in columns.values()]
-        shown = (f"{digits(one['mean'])} ± {digits(one['std'])}" for one in cells)
+        shown = []
+        for column in columns.values():
+            scale = 1000 if column[-1] == "gradient" else 1
+            one = scale * of.loc[arm, *column] if (arm, *column) in of.index else None
+            shown.append("–" if one is None else f"{short(one['mean'])} ± {short(one['std'])}")
         yield f"| {arm} | {' | '.join(shown)} |"
-
-
-def digits(value: float) -> str:
-    """Format with at most three decimals, but with two digits that are not 0."""
-    return short(value) if abs(value) >= 0.01 or value == 0 else f"{value:.2g}".replace("0.", ".", 1)
 
 
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
@@ -349,8 +347,8 @@ INSIDE = {
     "flatness": ("chosen", "fused", "flatness"),
     "dead, start": ("start", "fused", "dead"),
     "dead": ("chosen", "fused", "dead"),
-    "gradient, words": ("start", "word", "gradient"),
-    "gradient, positions": ("start", "position", "gradient"),
+    "gradient, words (× 10⁻³)": ("start", "word", "gradient"),
+    "gradient, positions (× 10⁻³)": ("start", "position", "gradient"),
     "entropy": ("chosen", "layer 2", "entropy"),
     "distance": ("chosen", "layer 2", "distance"),
     "on itself": ("chosen", "layer 2", "itself"),
@@ -397,6 +395,10 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "remedies/combinations": partial(combinations, "remedies/embedded"),
     "remedies/causes": partial(causes, "remedies/embedded"),
     "remedies/magnitudes": partial(differences, "remedies/embedded", MAGNITUDES),
+    "remedies/causes_second": partial(causes, "remedies/embedded_second"),
+    "remedies/combinations_fresh": partial(combinations, "remedies/embedded_fresh"),
+    "remedies/causes_fresh": partial(causes, "remedies/embedded_fresh"),
+    "remedies/magnitudes_fresh": partial(differences, "remedies/embedded_fresh", MAGNITUDES),
     "remedies/differences": partial(
         differences, "remedies/embedded", [(f"{arm} − fft", arm, "fft") for arm in list(REMEDIES)[1:]]
     ),
