@@ -17,6 +17,7 @@ import psutil
 
 import warm
 from isoscope.config.tree import read_yaml
+from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.record import read
 
@@ -134,22 +135,25 @@ class Project:
     """A project's folder. Commands run with the sources of `sources`, its own tree's unless another is given.
 
     A `cold` one starts every `isoscope` and `dvc` as a user's shell does; else those that are waited for, and what they
-    start, are forked from a process that has the libraries (see warm.py).
+    start, are forked from a process that has the libraries (see warm.py). Without `mirrored`, nothing follows its runs
+    to MLflow.
     """
 
-    def __init__(self, folder: Path, *, sources: Path | None = None, cold: bool = False) -> None:
+    def __init__(self, folder: Path, *, sources: Path | None = None, cold: bool = False, mirrored: bool = True) -> None:
         self.folder = folder
+        self.mirrored = mirrored
         self.sources = sources or folder / "src"
         self.binaries = BINARIES if cold else warm.binaries()
 
     @property
     def cold(self) -> "Project":
         """The same project, its commands started as a user's shell does."""
-        return Project(self.folder, sources=self.sources, cold=True)
+        return Project(self.folder, sources=self.sources, cold=True, mirrored=self.mirrored)
 
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.sources), **more}
+        followed = {} if self.mirrored else {FOLLOWED: "1"}
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.sources), **followed, **more}
 
     def run(self, *command: str, code: int = 0, stdin: str = "", **environment: str) -> Done:
         """Run a command to its end; `code` is the exit code it must have."""
@@ -245,10 +249,10 @@ class Project:
         client._tracking_client.store.engine.dispose()
         return found
 
-    def copy(self, folder: Path, *, without: tuple[str, ...] = ()) -> "Project":
+    def copy(self, folder: Path, *, without: tuple[str, ...] = (), mirrored: bool = True) -> "Project":
         """The same project elsewhere, less the names at its top given in `without`."""
         shutil.copytree(self.folder, folder, symlinks=True, ignore=_at(self.folder, without))
-        return Project(folder)
+        return Project(folder, mirrored=mirrored)
 
 
 class Finished(NamedTuple):

@@ -52,7 +52,7 @@ def project(finished: Finished, tmp_path: Path) -> Project:
 
 def copied(finished: Finished, folder: Path) -> Project:
     needs_ray()
-    return finished.project.copy(folder / "project", without=(".isoscope", "models", "mlflow.db"))
+    return finished.project.copy(folder / "project", without=(".isoscope", "models", "mlflow.db"), mirrored=False)
 
 
 def outputs(project: Project) -> dict[str, dict[str, str]]:

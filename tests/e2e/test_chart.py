@@ -39,7 +39,7 @@ WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 @pytest.fixture(scope="module")
 def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A study of two penalties with one seed, trained and charted by commands."""
-    project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project")
+    project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project", mirrored=False)
     project.edit("params.yaml", "search: null", ISOTROPY + "search: null")
     project.edit("params.yaml", "watch: null", WATCH)
     for arm in ("additive-none", "additive-selected"):
@@ -81,7 +81,7 @@ def test_what_was_not_published_fails_nothing(charted: Project) -> None:
 
 
 def test_a_published_figure_that_is_missed_is_exit_code_1(charted: Project, tmp_path: Path) -> None:
-    project = charted.copy(tmp_path / "project")
+    project = charted.copy(tmp_path / "project", mirrored=False)
     file = project.folder / "reports/parts/isotropy/chart/reproduction.json"
     cells = json.loads(file.read_text("utf-8"))
     cells[0] |= {"published": 0.1, "verdict": "fail", "reason": "further"}
@@ -101,7 +101,7 @@ def test_the_page_shows_the_study(charted: Project) -> None:
 
 
 def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Path) -> None:
-    project = finished.project.copy(tmp_path / "project")
+    project = finished.project.copy(tmp_path / "project", mirrored=False)
     unseeded = ISOTROPY.replace("seeds: [0]", "seeds: []")
     project.edit("params.yaml", "search: null", unseeded + "search: null")
     project.isoscope("chart", "isotropy")
@@ -115,7 +115,7 @@ def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Pa
 
 
 def test_runs_that_are_missing_are_named(charted: Project, tmp_path: Path) -> None:
-    project = charted.copy(tmp_path / "project")
+    project = charted.copy(tmp_path / "project", mirrored=False)
     project.run("rm", "-rf", str(project.folder / "models/isotropy/additive-none"))
     assert "models/isotropy/additive-none/seed-0" in project.isoscope("chart", "isotropy", code=2).err
 
@@ -124,7 +124,7 @@ def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
     finished: Finished, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Write finished runs with given numbers: one penalty costs twice as much accuracy as the other."""
-    project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project")
+    project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project", mirrored=False)
     project.edit("params.yaml", "search: null", SWEEP + "search: null")
     for penalty, cost in (("selected", 0.1), ("all", 0.2)):
         for place, weight in enumerate((0.0, 1.0, 10.0)):

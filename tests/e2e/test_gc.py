@@ -20,7 +20,7 @@ MONTHS = 60 * 86400
 
 @pytest.fixture
 def project(finished: Finished, tmp_path: Path) -> Project:
-    return finished.project.copy(tmp_path / "project")
+    return finished.project.copy(tmp_path / "project", mirrored=False)
 
 
 def stored(project: Project, arm: str) -> Path:

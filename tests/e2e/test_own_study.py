@@ -32,7 +32,7 @@ PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout
 @pytest.fixture(scope="module")
 def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The small project, with a second study that nothing but params.yaml and an overlay describe."""
-    found = finished.project.copy(tmp_path_factory.mktemp("own") / "project")
+    found = finished.project.copy(tmp_path_factory.mktemp("own") / "project", mirrored=False)
     shutil.copy(ROOT / "docs/examples/piece_length.py", found.folder / "plugins")
     (found.folder / "variants/settings/lengths.yaml").write_text(OVERLAY, "utf-8")
     found.edit("params.yaml", "plugins: []", "plugins: [plugins/piece_length.py]")

@@ -38,7 +38,7 @@ print(json.dumps(answers))
 
 @pytest.fixture(scope="module")
 def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return finished.project.copy(tmp_path_factory.mktemp("saved-models") / "project")
+    return finished.project.copy(tmp_path_factory.mktemp("saved-models") / "project", mirrored=False)
 
 
 @pytest.fixture(scope="module")
