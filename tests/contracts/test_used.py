@@ -21,7 +21,7 @@ PENALTIES = {
     "spectrum": {"prior": "exponential", "rate": 0.05, "power": 1.0} | WEIGHTED,
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
-CASES = [(kind, watched) for kind in (*code.PENALTIES, "none") for watched in (False, True)]
+CASES = [(kind, False) for kind in (*code.PENALTIES, "none")] + [("persistent_entropy", True), ("none", True)]
 # Each run in a process of its own, forked from a process that has the libraries and no module of isoscope.
 RUNS = """
 import json, os, sys

@@ -72,7 +72,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 @pytest.fixture
 def project(explored: Finished, tmp_path: Path) -> Project:
-    return explored.project.copy(tmp_path / "project")
+    return explored.project.copy(tmp_path / "project", mirrored=False)
 
 
 def states(project: Project, arm: str) -> Path:
