@@ -23,6 +23,11 @@ def rebuild() -> ModuleType:
     return module
 
 
+def test_numbers_lose_their_leading_nought_and_no_other(rebuild: ModuleType) -> None:
+    assert [rebuild.short(one) for one in (80.003, 30.9, 0.5, -0.5)] == ["80.003", "30.900", ".500", "−.500"]
+    assert rebuild.short(0.25, True) == "+.250"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tables_are_what_the_committed_data_give(rebuild: ModuleType, page: Path) -> None:
     text = page.read_text("utf-8")

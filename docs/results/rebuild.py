@@ -72,7 +72,7 @@ def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[P
 
 def short(value: float, signed: bool = False) -> str:
     """Format with three decimals, without the zero before the point."""
-    return f"{value:{'+' if signed else ''}.3f}".replace("0.", ".", 1).replace("-", "−")
+    return re.sub(r"^([+−]?)0\.", r"\1.", f"{value:{'+' if signed else ''}.3f}".replace("-", "−"))
 
 
 def between(interval: Interval | None) -> str:
@@ -250,10 +250,19 @@ def inside(name: str, labels: Mapping[str, tuple[str, ...]], columns: Mapping[st
     for arm in labels:
         shown = []
         for column in columns.values():
-            scale = 1000 if column[-1] == "gradient" else 1
-            one = scale * of.loc[arm, *column] if (arm, *column) in of.index else None
+            one = of.loc[arm, *column] if (arm, *column) in of.index else None
             shown.append("–" if one is None else f"{short(one['mean'])} ± {short(one['std'])}")
         yield f"| {arm} | {' | '.join(shown)} |"
+
+
+def means(names: Mapping[str, str], labels: Mapping[str, str]) -> Lines:
+    """Yield the mean test accuracy of each arm in each training, ± sd, and the number of seeds."""
+    yield from head("arm", "binding", *names.values(), right=range(2, 2 + len(names)))
+    tests = [by_seed(runs(name)) for name in names]
+    for arm, label in labels.items():
+        found = [list(test[arm].values()) if arm in test else [] for test in tests]
+        cells = [f"{short(np.mean(one))} ± {short(np.std(one, ddof=1))} ({len(one)})" if one else "–" for one in found]
+        yield f"| {arm} | {label} | {' | '.join(cells)} |"
 
 
 def trainings(names: dict[str, str], pairs: Sequence[tuple[str, str, str]]) -> Lines:
@@ -347,13 +356,19 @@ INSIDE = {
     "flatness": ("chosen", "fused", "flatness"),
     "dead, start": ("start", "fused", "dead"),
     "dead": ("chosen", "fused", "dead"),
-    "gradient, words (× 10⁻³)": ("start", "word", "gradient"),
-    "gradient, positions (× 10⁻³)": ("start", "position", "gradient"),
+    "gradient, words": ("start", "word", "gradient"),
+    "gradient, positions": ("start", "position", "gradient"),
     "entropy": ("chosen", "layer 2", "entropy"),
     "distance": ("chosen", "layer 2", "distance"),
     "on itself": ("chosen", "layer 2", "itself"),
     "a₁": ("chosen", "layer 2", "a_1_centred"),
     "effective rank": ("chosen", "layer 2", "effective_rank"),
+}
+SCALED = ("plain with the variance of the word table − plain", "fft_scaled", "fft")
+REPEATED = {
+    "remedies/embedded": "first: seeds 0–2",
+    "remedies/embedded_second": "second: seeds 0–2 again",
+    "remedies/embedded_fresh": "third: seeds 3–7",
 }
 PARTS = {
     "conv2d": "3 × 3, GELU",
@@ -395,6 +410,8 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "remedies/combinations": partial(combinations, "remedies/embedded"),
     "remedies/causes": partial(causes, "remedies/embedded"),
     "remedies/magnitudes": partial(differences, "remedies/embedded", MAGNITUDES),
+    "remedies/means": partial(means, REPEATED, REMEDIES),
+    "remedies/trainings": partial(trainings, REPEATED, (*MAGNITUDES, SCALED)),
     "remedies/causes_second": partial(causes, "remedies/embedded_second"),
     "remedies/combinations_fresh": partial(combinations, "remedies/embedded_fresh"),
     "remedies/causes_fresh": partial(causes, "remedies/embedded_fresh"),

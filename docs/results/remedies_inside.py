@@ -1,8 +1,8 @@
 """Collect what was measured inside the runs of a study; run it at the root of a project after `isoscope repro`.
 
 `python docs/results/remedies_inside.py` reads reports/parts/remedies/inside/*.parquet and writes
-docs/results/remedies/inside.csv: arm, seed, when (start: before training, or chosen), part (of the embedding block, or
-layer), metric, value.
+docs/results/remedies/inside.csv: digest, arm, seed, when (start: before training, or chosen), part (of the embedding
+block, or layer), metric, value.
 
 word, position, word_control, position_control    shares of tokens that a linear map reads, and its control
 flatness, dead                                    of spectra: geometric by arithmetic mean of power; share almost zero
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+
+from isoscope.outputs import read_output
 
 GEOMETRY = ("a_1_centred", "effective_rank", "avg_sim")
 ATTENTION = ("entropy", "distance", "itself")
@@ -53,8 +55,13 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
     arguments = parser.parse_args()
     target = arguments.to / "docs/results/remedies/inside.csv"
-    table = pd.concat(measured(Path(f"reports/parts/{arguments.study}/inside")))
-    table = table[[*WHO, "part", "metric", "value"]].sort_values([*WHO, "metric", "part"], kind="stable")
+    table = pd.concat(measured(Path(f"reports/parts/{arguments.study}/inside")), ignore_index=True)
+    digests = {
+        (arm, seed): read_output(Path("models", arguments.study, arm, f"seed-{seed}")).run.digest[:12]
+        for arm, seed in table[["arm", "seed"]].drop_duplicates().itertuples(index=False)
+    }
+    table["digest"] = [digests[who] for who in zip(table["arm"], table["seed"], strict=True)]
+    table = table[["digest", *WHO, "part", "metric", "value"]].sort_values([*WHO, "metric", "part"], kind="stable")
     table.to_csv(target, index=False, lineterminator="\n", float_format="%.6g")
     print(f"{target}: {len(table)} rows")
 

@@ -1,8 +1,8 @@
 """Change magnitudes of trained bindings without training; run it at the root of a project with runs of `remedies`.
 
 `python docs/results/remedies_interventions.py models/remedies/fft/seed-* models/remedies/fft_unitary/seed-*` writes
-docs/results/remedies/interventions.csv: digest, arm, seed, intervention, metric, value. Phases and the root mean square
-of each row stay as they were; only magnitudes change:
+docs/results/remedies/interventions.csv (`--name`: another file): digest, arm, seed, intervention, metric, value. Phases
+and the root mean square of each row stay as they were; only magnitudes change:
 
 untouched        the trained model
 position flat    position spectra of equal magnitudes

@@ -334,7 +334,11 @@ def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp
     assert set(found["when"]) == {"start", "chosen"}
     assert set(found["arm"]) == set(ARMS)
     assert not found.duplicated(["arm", "seed", "when", "part", "metric"]).any()
-    own = found[(found["arm"] == "conv2d") & (found["when"] == "chosen") & (found["part"] == "fused")]
+    reads = {"word", "word_control", "position", "position_control", "flatness", "dead", "gradient"}
+    assert set(found["metric"]) == reads | {"entropy", "distance", "itself", "a_1_centred", "effective_rank", "avg_sim"}
+    assert set(found["digest"]) == {explored.project.digest(arm)[:12] for arm in ARMS}
+    own = found[(found["arm"] == "conv2d") & (found["part"] == "fused") & (found["metric"] == "flatness")]
     spectra = pd.read_parquet(explored.project.folder / "reports/parts/fusion/inside/spectrum.parquet")
-    right = spectra[(spectra["arm"] == "conv2d") & spectra["best"] & (spectra["part"] == "fused")]["flatness"]
-    assert own[own["metric"] == "flatness"]["value"].tolist() == pytest.approx(right.tolist(), rel=1e-5)
+    right = spectra[(spectra["arm"] == "conv2d") & (spectra["part"] == "fused") & spectra["step"].notna()]
+    for when, rows in (("start", right[right["step"] == 0]), ("chosen", right[right["best"]])):
+        assert own[own["when"] == when]["value"].tolist() == pytest.approx(rows["flatness"].tolist(), rel=1e-5)

@@ -76,7 +76,7 @@ def beside(
     if len(arms) > COLUMNS:
         if options.get("sharey") == "row":
             options["sharey"] = "col"
-        labels = {arm: named(arm, facts[arm], 1.15, size=8.0) for arm in arms}
+        labels = {arm: named(arm, facts[arm], 1.15, size=7.5) for arm in arms}
         figure, panels = multiples(labels, rows, (WIDTH, 1.2 * len(arms) + 0.9), **options)
         return figure, {(row, arm): axes for (arm, row), axes in panels.items()}
     width = max(3.4, min(WIDTH, 2.4 * len(arms) + 0.7))

@@ -97,6 +97,7 @@ def test_many_arms_are_rows_with_the_same_curves_and_scales() -> None:
     assert many.axes[0].get_ylabel() == "arm_0, n = 1 seed"
     grid = np.array(many.axes).reshape(8, len(SUMMARIES))
     assert {axes.get_ylim() for axes in grid[:, 1]} == {grid[0, 1].get_ylim()}
+    assert grid[0, 0].get_ylim() != grid[0, 1].get_ylim()
     across = np.array(few.axes).reshape(len(SUMMARIES), 4)
     assert grid[3, 1].lines[0].get_ydata() == pytest.approx(across[1, 3].lines[0].get_ydata())
 
@@ -137,6 +138,8 @@ def test_of_many_arms_those_pairs_are_drawn_that_have_the_first() -> None:
     figure = head_agreement(agreements(tuple(f"a long name of an arm {number}" for number in range(15))))
     left, right = figure.axes
     assert len([one for one in left.get_lines() if len(one.get_xdata()) == 3]) == 14
+    named = head_agreement(agreements(tuple("abcdefghijklmno"))).axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in named] == [f"a and {one}" for one in "bcdefghijklmno"]
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()

@@ -27,8 +27,8 @@ WHOLE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 2)), "linewidth": 0.
 def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     """Draw singular values over the largest, by their number: a line per layer, dark to light.
 
-    A row per moment, a column per arm. Mean over seeds; both axes are logarithmic and the same in all panels.
-    Degenerate layers are left out. Raises `ValueError` without rows for `vectors`.
+    A row per moment, a column per arm (many arms are rows). Mean over seeds; both axes are logarithmic and the same in
+    all panels. Degenerate layers are left out. Raises `ValueError` without rows for `vectors`.
     """
     whole = prepared(values[values["vectors"] == vectors])
     table = ends(whole)
@@ -58,8 +58,8 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
 def rank_curves(ranks: pd.DataFrame) -> Figure:
     """Draw the accuracy of the head on [CLS] rebuilt from components: a line per k, dark to light.
 
-    Rows: only the first k components, all but these, only the k-th. A column per arm; mean over seeds ± 1 sd, from 0 to
-    1. Dashed: the whole model.
+    Rows: only the first k components, all but these, only the k-th. A column per arm (many arms are rows); mean over
+    seeds ± 1 sd, from 0 to 1. Dashed: the whole model.
     """
     table = prepared(ranks)
     table = table[table["column"] != TWIN]

@@ -62,8 +62,9 @@ BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "
 def attention_curves(attention: pd.DataFrame) -> Figure:
     """Draw a row of panels per summary, a column per arm, a line per layer: mean over heads, then over seeds ± 1 sd.
 
-    Layers run from dark (first) to light (last). The panels of a row share their scale. The twin with random weights is
-    left out. `attention`: columns arm, seed, step, layer, head and the summaries.
+    Many arms are rows (`snapshots.beside`). Layers run from dark (first) to light (last). The panels of a summary share
+    their scale. The twin with random weights is left out. `attention`: columns arm, seed, step, layer, head and the
+    summaries.
     """
     table = prepared(attention)
     table = table[table["column"] != TWIN]
@@ -143,7 +144,7 @@ def head_agreement(arm_heads: pd.DataFrame) -> Figure:
     between = arm_heads[arm_heads["differ"] == "arms"]
     pairs = list(dict.fromkeys(zip(between["arm"], between["other"], strict=True)))
     if len(pairs) > PAIRS:
-        pairs = [pair for pair in pairs if arms[0] in pair]
+        pairs = [pair for pair in pairs if pairs[0][0] in pair]
     keys = [_key(place, f"{one} and {other}") for place, (one, other) in enumerate(pairs)]
     controls = [_key(place, arm) for place, arm in enumerate(arms)]
     for line, text in zip(LINES.values(), ("two seeds", "its random twin"), strict=True):
