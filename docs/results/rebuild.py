@@ -75,6 +75,11 @@ def short(value: float, signed: bool = False) -> str:
     return re.sub(r"^([+−]?)0\.", r"\1.", f"{value:{'+' if signed else ''}.3f}".replace("-", "−"))
 
 
+def with_sd(mean: float, sd: float) -> str:
+    """Format a mean and a standard deviation, which a single value does not have."""
+    return f"{short(mean)} ± {'–' if np.isnan(sd) else short(sd)}"
+
+
 def between(interval: Interval | None) -> str:
     """Format the interval of a difference."""
     return "–" if interval is None else f"[{short(interval.low, True)}, {short(interval.high, True)}]"
@@ -101,8 +106,7 @@ def arms(name: str, labels: Mapping[str, tuple[str, ...]], heads: tuple[str, ...
         values = list(test[arm].values())
         epochs = ", ".join(str(int(epoch)) for epoch in best[arm].values())
         ends = ", ".join(short(value) for value in values)
-        spread = short(float(np.std(values, ddof=1))) if len(values) > 1 else "–"
-        mean = f"{short(float(np.mean(values)))} ± {spread}"
+        mean = with_sd(np.mean(values), np.std(values, ddof=1) if len(values) > 1 else np.nan)
         yield f"| {' | '.join(label)} | {len(values)} | {'; '.join(courses)} | {epochs} | {ends} | {mean} |"
     for _, row in table[table["seed"].isna() & (table["metric"] == "test/accuracy")].iterrows():
         yield f"| *{BASELINES[row['arm']]}* {'| ' * (len(heads) + 4)}| *{short(row['value'])}* |"
@@ -178,7 +182,7 @@ def combinations(name: str) -> Lines:
     yield from head("magnitudes kept", "identity readable", "arms", "seeds", "mean ± sd", right=(3, 4))
     for (kept, readable), members in design(name).items():
         values = np.mean([list(test[arm].values()) for arm in members], axis=0)
-        mean = f"{short(float(values.mean()))} ± {short(float(values.std(ddof=1)))}"
+        mean = with_sd(values.mean(), values.std(ddof=1))
         words = ("yes" if one else "no" for one in (kept, readable))
         yield f"| {' | '.join(words)} | {', '.join(members)} | {len(values)} | {mean} |"
 
@@ -191,7 +195,7 @@ def interventions(name: str) -> Lines:
     yield from head("arm", "magnitudes", "seeds", *metrics.values(), right=range(2, 3 + len(metrics)))
     for (arm, kind), own in table.groupby(["arm", "intervention"], sort=False):
         of = own.groupby("metric")["value"].agg(["mean", "std", "count"])
-        cells = [f"{short(of['mean'][one])} ± {short(of['std'][one])}" for one in metrics]
+        cells = [with_sd(of["mean"][one], of["std"][one]) for one in metrics]
         yield f"| {arm} | {kind} | {of['count'].iloc[0]} | {' | '.join(cells)} |"
 
 
@@ -236,7 +240,7 @@ def bags(name: str, labels: Mapping[str, tuple[str, ...]]) -> Lines:
     of = table.groupby(["arm", "vectors", "metric"])["value"].agg(["mean", "std", "count"])
     for arm, label in labels.items():
         places = [("word table" if arm == "word table" else at, kind) for at, kind in columns]
-        cells = [f"{short(of['mean'][arm, *place])} ± {short(of['std'][arm, *place])}" for place in places]
+        cells = [with_sd(of["mean"][arm, *place], of["std"][arm, *place]) for place in places]
         if arm == "word table":
             cells[3:] = ["–"] * 3  # no layer
         yield f"| {' | '.join(label)} | {of['count'][arm, *places[0]]} | {' | '.join(cells)} |"
@@ -251,7 +255,7 @@ def inside(name: str, labels: Mapping[str, tuple[str, ...]], columns: Mapping[st
         shown = []
         for column in columns.values():
             one = of.loc[arm, *column] if (arm, *column) in of.index else None
-            shown.append("–" if one is None else f"{short(one['mean'])} ± {short(one['std'])}")
+            shown.append("–" if one is None else with_sd(*one))
         yield f"| {arm} | {' | '.join(shown)} |"
 
 
@@ -261,7 +265,7 @@ def means(names: Mapping[str, str], labels: Mapping[str, str]) -> Lines:
     tests = [by_seed(runs(name)) for name in names]
     for arm, label in labels.items():
         found = [list(test[arm].values()) if arm in test else [] for test in tests]
-        cells = [f"{short(np.mean(one))} ± {short(np.std(one, ddof=1))} ({len(one)})" if one else "–" for one in found]
+        cells = [f"{with_sd(np.mean(one), np.std(one, ddof=1))} ({len(one)})" if one else "–" for one in found]
         yield f"| {arm} | {label} | {' | '.join(cells)} |"
 
 

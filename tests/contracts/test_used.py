@@ -21,7 +21,9 @@ PENALTIES = {
     "spectrum": {"prior": "exponential", "rate": 0.05, "power": 1.0} | WEIGHTED,
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
-CASES = [(kind, False) for kind in (*code.PENALTIES, "none")] + [("persistent_entropy", True), ("none", True)]
+CASES = [(kind, watched) for kind in (*code.PENALTIES, "none") for watched in (False, True)]
+SECOND = [(kind, True) for kind in code.PENALTIES if kind != "persistent_entropy"]
+"""Run with --exhaustive only."""
 # Each run in a process of its own, forked from a process that has the libraries and no module of isoscope.
 RUNS = """
 import json, os, sys
@@ -46,22 +48,25 @@ for number, options in enumerate(json.loads(sys.argv[1])):
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], set[Path]]:
+def loaded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[tuple[str, bool], set[Path]]:
     """Return the package's modules that each run loads."""
     folder = tmp_path_factory.mktemp("runs")
+    cases = [case for case in CASES if case not in SECOND or pytestconfig.getoption("--exhaustive")]
     watch = {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2}
     options = [
         {"penalty": {"kind": kind} | PENALTIES.get(kind, {}), "watch": watch if watched else None}
-        for kind, watched in CASES
+        for kind, watched in cases
     ]
     command = [sys.executable, "-c", RUNS, json.dumps(options), str(folder)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    lists = (json.loads((folder / str(number) / "loaded.json").read_text()) for number in range(len(CASES)))
-    return {case: {Path(file) for file in files} for case, files in zip(CASES, lists, strict=True)}
+    lists = (json.loads((folder / str(number) / "loaded.json").read_text()) for number in range(len(cases)))
+    return {case: {Path(file) for file in files} for case, files in zip(cases, lists, strict=True)}
 
 
-@pytest.mark.parametrize("kind, watched", CASES)
+@pytest.mark.parametrize("kind, watched", [
+    pytest.param(*case, marks=pytest.mark.exhaustive if case in SECOND else ()) for case in CASES
+])  # fmt: skip
 def test_a_run_loads_nothing_outside_its_code_version(
     kind: str, watched: bool, loaded: dict[tuple[str, bool], set[Path]]
 ) -> None:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
@@ -55,7 +56,8 @@ WRITTEN = 36
 LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
 PAIRS = 10
 """Of more pairs of arms, only those with the first arm are drawn."""
-BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "fontsize": 7}
+BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 2, "fontsize": 7}
+"""A legend below a panel. Its distance is in inches, because a share of the height would change with the layout."""
 
 
 @style()
@@ -165,8 +167,9 @@ def head_agreement(arm_heads: pd.DataFrame) -> Figure:
         _line(right, arm_heads[(arm_heads["arm"] == arm) & (arm_heads["differ"] == differ)], place, line)
     left.set_ylim(-0.02, 1.02)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
-    left.legend(handles=keys, **BELOW)
-    right.legend(handles=controls, **BELOW)
+    for axes, handles in ((left, keys), (right, controls)):
+        lower = axes.transAxes + ScaledTranslation(0, -0.4, figure.dpi_scale_trans)
+        axes.legend(handles=handles, bbox_transform=lower, **BELOW)
     return figure
 
 
