@@ -429,6 +429,15 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "remedies/own": partial(
         arms, "remedies/own", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
     ),
+    "remedies/own_combinations": partial(combinations, "remedies/own"),
+    "remedies/own_causes": partial(causes, "remedies/own"),
+    "remedies/own_magnitudes": partial(differences, "remedies/own", MAGNITUDES),
+    "remedies/own_differences": partial(
+        differences, "remedies/own", [(f"{arm} − fft", arm, "fft") for arm in list(REMEDIES)[1:]]
+    ),
+    "remedies/own_leaving": partial(
+        leaving, "remedies/own", {arm: (arm, what) for arm, what in REMEDIES.items()}, 0.5, 872
+    ),
     "remedies/leaving": partial(
         leaving, "remedies/embedded", {arm: (arm, what) for arm, what in REMEDIES.items()}, 0.5, 1080
     ),
