@@ -44,6 +44,7 @@ SETTINGS: dict[str, Any] = {
     "snapshots": {"steps": "none", "epochs": False},
     "evaluations": 1,
     "watch": None,
+    "allocation": None,
     "log_every": 1,
     "checkpoint_every": 3,
 }

@@ -5,7 +5,7 @@ Modules of built-in kinds are loaded when a run uses them: editing a penalty doe
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -38,7 +38,11 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
-OBSERVERS = {"watch": "isoscope.training.observers.watch"}
+# Observers by their section of `training`, in the order of their metrics.
+OBSERVERS = {
+    "watch": "isoscope.training.observers.watch",
+    "allocation": "isoscope.training.observers.lca",
+}
 EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
 
 
@@ -121,7 +125,7 @@ def load(registry: Mapping[str, str], kind: str) -> ModuleType:
     return import_module(registry[kind])
 
 
-def modules(*, objective: str, penalty: str, watched: bool) -> tuple[str, ...]:
+def modules(*, objective: str, penalty: str, observers: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
-    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (OBSERVERS, "watch" if watched else "none")]
+    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), *((OBSERVERS, name) for name in observers)]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

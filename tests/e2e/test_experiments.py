@@ -25,11 +25,12 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 def code_version(project: Project) -> str:
     code = """
 from isoscope import code
-modules = code.modules(objective="classification", penalty="none", watched=WATCHED)
+modules = code.modules(objective="classification", penalty="none", observers=OBSERVERS)
 print(code.code_version("train", modules))
 """
-    watched = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]["watch"] is not None
-    return project.run(sys.executable, "-c", code.replace("WATCHED", str(watched))).out.strip()
+    training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]
+    observers = [name for name in ("watch", "allocation") if training[name] is not None]
+    return project.run(sys.executable, "-c", code.replace("OBSERVERS", str(observers))).out.strip()
 
 
 def stored(project: Project, name: str) -> str:

@@ -79,7 +79,10 @@ MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
 _TEMPLATE = re.compile(r"\$\{([^}]*)\}")
 # Files that a result may hold, and files that it must hold.
 TRAINED = (
-    {"config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"},
+    {
+        *("config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"),
+        *("allocation.parquet", "closure.parquet", "minibatch.parquet"),
+    },
     {"config.yaml", "metrics.jsonl"},
 )
 PREPARED = (

@@ -53,6 +53,41 @@ class Watch(Section):
     """Number of k-means clusters; anisotropy within clusters uses points minus their cluster mean."""
 
 
+class Allocation(Section):
+    """Loss change allocation: how much each group of parameters changed the loss of fixed sentences, by interval."""
+
+    sentences: Annotated[int, Field(ge=16, le=4096)]
+    """Sentences of the train split, and as many of validation (fewer if the split has fewer), the same in every run."""
+    folds: Annotated[int, Field(ge=2, le=32)]
+    """Parts of each set, for standard errors with folds − 1 degrees of freedom. A copy of the gradient per fold and set
+    is kept."""
+    estimator: Literal["first_order", "trapezoid", "simpson"]
+    """Rule of the path integral: gradient at the start only; at both ends; at both ends and the middle."""
+    tolerance: Annotated[float, Field(ge=1e-9, le=10)] | None
+    """Split an interval until |ΣA − ΔL| is at most this, in nats; null: no further splits."""
+    most_splits: Annotated[int, Field(ge=2, le=64)]
+    """Largest number of parts of an interval under `tolerance`."""
+    dense: Annotated[int, Field(ge=0)]
+    """Every update up to this is an interval of its own."""
+    chords: Annotated[int, Field(ge=0)]
+    """Log-spaced intervals after `dense`, up to the last planned update."""
+    minibatch: bool
+    """Also multiply each update by the gradient of its own batch, as in Vázquez et al. 2022. It needs no pass, but is
+    another quantity: it does not sum to a change of loss and is negative nearly by construction."""
+    parts: bool
+    """Split intervals of one update into AdamW's new gradient, momentum from earlier updates, and weight decay."""
+
+    def _conflicts(self) -> Conflicts:
+        return (
+            (self.folds > self.sentences, f"folds {self.folds} exceed sentences {self.sentences}"),
+            (self.dense + self.chords == 0, "dense and chords are both 0: no interval; set chords to 100"),
+            (
+                self.estimator == "first_order" and self.tolerance is not None,
+                "estimator first_order has no splits; set tolerance to null",
+            ),
+        )
+
+
 class Training(Section):
     """Optimisation, monitoring, checkpoints and snapshots."""
 
@@ -100,6 +135,8 @@ class Training(Section):
     """Evaluations of the validation split per epoch, evenly spaced, the last at the end of the epoch."""
     watch: Watch | None
     """Anisotropy of the batch at every logged step and of a fixed sample at every evaluation; null: not monitored."""
+    allocation: Allocation | None
+    """Loss change allocation during training, written to allocation.parquet; null: none."""
     log_every: Count
     """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count

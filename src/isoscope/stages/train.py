@@ -177,9 +177,9 @@ def _loop(
 
 def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    found: list[Observer] = [FusionMoved()]
-    if training.watch is not None:
-        found.insert(0, code.load(code.OBSERVERS, "watch").observer(training.watch))
+    asked = [(name, settings) for name in code.OBSERVERS if (settings := getattr(training, name)) is not None]
+    found: list[Observer] = [code.load(code.OBSERVERS, name).observer(settings) for name, settings in asked]
+    found.append(FusionMoved())
     for name, settings in own.items():
         with plugins_named():
             found.append(plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"})))

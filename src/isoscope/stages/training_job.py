@@ -57,7 +57,7 @@ def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project
             used=code.modules(
                 objective=found.cell.objective.kind,
                 penalty=found.cell.penalty.kind,
-                watched=found.cell.training.watch is not None,
+                observers=[name for name in code.OBSERVERS if getattr(found.cell.training, name) is not None],
             ),
         ),
     )

@@ -95,7 +95,7 @@ class Loop:
         self.device = accelerator.device
         self.penalised = penalised
         self.observers = Observers(observers)
-        self.observers.begin(Context(model, optimizer, objective, seed, self.total, settings.log_every))
+        self.observers.begin(Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks))
         self.backward = Backward(
             self.model,
             objective,
@@ -156,12 +156,13 @@ class Loop:
         return self.progress.trace
 
     def test(self, epoch: int) -> None:
-        """Evaluate the test split once: log the chosen epoch's metrics and write the objective's files."""
+        """Evaluate the test split once: log the chosen epoch's metrics, write the objective's and the observers' files."""
         scored = self._evaluate("test", self.observers.places(None), columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             self.objective.finish(scored, self.work)
+            self.observers.finish(self.work)
             self.points.flush()
 
     def _begin(self) -> dict[str, float]:

@@ -187,7 +187,7 @@ FREE = {
     *("learning_rate", "weight_decay"),  # by task, above
     *("accumulation", "select", "keep", "freeze.embeddings", "freeze.layers", "watch.sample", "watch.clusters"),
     *("determinism", "device", "threads", "log_every", "checkpoint_every", "evaluations"),
-    *("snapshots.steps", "snapshots.epochs", "fusion_lr"),
+    *("snapshots.steps", "snapshots.epochs", "fusion_lr", "allocation"),
 }
 """Fields of `training` that a repetition may choose: none of them changes the shares of the batches."""
 

@@ -1,12 +1,14 @@
 """Observe a run without changing it: metrics of gradients, weights and points during training."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from isoscope.models import build
 from isoscope.objectives import Objective, Place, Scored
+from isoscope.training.ranks import Ranks
 
 
 class Context(NamedTuple):
@@ -19,6 +21,8 @@ class Context(NamedTuple):
     updates: int
     log_every: int
     """Log a point every `log_every` updates."""
+    ranks: Ranks
+    """The processes of the run."""
 
 
 class Observer:
@@ -30,6 +34,8 @@ class Observer:
 
     name: str
     """The observer's name: its prefix in the checkpoint and in error messages."""
+    unclipped = False
+    """Whether `before_update` needs unscaled gradients from before clipping, which not every Trainer can show."""
 
     def begin(self, context: Context) -> None:
         """Called once, with the weights from before the first update; also when a run is resumed."""
@@ -52,6 +58,9 @@ class Observer:
         `epoch` is the epoch just finished, 0 before training, None within an epoch.
         """
         return {}
+
+    def finish(self, folder: Path) -> None:
+        """Write the observer's files into the run's output; called once, at the end, in the process of rank 0."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state that a resumed run needs."""
@@ -95,6 +104,10 @@ class Observers(list[Observer]):
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
         return {name: value for one in self for name, value in one.evaluated(scored, epoch).items()}
+
+    def finish(self, folder: Path) -> None:
+        for one in self:
+            one.finish(folder)
 
     def state(self) -> dict[str, Tensor]:
         return {f"{one.name}/{name}": value for one in self for name, value in one.state().items()}

@@ -4,52 +4,28 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import TrainerCallback
 
 from isoscope.errors import InputError
-from isoscope.objectives import Indices, Place, Scored, owners_of, points_at
+from isoscope.objectives import Place, Scored, points_at
 from isoscope.training.observers import Context, Observer
-
-
-class _Data:
-    """The Trainer's evaluation data as the part of an objective that observers use; rows in the loader's order."""
-
-    def __init__(self, trainer: Any) -> None:
-        self.trainer = trainer
-        batches = [(batch["attention_mask"].sum(1), batch.get("labels")) for batch in trainer.get_eval_dataloader()]
-        self.lengths = np.concatenate([lengths.cpu().numpy() for lengths, _ in batches])
-        labels = [labels.cpu().numpy() for _, labels in batches if labels is not None and labels.ndim == 1]
-        self.labels = np.concatenate(labels) if labels else None
-
-    def size(self, split: str) -> int:
-        return len(self.lengths)
-
-    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, Indices | None]:
-        owners = owners_of(self.lengths[rows], place)
-        return owners, None if self.labels is None else self.labels[rows[owners]]
-
-    @torch.no_grad()
-    def points(self, places: list[Place]) -> dict[Place, Any]:
-        model = self.trainer.model.eval()
-        found: dict[Place, list[Any]] = {place: [] for place in places}
-        for batch in self.trainer.get_eval_dataloader():
-            batch = {name: value.to(model.device) for name, value in batch.items()}
-            states = model(**batch, output_hidden_states=True).hidden_states
-            for place, points in points_at(states, batch["attention_mask"], places).items():
-                found[place].append(points.float().cpu().numpy())
-        return {place: np.concatenate(parts) for place, parts in found.items()}
+from isoscope.training.observers.trainer_data import TrainerData
+from isoscope.training.ranks import Ranks
 
 
 class ObserverCallback(TrainerCallback):
     """Run an isoscope observer in a Trainer and log its metrics with `trainer.log`.
 
     The evaluation data are the split `validation`; the epoch is the Trainer's epoch, rounded. Each checkpoint holds the
-    observer's state, so a resumed run restores it. The observer sees the gradients that the optimiser sees: the Trainer
-    clips them before any callback (`max_grad_norm=0` turns clipping off). Raises `InputError` with several processes.
+    observer's state, so a resumed run restores it. Files of the observer are written into the Trainer's output folder
+    when training ends. The observer sees the gradients that the optimiser sees: the Trainer clips them before any
+    callback (`max_grad_norm=0` turns clipping off).
+
+    Raises `InputError` with several processes, with FSDP or DeepSpeed, and for an observer that needs unclipped
+    gradients unless `max_grad_norm=0` and fp16 is off.
     """
 
     def __init__(self, observer: Observer, trainer: Any) -> None:
@@ -59,12 +35,11 @@ class ObserverCallback(TrainerCallback):
         self._found: dict[str, float] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if args.world_size > 1:
-            raise InputError(f"ObserverCallback: {args.world_size} processes; only one is supported")
         trainer = self.trainer
-        data: Any = _Data(trainer) if trainer.eval_dataset is not None else None
-        every = max(1, int(args.logging_steps))
-        self.observer.begin(Context(trainer.model, trainer.optimizer, data, args.seed, state.max_steps, every))
+        self._check(args)
+        data: Any = TrainerData(trainer) if trainer.eval_dataset is not None else None
+        every, ranks = max(1, int(args.logging_steps)), Ranks(trainer.accelerator)
+        self.observer.begin(Context(trainer.model, trainer.optimizer, data, args.seed, state.max_steps, every, ranks))
         self._data = data
         kept = self._file(args, state)
         if state.global_step and kept.is_file():
@@ -74,9 +49,26 @@ class ObserverCallback(TrainerCallback):
         after = model.register_forward_hook(self._take, with_kwargs=True)
         self._hooks = (before, after)
 
+    def _check(self, args: Any) -> None:
+        """Raise `InputError` if the Trainer cannot show what the observer must see."""
+        if self.trainer.is_fsdp_enabled or self.trainer.is_deepspeed_enabled:
+            raise InputError("ObserverCallback: FSDP and DeepSpeed shard weights or optimiser states; use one process")
+        if args.world_size > 1:
+            raise InputError(f"ObserverCallback: {args.world_size} processes; only one is supported")
+        name = self.observer.name
+        if self.observer.unclipped and args.max_grad_norm:
+            raise InputError(
+                f"max_grad_norm: {args.max_grad_norm}, but {name} needs gradients from before clipping, and the Trainer "
+                "clips before its callbacks; set max_grad_norm=0, or leave out what needs them (minibatch=False)"
+            )
+        if self.observer.unclipped and args.fp16:
+            raise InputError(f"fp16: {name} needs unscaled gradients; use bf16 or fp32, or minibatch=False")
+
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         for hook in self._hooks:
             hook.remove()
+        Path(args.output_dir).mkdir(parents=True, exist_ok=True)
+        self.observer.finish(Path(args.output_dir))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._asked = list(self.observer.places(state.global_step + 1))
