@@ -38,12 +38,12 @@ class AllocationSet:
                 f"training.allocation.folds: {folds}, but {split} has {len(rows)} rows; ask for at most as many folds"
             )
         order = rows[shuffled(len(rows), _KEY, 1)]
-        parts = [np.sort(order[fold::folds]) for fold in range(folds)]
-        self.weights = np.array([objective.weight(split, part, None) for part in parts])
+        self.parts = [np.sort(order[fold::folds]) for fold in range(folds)]
+        self.weights = np.array([objective.weight(split, part, None) for part in self.parts])
         if not (self.weights > 0).all():
             raise InputError(f"training.allocation: a fold of {split} has nothing to predict; ask for fewer folds")
         self.own = range(folds)[ranks.rank :: ranks.size]
-        self._inputs = {fold: [*self._batches(parts[fold], device)] for fold in self.own}
+        self._inputs = {fold: [*self._batches(self.parts[fold], device)] for fold in self.own}
 
     def _batches(self, rows: Indices, device: torch.device) -> Iterator[dict[str, Tensor]]:
         for planned in self.objective.plan(self.split, None, rows):

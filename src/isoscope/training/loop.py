@@ -156,7 +156,7 @@ class Loop:
         return self.progress.trace
 
     def test(self, epoch: int) -> None:
-        """Evaluate the test split once: log the chosen epoch's metrics, write the objective's and the observers' files."""
+        """Evaluate the test split once: log the chosen epoch's metrics, write the files of objective and observers."""
         scored = self._evaluate("test", self.observers.places(None), columns=True)
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)

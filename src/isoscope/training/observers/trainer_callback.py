@@ -58,8 +58,8 @@ class ObserverCallback(TrainerCallback):
         name = self.observer.name
         if self.observer.unclipped and args.max_grad_norm:
             raise InputError(
-                f"max_grad_norm: {args.max_grad_norm}, but {name} needs gradients from before clipping, and the Trainer "
-                "clips before its callbacks; set max_grad_norm=0, or leave out what needs them (minibatch=False)"
+                f"max_grad_norm: {args.max_grad_norm}, but {name} needs gradients from before clipping, and the "
+                "Trainer clips before its callbacks; set max_grad_norm=0, or minibatch=False"
             )
         if self.observer.unclipped and args.fp16:
             raise InputError(f"fp16: {name} needs unscaled gradients; use bf16 or fp32, or minibatch=False")

@@ -1,0 +1,150 @@
+"""Loss change allocation in a real Trainer: the documentation's lines, closure, divisors, masks, refusals."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, Trainer, TrainingArguments
+
+from isoscope.config.training import Allocation as Settings
+from isoscope.errors import InputError
+from isoscope.training.observers.lca import Allocation
+from isoscope.training.observers.trainer_callback import ObserverCallback
+from isoscope.training.observers.trainer_data import TrainerData
+
+DOCS = (Path(__file__).parents[2] / "docs/allocation.md").read_text("utf-8")
+LINES = next(block for block in re.findall(r"```python\n(.*?)```", DOCS, re.S) if "add_callback" in block)
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def asked(**changed: Any) -> Settings:
+    settings: dict[str, Any] = {"sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None}
+    settings |= {"most_splits": 16, "dense": 2, "chords": 1, "minibatch": False, "parts": True}
+    return Settings(**settings | changed)
+
+
+def masked(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """A collator that masks at random, like transformers' for masked language models."""
+    batch = {name: torch.stack([row[name] for row in rows]) for name in ("input_ids", "attention_mask")}
+    chosen = (torch.rand(batch["input_ids"].shape) < 0.4) & batch["attention_mask"].bool()
+    chosen[:, 0] = True
+    labels = batch["input_ids"].where(chosen, -100)
+    return batch | {"input_ids": batch["input_ids"].where(~chosen, 1), "labels": labels}
+
+
+def make(folder: Path, *, masks: bool = False, **settings: Any) -> Trainer:
+    torch.manual_seed(0)
+    kind = BertForMaskedLM if masks else BertForSequenceClassification
+    model = kind(BertConfig(vocab_size=30, **SIZES))
+    generator, rows = torch.Generator().manual_seed(1), []
+    for number in range(300):
+        mask = (torch.arange(7) < 3 + number % 5).long()
+        ids = torch.randint(2, 30, (7,), generator=generator) * mask
+        rows.append({"input_ids": ids, "attention_mask": mask, "labels": torch.tensor(int(ids[0] > 15))})
+    given = {"per_device_train_batch_size": 8, "max_steps": 5, "learning_rate": 1e-2, "save_strategy": "no"} | settings
+    told = TrainingArguments(folder, report_to=[], use_cpu=True, disable_tqdm=True, **given)
+    own = {"data_collator": masked} if masks else {}
+    return Trainer(model, told, train_dataset=rows[:150], eval_dataset=rows[150:], **own)
+
+
+def test_the_lines_of_the_documentation_write_the_tables(tmp_path: Path) -> None:
+    trainer = make(tmp_path, max_steps=20)
+    exec(LINES, {"trainer": trainer})
+    closure = pd.read_parquet(tmp_path / "closure.parquet")
+    assert closure["closed"].all()
+    assert closure["update"].max() == 20
+    assert set(closure["set"]) == {"train", "validation"}
+    allocation = pd.read_parquet(tmp_path / "allocation.parquet")
+    assert (allocation.loc[allocation["update"] == 20, "value"] != 0).any()
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_it_closes_resumes_and_changes_nothing(tmp_path: Path, masks: bool) -> None:
+    """Saved at update 3 of 5, resumed there: the same bytes. The callback draws from no generator of the training."""
+    saved = {"save_strategy": "steps", "save_steps": 3, "masks": masks, "max_grad_norm": 0.0}
+    plain = make(tmp_path / "plain", **saved)
+    plain.train()
+    whole = make(tmp_path / "whole", **saved)
+    whole.add_callback(ObserverCallback(Allocation(asked(minibatch=True)), whole))
+    whole.train()
+    for name, value in plain.model.state_dict().items():
+        assert torch.equal(value, whole.model.state_dict()[name]), name
+    tables = {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("*.parquet")}
+    assert tables.keys() == {"allocation.parquet", "closure.parquet", "minibatch.parquet"}
+    closure = pd.read_parquet(tmp_path / "whole/closure.parquet")
+    assert closure["closed"].all()
+    assert closure["gap"].abs().max() < 1e-3
+    assert len(closure) == 2 * (3 + 1)
+    allocation = pd.read_parquet(tmp_path / "whole/allocation.parquet")
+    single = allocation[(allocation["update"] == 2) & (allocation["estimator"] == "simpson")]
+    parts = single[["gradient", "momentum", "decay"]].sum(axis=1)
+    np.testing.assert_allclose(parts, single["value"], atol=1e-4 * single["value"].abs().max())
+    rest = make(tmp_path / "whole", **saved)
+    rest.add_callback(ObserverCallback(Allocation(asked(minibatch=True)), rest))
+    rest.train(resume_from_checkpoint=str(tmp_path / "whole/checkpoint-3"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("*.parquet")} == tables
+
+
+def test_the_divisor_of_token_losses_is_the_number_of_labels(tmp_path: Path) -> None:
+    trainer = make(tmp_path, masks=True)
+    data, rows = TrainerData(trainer), np.arange(20)
+    batches = [data.batch("train", part, None) for part in data.plan("train", None, rows)]
+    assert data.weight("train", rows, None) == sum((batch["labels"] != -100).sum() for batch in batches)
+    again = data.batch("train", data.plan("train", None, rows)[0], None)
+    assert (again["input_ids"] == batches[0]["input_ids"]).all()
+    inputs = {name: torch.from_numpy(value) for name, value in batches[0].items()}
+    model = trainer.model.eval()
+    logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits
+    labels = inputs["labels"].flatten()
+    summed = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels, reduction="sum")
+    torch.testing.assert_close(data.forward(model, inputs).loss, summed)
+    sentences = TrainerData(make(tmp_path / "classes"))
+    assert sentences.weight("validation", rows, None) == 20
+
+
+@pytest.mark.parametrize(
+    "settings, changed, said",
+    [
+        (
+            {},
+            {"minibatch": True},
+            r"max_grad_norm: 1\.0, but allocation needs .* set max_grad_norm=0, or minibatch=False",
+        ),
+        ({"fsdp": "full_shard"}, {}, "FSDP and DeepSpeed shard"),
+        ({}, {"folds": 32, "sentences": 32, "estimator": "simpson"}, None),
+    ],
+)
+def test_refusals(tmp_path: Path, settings: dict[str, Any], changed: dict[str, Any], said: str | None) -> None:
+    try:
+        trainer = make(tmp_path, **settings)
+    except Exception as error:  # the library refuses FSDP on a CPU before us
+        pytest.skip(str(error).splitlines()[0])
+    trainer.add_callback(ObserverCallback(Allocation(asked(**changed)), trainer))
+    if said is None:
+        trainer.train()
+        return
+    with pytest.raises(InputError, match=said):
+        trainer.train()
+
+
+def test_a_checkpoint_without_the_observers_state_cannot_be_resumed(tmp_path: Path) -> None:
+    saved = {"save_strategy": "steps", "save_steps": 3}
+    make(tmp_path, **saved).train()
+    rest = make(tmp_path, **saved)
+    rest.add_callback(ObserverCallback(Allocation(asked()), rest))
+    with pytest.raises(InputError, match="resumes at update 4 from a checkpoint without its state"):
+        rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+
+def test_it_needs_evaluation_data(tmp_path: Path) -> None:
+    trainer = make(tmp_path)
+    trainer.eval_dataset = None
+    trainer.add_callback(ObserverCallback(Allocation(asked()), trainer))
+    with pytest.raises(InputError, match="give the Trainer an eval_dataset"):
+        trainer.train()
