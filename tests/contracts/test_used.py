@@ -21,8 +21,24 @@ PENALTIES = {
     "spectrum": {"prior": "exponential", "rate": 0.05, "power": 1.0} | WEIGHTED,
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
-CASES = [(kind, watched) for kind in (*code.PENALTIES, "none") for watched in (False, True)]
-SECOND = [(kind, True) for kind in code.PENALTIES if kind != "persistent_entropy"]
+OBSERVED = {
+    "watch": {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2},
+    "allocation": {
+        "sentences": 16,
+        "folds": 2,
+        "estimator": "first_order",
+        "tolerance": None,
+        "most_splits": 2,
+        "dense": 1,
+        "chords": 1,
+        "minibatch": True,
+        "parts": True,
+    },
+}
+CASES = [(kind, observer) for kind in (*code.PENALTIES, "none") for observer in (None, "watch")] + [
+    ("none", "allocation")
+]
+SECOND = [(kind, "watch") for kind in code.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""
 # Each run in a process of its own, forked from a process that has the libraries and no module of isoscope.
 RUNS = """
@@ -48,14 +64,15 @@ for number, options in enumerate(json.loads(sys.argv[1])):
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[tuple[str, bool], set[Path]]:
+def loaded(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> dict[tuple[str, str | None], set[Path]]:
     """Return the package's modules that each run loads."""
     folder = tmp_path_factory.mktemp("runs")
     cases = [case for case in CASES if case not in SECOND or pytestconfig.getoption("--exhaustive")]
-    watch = {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2}
     options = [
-        {"penalty": {"kind": kind} | PENALTIES.get(kind, {}), "watch": watch if watched else None}
-        for kind, watched in cases
+        {"penalty": {"kind": kind} | PENALTIES.get(kind, {})} | ({observer: OBSERVED[observer]} if observer else {})
+        for kind, observer in cases
     ]
     command = [sys.executable, "-c", RUNS, json.dumps(options), str(folder)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
@@ -64,18 +81,20 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
     return {case: {Path(file) for file in files} for case, files in zip(cases, lists, strict=True)}
 
 
-@pytest.mark.parametrize("kind, watched", [
+@pytest.mark.parametrize("kind, observer", [
     pytest.param(*case, marks=pytest.mark.exhaustive if case in SECOND else ()) for case in CASES
 ])  # fmt: skip
 def test_a_run_loads_nothing_outside_its_code_version(
-    kind: str, watched: bool, loaded: dict[tuple[str, bool], set[Path]]
+    kind: str, observer: str | None, loaded: dict[tuple[str, str | None], set[Path]]
 ) -> None:
-    names = code.modules(objective="classification", penalty=kind, watched=watched)
+    names = code.modules(objective="classification", penalty=kind, observers=[observer] if observer else [])
     covered = code.closure("train", names)
-    found = loaded[kind, watched]
+    found = loaded[kind, observer]
     assert not {file for file in found if not code.inert(file) and file not in covered}
     module = code.PACKAGE / "penalties" / f"{kind}.py"
     assert (module in found) == (kind != "none")
+    for name, dotted in code.OBSERVERS.items():
+        assert (code.PACKAGE.joinpath(*dotted.split(".")[1:]).with_suffix(".py") in found) == (name == observer)
 
 
 @pytest.mark.parametrize("name", code.EVERY)
