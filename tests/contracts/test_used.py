@@ -31,6 +31,7 @@ OBSERVED = {
         "most_splits": 2,
         "dense": 1,
         "chords": 1,
+        "heads": True,
         "minibatch": True,
         "parts": True,
     },

@@ -41,6 +41,7 @@ ASKED: dict[str, Any] = {
     "most_splits": 16,
     "dense": 3,
     "chords": 2,
+    "heads": True,
     "minibatch": False,
     "parts": True,
 }

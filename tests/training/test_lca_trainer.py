@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def asked(**changed: Any) -> Settings:
     settings: dict[str, Any] = {"sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None}
-    settings |= {"most_splits": 16, "dense": 2, "chords": 1, "minibatch": False, "parts": True}
+    settings |= {"most_splits": 16, "dense": 2, "chords": 1, "heads": True, "minibatch": False, "parts": True}
     return Settings(**settings | changed)
 
 

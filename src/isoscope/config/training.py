@@ -71,6 +71,8 @@ class Allocation(Section):
     """Every update up to this is an interval of its own."""
     chords: Annotated[int, Field(ge=0)]
     """Log-spaced intervals after `dense`, up to the last planned update."""
+    heads: bool
+    """Split attention by head; false makes the tables several times smaller, e.g. for a large `dense`."""
     minibatch: bool
     """Also multiply each update by the gradient of its own batch, as in Vázquez et al. 2022. It needs no pass, but is
     another quantity: it does not sum to a change of loss and is negative nearly by construction."""

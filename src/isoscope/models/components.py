@@ -60,7 +60,7 @@ class Member(NamedTuple):
         return flat.view(shape[::-1]).t() if self.columns else flat.view(shape)
 
 
-def members(model: nn.Module) -> list[Member]:
+def members(model: nn.Module, *, heads: bool = True) -> list[Member]:
     """Return every parameter of a model with its groups; a matrix that two modules share occurs once.
 
     BERT, RoBERTa, transformers' RobertaPreLayerNorm, and encoder–decoders of these layers (parameters named `encoder.…`
@@ -68,6 +68,7 @@ def members(model: nn.Module) -> list[Member]:
 
     - Head h: rows `h·d_k … (h+1)·d_k` of the query, key and value matrices and of their biases, the same columns of
       `out`'s matrix. A component includes its bias.
+    - `heads` False: attention is not split by head.
     - A word table and an output matrix tied to it are `emb`. Fractional positions are `pos`.
     - `other`: token types, pooler, classifier, the language-model head's own parameters, and whatever has another name.
       Token types are not `emb`, which is the word table alone in the published tables.
@@ -77,7 +78,7 @@ def members(model: nn.Module) -> list[Member]:
     named = list(model.named_parameters())
     both = all(any(_stem(name).startswith(prefix) for name, _ in named) for prefix in ("encoder.", "decoder."))
     single = "dec" if getattr(getattr(model, "config", None), "is_decoder", False) else "enc"
-    found = [_member(model, name, one, _stack(name) if both else single) for name, one in named]
+    found = [_member(model, name, one, _stack(name) if both else single, heads) for name, one in named]
     if not any(group.component == "query" for member in found for group in member.groups):
         raise InputError(
             f"{type(model).__name__}: no parameter is named like BERT's layers (layer.0.attention.self.query.weight); "
@@ -96,13 +97,13 @@ def _stack(name: str) -> str:
     return "enc" if stem.startswith("encoder.") else "dec" if stem.startswith("decoder.") else "shared"
 
 
-def _member(model: nn.Module, name: str, parameter: nn.Parameter, stack: str) -> Member:
+def _member(model: nn.Module, name: str, parameter: nn.Parameter, stack: str, by_head: bool) -> Member:
     part = "bias" if name.endswith("bias") else "weight"
     inside = _LAYER.search(name)
     layer, rest = (int(inside[1]), inside[2]) if inside else (None, name)
     component = _component(rest, in_layer=layer is not None)
     stack = "cross" if rest.startswith("crossattention.") else stack
-    heads = _heads(model, name) if component in (*_BY_ROWS, "out") else 0
+    heads = _heads(model, name) if by_head and component in (*_BY_ROWS, "out") else 0
     columns = component == "out"
     if (columns and part == "bias") or not _divides(heads, parameter, columns):
         heads = 0

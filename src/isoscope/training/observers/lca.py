@@ -51,7 +51,7 @@ class Allocation(Observer):
                 "train with DDP or in one process, or set training.allocation to null"
             )
         self.model, self.ranks = context.model, context.ranks
-        self.packed = Packed(members(context.model))
+        self.packed = Packed(members(context.model, heads=asked.heads))
         self.parameters = [one.parameter for one in self.packed.members]
         device = self.parameters[0].device
         sizes = {"sentences": asked.sentences, "folds": asked.folds}
