@@ -56,9 +56,10 @@ class Interval(NamedTuple):
 class Rows:
     """The rows so far. Fold numbers and parts are stored in fp32, values in fp64."""
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: Sequence[Group]) -> None:
         self._of: dict[str, list[Any]] = {name: [] for name in (*_STORED, "batch", "updates")}
-        self._open = np.zeros(groups)
+        self._open = np.zeros(len(groups))
+        self._blocks, self._where = _blocks(groups)
 
     def __len__(self) -> int:
         return len(self._of["value"])
@@ -70,11 +71,10 @@ class Rows:
         self._of["batch"].append(self._open)
         self._open = np.zeros_like(self._open)
 
-    def update(self, values: Numbers, groups: Sequence[Group]) -> None:
+    def update(self, values: Numbers) -> None:
         """Add the minibatch allocation of an update to groups."""
         self._open = self._open + values
-        blocks, where = _blocks(groups)
-        self._of["updates"].append(np.bincount(where, values, len(blocks)).astype(np.float32))
+        self._of["updates"].append(np.bincount(self._where, values, len(self._blocks)).astype(np.float32))
 
     def stacked(self, name: str) -> np.ndarray[Any, Any]:
         """Return a column of all intervals, `[intervals, sets, …]`."""

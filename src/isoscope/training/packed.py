@@ -45,17 +45,20 @@ class Packed:
         ends = np.cumsum(lengths)
         self._cuts = [self._cut(start, ends, np.array(of_segment)) for start in range(0, self.size, self.block)]
 
-    def read(self) -> Tensor:
-        """Return a copy of the weights."""
-        return self.pack([one.parameter.detach() for one in self.members])
+    def read(self, out: Tensor | None = None) -> Tensor:
+        """Return a copy of the weights, in `out` if given."""
+        return self.pack([one.parameter.detach() for one in self.members], out)
 
-    def pack(self, values: Sequence[Tensor | None]) -> Tensor:
-        """Return tensors of the members' shapes as one vector; None counts as zeros."""
+    def pack(self, values: Sequence[Tensor | None], out: Tensor | None = None) -> Tensor:
+        """Return tensors of the members' shapes as one vector, in `out` if given; None counts as zeros.
+
+        New memory of this size costs more than the copy, so what runs at every update passes `out`.
+        """
         filled = [
             torch.zeros_like(one.parameter) if value is None else value.detach()
             for one, value in zip(self.members, values, strict=True)
         ]
-        return torch.cat([one.arranged(value) for one, value in zip(self.members, filled, strict=True)])
+        return torch.cat([one.arranged(value) for one, value in zip(self.members, filled, strict=True)], out=out)
 
     @torch.no_grad()
     def write(self, flat: Tensor) -> None:

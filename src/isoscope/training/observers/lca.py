@@ -28,7 +28,7 @@ class Allocation(Observer):
     sentences, the path integral of gradient · change is summed by group (`models.components.Group`). Negative helps.
     The change includes clipping, momentum and weight decay. Weights, gradients, modes and random generators are left as
     they were. Memory: one copy of the weights, a gradient per fold and set, and five more while an interval is
-    computed; `minibatch` one of weights and one of gradients; `parts` four during intervals of one update.
+    computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
 
     The interval in which training stops early is left out: an interval ends at an update of the schedule.
 
@@ -59,9 +59,10 @@ class Allocation(Observer):
         self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
         self.ends = interval_ends(context.updates, dense=asked.dense, chords=asked.chords)
         self.adam = AdamParts(context.optimizer, self.packed.members) if asked.parts else None
-        self.rows = Rows(len(self.packed.groups))
+        self.rows = Rows(self.packed.groups)
         self.snapshot: Tensor | None = None
         self._weights: Tensor | None = None
+        self._spare: Tensor | None = None
         self._gradient: Tensor | None = None
 
     def before_update(self, step: int) -> dict[str, float]:
@@ -74,7 +75,7 @@ class Allocation(Observer):
             self.snapshot = self.packed.read()
         if self.settings.minibatch:
             self._weights = self.packed.read() if self._weights is None else self._weights
-            self._gradient = self.packed.pack([one.grad for one in self.parameters])
+            self._gradient = self.packed.pack([one.grad for one in self.parameters], self._gradient)
         if self.adam is not None and self._single(step):
             self.adam.begin()
         return {}
@@ -84,8 +85,8 @@ class Allocation(Observer):
             before, gradient = self._weights, self._gradient
             assert before is not None
             assert gradient is not None
-            self._weights, self._gradient = self.packed.read(), None
-            self.rows.update(self.packed.allocated(gradient, before, self._weights), self.packed.groups)
+            self._weights, self._spare = self.packed.read(self._spare), before
+            self.rows.update(self.packed.allocated(gradient, before, self._weights))
         if len(self.rows) < len(self.ends) and step == self.ends[len(self.rows)]:
             self._close(step)
         return {}
