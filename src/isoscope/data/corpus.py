@@ -1,4 +1,4 @@
-"""Corpus: the common form of every data set, with three splits, text columns and a class index.
+"""Corpus: the common form of every data set, with three splits, text columns and, if it has classes, a class index.
 
 `build` makes a corpus of raw tables: it renames columns, numbers labels and holds out missing splits from train.
 """
@@ -25,10 +25,11 @@ DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0
 
 
 class Corpus(NamedTuple):
-    """A labelled text classification task.
+    """A labelled text classification task, or a text task, which has no labels.
 
     `splits`: exactly `train`, `validation` and `test`, each a table with `sentence` (or `sentence1`, `sentence2`) as
-    strings and `label` as int64 in 0..C-1. `labels`: names of class 0, 1, …. `facts`: statements of the source about
+    strings and `label` as int64 in 0..C-1. `labels`: names of class 0, 1, …. A text task has no column `label`, and
+    `labels` is empty; the columns of a pair are source and target language. `facts`: statements of the source about
     itself (such as a Bayes ceiling), copied to the manifest. `trees`: a treebank of its sentences, if known (see
     `treebank.read`).
     """
@@ -78,40 +79,48 @@ def build(
 ) -> Corpus:
     """Make a corpus of the splits in `raw`; a missing split is held out from train.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the names in the source. Labels that all are
-    integers keep their numeric order, others are sorted. `held_out` is the fraction of train each missing split takes.
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the names in the source; without `label` the
+    corpus is a text task. Labels that all are integers keep their numeric order, others are sorted. `held_out` is the
+    fraction of train each missing split takes.
     The corpus' facts name what was held out, and the sha256 of the files read.
     Raises `InputError` for invalid input; it names file, row and column.
     """
-    if set(columns) not in ({*SINGLE, "label"}, {*PAIR, "label"}):
+    if set(columns) - {"label"} not in ({*SINGLE}, {*PAIR}):
         raise InputError(
-            f"columns: expected sentence and label, or sentence1, sentence2 and label; got {sorted(columns)}"
+            "columns: expected sentence and label, or sentence1, sentence2 and label (a text task has no label); got "
+            f"{sorted(columns)}"
         )
     if len(set(columns.values())) < len(columns):
         raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
     splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
-    labels = _number(splits, raw, columns["label"])
+    labels = _number(splits, raw, columns["label"]) if "label" in columns else ()
     names = raw["train"].names
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
     if missing := [split for split in SPLITS if split not in splits]:
         splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source)
-    for split in SPLITS:
-        if len(found := splits[split]["label"].unique()) == 1:
-            only = labels[found[0].as_py()]
-            raise InputError(f"{source}: {split} has only one class ({only!r}); a classifier needs two or more")
-    if len(set(labels)) != len(labels):
-        raise InputError(f"{source}: class names repeat: {', '.join(labels)}")
+    if labels:
+        _check_classes(splits, labels, source)
     facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
     if inputs := {Path(one.place).name: one.sha256 for one in raw.values() if one.sha256 is not None}:
         facts["inputs"] = inputs
     return Corpus({split: splits[split].combine_chunks() for split in SPLITS}, labels, source, licence, revision, facts)
 
 
+def _check_classes(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str) -> None:
+    """Check that every split has two classes or more, and that names of classes differ."""
+    for split in SPLITS:
+        if len(found := splits[split]["label"].unique()) == 1:
+            only = labels[found[0].as_py()]
+            raise InputError(f"{source}: {split} has only one class ({only!r}); a classifier needs two or more")
+    if len(set(labels)) != len(labels):
+        raise InputError(f"{source}: class names repeat: {', '.join(labels)}")
+
+
 def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
     """Return `raw.table` with our columns only: text and label (numbered later) as strings, without nulls."""
     arrays: dict[str, pa.ChunkedArray] = {}
-    for ours in (*(PAIR if "sentence1" in columns else SINGLE), "label"):
+    for ours in (one for one in (*SINGLE, *PAIR, "label") if one in columns):
         theirs = columns[ours]
         if raw.table.column_names.count(theirs) != 1:
             problem = "repeats" if theirs in raw.table.column_names else "is missing"
@@ -178,6 +187,8 @@ def hold_out(
 ) -> dict[str, pa.Table]:
     """Return tables for `missing` and a smaller `train`: each missing split takes `fraction` of each class of train.
 
+    The rows of a text task are drawn as if they had one class.
+
     Rows are drawn by sha256 of (seed, split, text), so the draw depends only on these and the quota. Rows with equal
     text stay together, and a text that also occurs in a given split stays in train, so the draw adds no duplicates
     across splits. Raises `InputError` if the fraction leaves a class without rows on one side.
@@ -187,7 +198,7 @@ def hold_out(
         raise InputError(
             f"held_out: {fraction} of train for each of {', '.join(missing)}: must leave rows on both sides"
         )
-    labels = train["label"].to_pylist()
+    labels = train["label"].to_pylist() if "label" in train.column_names else [0] * train.num_rows
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, text in enumerate(texts(train)):
         groups.setdefault(text, []).append(row)
@@ -207,9 +218,10 @@ def hold_out(
     drawn["train"] = [row for row in range(len(labels)) if row not in gone]
     for split, rows in drawn.items():
         if short := set(sizes) - {labels[row] for row in rows}:
+            which = f"rows of {len(short)} of {len(sizes)} classes" if "label" in train.column_names else "rows"
             raise InputError(
-                f"{source}: holding {fraction} of train out leaves {split} without rows of {len(short)} of "
-                f"{len(sizes)} classes; give the split a file or raise held_out"
+                f"{source}: holding {fraction} of train out leaves {split} without {which}; give the split a file or "
+                "raise held_out"
             )
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
 

@@ -1,4 +1,4 @@
-"""Read tables of labelled text from parquet, csv, tsv and jsonl files, and JSON, strictly UTF-8."""
+"""Read tables of text, with labels or without, from parquet, csv, tsv and jsonl files, and JSON, strictly UTF-8."""
 
 import hashlib
 import io
@@ -17,8 +17,8 @@ from isoscope.errors import InputError
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
 
 
-def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
-    """Read the columns `texts` and `label` of a file, if present.
+def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
+    """Read the columns `texts` and `label` of a file, if present; `label` None: of a text task.
 
     In csv (RFC 4180) an unquoted empty cell is null. In tsv quotes have no meaning, as in the GLUE files. A parquet
     file may have class names in the metadata of the library `datasets`. Raises `InputError` with file and row for a
@@ -36,13 +36,17 @@ def read_file(path: Path, *, texts: Sequence[str], label: str) -> Raw:
         table = (
             _parse_jsonl(data, path, texts, label)
             if extension == "jsonl"
-            else _parse_csv(data, [*texts, label], tabs=extension == "tsv")
+            else _parse_csv(data, _wanted(texts, label), tabs=extension == "tsv")
         )
         return Raw(str(path), table, None, digest)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}: not valid {extension}: {str(error).splitlines()[0]}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {str(error.strerror or error).splitlines()[0]}") from None
+
+
+def _wanted(texts: Sequence[str], label: str | None) -> list[str]:
+    return [*texts] if label is None else [*texts, label]
 
 
 def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
@@ -54,11 +58,11 @@ def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
         return None
 
 
-def _parse_parquet(data: bytes, texts: Sequence[str], label: str) -> tuple[pa.Table, tuple[str, ...] | None]:
+def _parse_parquet(data: bytes, texts: Sequence[str], label: str | None) -> tuple[pa.Table, tuple[str, ...] | None]:
     with pq.ParquetFile(pa.BufferReader(data)) as file:
-        schema, wanted = file.schema_arrow, {*texts, label}
+        schema, wanted = file.schema_arrow, set(_wanted(texts, label))
         table = file.read(columns=sorted(wanted)) if wanted <= set(schema.names) else schema.empty_table()
-    return table, class_names(schema, label)
+    return table, None if label is None else class_names(schema, label)
 
 
 def check_utf8(data: bytes, path: Path) -> None:
@@ -97,9 +101,9 @@ def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = 
     return _parse_csv(data, wanted, tabs=tabs, blank=True) if alone else table
 
 
-def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str) -> pa.Table:
+def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str | None) -> pa.Table:
     """Parse one JSON object per line. Arrow's parser would convert dates to timestamps and name no line."""
-    values: dict[str, list[str | None]] = {name: [] for name in (*texts, label)}
+    values: dict[str, list[str | None]] = {name: [] for name in _wanted(texts, label)}
     seen: set[str] = set()
     for number, line in enumerate(data.decode("utf-8-sig").split("\n"), start=1):
         if not line.strip():
@@ -142,10 +146,10 @@ def read(
 ) -> Corpus:
     """Read the corpus at `path`, a file (parquet, csv, tsv, jsonl) or a folder of such files, one per split.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the file's names. In a folder, `splits` maps
-    train, validation and test to file stems (`dev` for `dev.csv`); null holds the split out from train. A single file
-    is all train, so its validation and test must be null. The corpus' source is the name without folders, which differ
-    between machines. Raises `InputError` with file, row and column.
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label`, if any, to the file's names. In a folder,
+    `splits` maps train, validation and test to file stems (`dev` for `dev.csv`); null holds the split out from train. A
+    single file is all train, so its validation and test must be null. The corpus' source is the name without folders,
+    which differ between machines. Raises `InputError` with file, row and column.
     """
     raw = read_splits(Path(path), columns=columns, splits=splits)
     return build(raw, columns=columns, held_out=held_out, seed=seed, source=f"local:{Path(path).name}", licence=licence)
@@ -153,7 +157,7 @@ def read(
 
 def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, str | None]) -> dict[str, Raw]:
     """Return raw tables of the splits with files at `path`; arguments as in `read`."""
-    label = columns["label"]
+    label = columns.get("label")
     texts = [theirs for ours, theirs in columns.items() if ours != "label"]
     if path.is_file():
         for split in ("validation", "test"):

@@ -51,7 +51,7 @@ def load(
     if folder is not None:
         raw, commit = read_splits(folder, columns=columns, splits=splits), None
     else:
-        raw, commit = _download(name, config, revision, columns["label"], splits)
+        raw, commit = _download(name, config, revision, columns.get("label"), splits)
     return build(
         raw, columns=columns, held_out=held_out, seed=seed, source=f"hub:{source}", licence=licence, revision=commit
     )
@@ -89,7 +89,7 @@ def _check_name(name: str) -> None:
 
 
 def _download(
-    name: str, config: str | None, revision: str, label: str, splits: Mapping[str, str | None]
+    name: str, config: str | None, revision: str, label: str | None, splits: Mapping[str, str | None]
 ) -> tuple[dict[str, Raw], str]:
     """Return raw splits from the hub (or its local cache), and their commit."""
     if Path(name).exists():  # `datasets` would read it instead of the hub and ignore the revision
@@ -122,7 +122,7 @@ def _download(
             continue
         if theirs not in there:
             raise InputError(f"data set {name}: splits.{split}: no split {theirs!r}; it has {', '.join(there)}")
-        feature = there[theirs].features.get(label)
+        feature = None if label is None else there[theirs].features.get(label)
         names = tuple(feature.names) if isinstance(feature, datasets.ClassLabel) else None
         raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:], names)
     return raw, builder.hash

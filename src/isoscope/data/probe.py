@@ -97,8 +97,7 @@ def probe_set(
     taken = table.take(rows)
     found = texts(taken)
     encodings = list(tokens.encodings(tokenizer, taken, max_length=max_length, offsets=True))
-    labels = taken["label"].to_numpy() if "label" in taken.column_names else np.full(len(found), -1, np.int64)
-    encoded = tokens.encoded(encodings, labels)
+    encoded = tokens.encoded(encodings, tokens.classes(taken))
     spans = [
         (number, *span, found[number][part][slice(*place)].lower())
         for number, one in enumerate(encodings)

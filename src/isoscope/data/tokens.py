@@ -1,4 +1,4 @@
-"""Tokenizers: train a WordPiece vocabulary, load a checkpoint's tokenizer, and encode text as token ids.
+"""Tokenizers: train a WordPiece vocabulary, load any trained tokenizer, and encode text as token ids.
 
 Uses the library `tokenizers`, not transformers, which is slow to import.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from isoscope.data.corpus import text_columns, texts
+from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.errors import InputError
@@ -29,10 +29,12 @@ SPECIAL = {
     "mask_token": "[MASK]",
 }
 CONFIG = "tokenizer_config.json"
+NO_CLASS = -1
+"""Class number of an example without a class."""
 
 
 class WordPieces(NamedTuple):
-    """A loaded tokenizer: the library's object, the id of its padding token, and the number of its ids."""
+    """A loaded tokenizer of any kind: the library's object, the id of its padding token, and the number of its ids."""
 
     backend: Tokenizer
     pad_id: int
@@ -40,7 +42,10 @@ class WordPieces(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Token ids and segment ids, one array per example; class numbers `[N]`; number of truncated examples."""
+    """Token ids and segment ids, one array per example; class numbers `[N]`; number of truncated examples.
+
+    The class number of an example without a class, as in a text task, is `NO_CLASS`.
+    """
 
     ids: list[npt.NDArray[np.int32]]
     type_ids: list[npt.NDArray[np.int32]]
@@ -85,11 +90,15 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
     tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
-    options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, **SPECIAL}
+    save(tokenizer, folder, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
+    return load(folder)
+
+
+def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:
+    """Write a tokenizer to `folder`, with `options` and the special tokens for transformers."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_json(folder / CONFIG, options)
-    return load(folder)
+    _write_json(folder / CONFIG, options | SPECIAL)
 
 
 def load(folder: Path, *, padded: bool = True) -> WordPieces:
@@ -157,8 +166,28 @@ def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encode
 
     In a pair, the longer sentence is truncated first. Raises `InputError` if `max_length` leaves no room for text.
     """
-    found = encodings(tokenizer, table, max_length=max_length, key="model.max_length")
-    return encoded(found, table["label"].to_numpy())
+    return encoded(encodings(tokenizer, table, max_length=max_length, key="model.max_length"), classes(table))
+
+
+def encode_column(tokenizer: WordPieces, table: pa.Table, column: str, *, max_length: int) -> Encoded:
+    """Return token ids `[CLS] text [SEP]` of one text column of `table`, truncated to `max_length` tokens.
+
+    This is the input of a language model on one side of a pair, and either side of a translation. Raises `InputError`
+    if `max_length` leaves no room for text, or if `column` is not a text column of `table`.
+    """
+    if column not in (there := text_columns(table)) or column not in table.column_names:
+        raise InputError(f"column {column!r}: not a text column; the table has {' and '.join(there)}")
+    alone = pa.table({SINGLE[0]: table[column]})
+    found = encodings(tokenizer, alone, max_length=max_length, key="model.max_length")
+    return encoded(found, classes(table))
+
+
+def classes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the class numbers of `table` `[N]`; `NO_CLASS` for each row of a table without labels."""
+    if "label" in table.column_names:
+        found: npt.NDArray[np.int64] = table["label"].to_numpy()
+        return found
+    return np.full(table.num_rows, NO_CLASS, np.int64)
 
 
 def _alphabet(words: list[str], *, limit: int) -> tuple[list[str], list[str]]:
@@ -181,11 +210,16 @@ def _bert(
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
+    return with_frame(tokenizer)
+
+
+def with_frame(tokenizer: Tokenizer) -> Tokenizer:
+    """Return `tokenizer` with BERT's special tokens, which its vocabulary must have: [CLS] A [SEP] B [SEP]."""
     tokenizer.add_special_tokens(list(SPECIAL.values()))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
     )
     return tokenizer
 
