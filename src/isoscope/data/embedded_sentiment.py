@@ -23,11 +23,10 @@ the book" is praise, "the book was better than the film" is not.
 - "than the book" depends on the word that it modifies. The full stop depends on the root.
 """
 
-from collections.abc import Callable, Sequence
-from random import Random
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
-T = TypeVar("T")
+from isoscope.data.draws import PATIENCE, Draws, SpentError
 
 LABELS = ("negative", "positive")
 DESIGN = {"size": 7200, "difficulty": 2, "seed": 0}
@@ -38,7 +37,6 @@ BANDS: dict[str, object] = {
     "additive_between": [0.85, 0.95],
 }
 """The calibrated test accuracies."""
-PATIENCE = 1000  # consecutive known draws before a stock counts as spent
 
 PARTS = ("acting", "atmosphere", "cast", "climax", "comedy", "dialogue", "direction", "editing", "ending", "film",
          "humor", "music", "opening", "pacing", "plot", "romance", "scenery", "script", "story", "style")  # fmt: skip
@@ -64,32 +62,6 @@ ALTHOUGH = 0.3  # share of these in which the first part determines the label
 CONTRAST = 0.8  # share of contrasts where the grammar allows both; the others are reports
 TURNED = 0.25  # share of reports that deny
 PRAISED = 0.85  # share of comparatives that praise the first noun
-
-
-class SpentError(Exception):
-    """No distinct texts of a kind are left; the message names the kind."""
-
-
-class Draws:
-    """A private stream of random choices that depends only on `seed`, on every platform and Python version.
-
-    All choices use `Random.random()`: Python guarantees its sequence; `choice` and `shuffle` may change.
-    """
-
-    def __init__(self, seed: str) -> None:
-        self._random = Random(seed).random
-
-    def pick(self, choices: Sequence[T]) -> T:
-        """Return one of `choices`, each with equal probability; a repeated choice has twice the probability."""
-        return choices[int(self._random() * len(choices))]
-
-    def coin(self, probability: float = 0.5) -> bool:
-        """Return True with `probability`."""
-        return self._random() < probability
-
-    def shuffled(self, rows: Sequence[T]) -> list[T]:
-        """Return `rows` in random order."""
-        return sorted(rows, key=lambda _: self._random())
 
 
 class Phrase(NamedTuple):
