@@ -11,27 +11,27 @@ class Embedded(Section):
     """A generated text task, deterministic in (seed, size, difficulty)."""
 
     kind: Literal["embedded"]
-    generator: Literal["sentiment"]
-    """Grammar that generates the text."""
+    generator: Literal["sentiment", "translation"]
+    """sentiment: labelled sentences; translation: pairs of a sentence and its translation, without labels."""
     size: Annotated[int, Field(ge=100, le=1_000_000)]
     """Examples over all splits."""
     difficulty: Annotated[int, Field(ge=1, le=9)]
-    """Depth of nesting: each level adds a scope that may reverse the meaning."""
+    """sentiment: depth of nesting, each level may reverse the meaning; translation: each level adds 3 successors."""
     seed: Seed
     """Seed of the generator, independent of the training seeds."""
 
 
 class Columns(Section):
-    """Columns of text and label; a pair has two text columns."""
+    """Columns of text and label; a pair has two text columns, a text task no label."""
 
     sentence: str | None = None
     """Column of a single sentence."""
     sentence1: str | None = None
-    """Column of the first sentence of a pair."""
+    """Column of the first sentence of a pair; in translation, of the source language."""
     sentence2: str | None = None
-    """Column of the second sentence of a pair."""
-    label: str
-    """Column of the class label: integers or names."""
+    """Column of the second sentence of a pair; in translation, of the target language."""
+    label: str | None = None
+    """Column of the class label: integers or names; null: a text task, for language models and translation."""
 
 
 class Splits(Section):
@@ -79,12 +79,14 @@ class Hub(Source):
 
 
 class Tokenizer(Section):
-    """The WordPiece vocabulary trained on the task's train split."""
+    """The vocabulary trained on the task's train split, on all its text columns together."""
 
+    kind: Literal["wordpiece", "bpe"]
+    """wordpiece: BERT's words and pieces; bpe: byte-pair encoding that marks spaces, so that text can be restored."""
     vocab_size: Annotated[int, Field(ge=30, le=1_000_000)]
-    """Maximum number of word pieces, special tokens included."""
+    """Maximum number of pieces, special tokens included."""
     lowercase: bool
-    """Convert text to lower case and remove accents."""
+    """Convert text to lower case. wordpiece also removes accents; bpe keeps them."""
 
 
 class Data(Section):

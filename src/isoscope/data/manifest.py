@@ -52,41 +52,54 @@ def _features(vectorizer: TfidfVectorizer, table: pa.Table) -> csr_matrix:
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def write(corpus: Corpus, folder: Path, *, lengths: Mapping[str, Sequence[int]] | None = None) -> dict[str, object]:
+def write(
+    corpus: Corpus,
+    folder: Path,
+    *,
+    lengths: Mapping[str, Sequence[int]] | None = None,
+    models: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     """Write `<split>.parquet` (text and label columns only) and manifest.json to the new `folder`; return the manifest.
 
-    A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. Equal corpora
-    give equal bytes: no dates, no paths.
+    A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. `models`: the
+    baselines of a text task, which depend on its tokenizer (see `ngrams.baselines`). Equal corpora give equal bytes: no
+    dates, no paths.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    label = ["label"] if corpus.labels else []
     tables = {
-        f"{split}.parquet": table.select([*text_columns(table), "label"]).replace_schema_metadata(None)
+        f"{split}.parquet": table.select([*text_columns(table), *label]).replace_schema_metadata(None)
         for split, table in corpus.splits.items()
     }
     if corpus.trees is not None:
         tables[TREEBANK] = corpus.trees
     for name, table in tables.items():
         pq.write_table(table, folder / name, compression="zstd")
-    manifest = describe(corpus, lengths=lengths, files={name: folder / name for name in tables})
+    manifest = describe(corpus, lengths=lengths, files={name: folder / name for name in tables}, models=models)
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "manifest.json", text, "data")
     return manifest
 
 
 def describe(
-    corpus: Corpus, *, lengths: Mapping[str, Sequence[int]] | None, files: Mapping[str, Path]
+    corpus: Corpus,
+    *,
+    lengths: Mapping[str, Sequence[int]] | None,
+    files: Mapping[str, Path],
+    models: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Return a description of the task as plain JSON values.
 
     Contents: source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and tokens)
     per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
-    common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text.
+    common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text. A
+    text task has no class names, no rows per class, and the baselines `models`.
     """
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
         table = corpus.splits[split]
-        rows = Counter(table["label"].to_pylist())
+        rows = Counter(table["label"].to_pylist() if corpus.labels else ())
         splits[split] = {
             "rows": table.num_rows,
             "labels": {name: rows[number] for number, name in enumerate(corpus.labels)},
@@ -107,7 +120,7 @@ def describe(
             f"{one}/{other}": len(distinct[one].keys() & distinct[other]) for one, other in combinations(SPLITS, 2)
         },
         "files": {name: {"sha256": sha256(path), "bytes": path.stat().st_size} for name, path in files.items()},
-        "baselines": baselines(corpus),
+        "baselines": baselines(corpus) if corpus.labels else dict(models or {}),
     }
 
 

@@ -8,20 +8,21 @@ import pyarrow as pa
 
 from isoscope import paths, plugins
 from isoscope.config.data import Data, Embedded, Hub, Local
-from isoscope.data import embedded, files, hub, manifest, tokens
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, texts
+from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
 from isoscope.errors import InputError, said
 from isoscope.runs.prepared import SETTINGS, settings
 from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import replacing, write_text
 
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
+_TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe}
 
 
 def prepare(data: Data, *, task: str, project: paths.Project, output: Path | None = None) -> Path:
     """Write `data/processed/<task>/`: a parquet file per split, `manifest.json`, `settings.json`, `tokenizer/`.
 
-    `settings.json` has all settings that determine the other files; `tokenizer/` is the task's WordPiece tokenizer.
+    `settings.json` has all settings that determine the other files; `tokenizer/` is the task's tokenizer.
     With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes.
     Raises `InputError` for bad data.
     """
@@ -29,16 +30,31 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
     with replacing(target, "data") as fresh:
-        tokenizer = tokens.train_wordpiece(
+        tokenizer = _TRAIN[data.tokenizer.kind](
             [text for row in texts(corpus.splits["train"]) for text in row],
             fresh / "tokenizer",
             vocab_size=data.tokenizer.vocab_size,
             lowercase=data.tokenizer.lowercase,
         )
         encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
-        manifest.write(corpus, fresh, lengths={name: one.lengths.tolist() for name, one in encoded.items()})
+        lengths = {name: one.lengths.tolist() for name, one in encoded.items()}
+        manifest.write(corpus, fresh, lengths=lengths, models=_language_models(corpus, tokenizer))
         write_text(fresh / SETTINGS, json.dumps(settings(data), indent=1) + "\n", "data")
     return target
+
+
+def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Baselines | None:
+    """Return the baselines of a text task; None for a task with labels, whose baselines are classifiers."""
+    if corpus.labels:
+        return None
+    ids = {
+        split: {
+            column: tokens.encode_column(tokenizer, table, column, max_length=_UNCUT).ids
+            for column in text_columns(table)
+        }
+        for split, table in corpus.splits.items()
+    }
+    return ngrams.baselines(ids, vocab_size=tokenizer.vocab_size)
 
 
 def _read(data: Data, folder: Path) -> Corpus:
