@@ -192,7 +192,7 @@ def test_what_a_reader_must_know(tmp_path: Path) -> None:
     )
     assert train["sha256"] == manifest["files"]["train.parquet"]["sha256"]
     assert train["tokens"] == "–"
-    assert shown["baselines"][0][0] == "TF-IDF, unigrams"
+    assert shown["baselines"][0][0] == "TF-IDF, unigrams, test accuracy"
 
 
 def test_tokens_where_they_are_known(tmp_path: Path) -> None:

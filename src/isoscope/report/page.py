@@ -95,18 +95,25 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
             "Source": str(manifest["source"]),
             "Licence": str(manifest["licence"]),
             "Revision": str(manifest["revision"] or "none"),
-            "Classes": ", ".join(map(str, manifest["labels"])),
+            "Classes": ", ".join(map(str, manifest["labels"])) or "none: a text task",
             "Texts in two splits": "; ".join(shared),
             **facts,
         }
         splits = [_split(part, manifest["splits"][part], manifest["files"]) for part in SPLITS]
-        baselines = [
-            (NAMES.get(key, key), f"{figures['test']['accuracy']:.3f} (n = {figures['test']['n']:,})")
-            for key, figures in manifest["baselines"].items()
-        ]
+        baselines = [row for key, found in manifest["baselines"].items() for row in _baseline(key, found["test"])]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(f"manifest of {name}: {error} is missing or malformed; prepare the task again") from None
     return {"name": name, "about": about, "splits": splits, "baselines": baselines}
+
+
+def _baseline(key: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return name and value on the test split: accuracy of a classifier, or a language model's loss by text column."""
+    if "accuracy" in found:
+        return [(f"{NAMES.get(key, key)}, test accuracy", f"{found['accuracy']:.3f} (n = {found['n']:,})")]
+    return [
+        (f"{NAMES.get(key, key)}, {column}, test loss", f"{one['loss']:.3f} nats per token (n = {one['n']:,})")
+        for column, one in found.items()
+    ]
 
 
 def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, str]:
@@ -114,7 +121,8 @@ def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any]) -> dic
     return {
         "name": name,
         "rows": numbers.count(rows, "row"),
-        "balance": ", ".join(f"{label} {n:,} ({n / rows:.1%})" for label, n in found["labels"].items()),
+        "balance": ", ".join(f"{label} {n:,} ({n / rows:.1%})" for label, n in found["labels"].items())
+        or numbers.NOTHING,
         "words": _lengths(found["words"]),
         "tokens": _lengths(found["tokens"]) if "tokens" in found else numbers.NOTHING,
         "duplicates": f"{found['duplicates']:,}",

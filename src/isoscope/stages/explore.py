@@ -16,6 +16,7 @@ from isoscope.config.extraction import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
+from isoscope.errors import InputError
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.attention_tables import arm_heads
 from isoscope.inside.phases import NEEDED, named, phases
@@ -49,8 +50,9 @@ def explore(
 ) -> Path:
     """Write `reports/parts/<study>/inside/`: tables (parquet), phases, the explorer's data; and `figures/`.
 
-    Raises `InputError` if a run was not measured.
+    Raises `InputError` if a run was not measured, or if the task has no classes.
     """
+    names = _classes(study, name, project)
     cells = [(arm, seed) for arm in arms for seed in study.seeds]
     folders = {key: project.folder / paths.measured(name, *key) for key in cells}
     states = {key: project.folder / paths.extracted(name, *key) for key in cells}
@@ -83,7 +85,6 @@ def explore(
         tables = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
         labels = next(iter(trajectories.values())).probe["label"].to_numpy()
         found = _phases(folders, labels, analysis.phases)
-        names = [str(one) for one in read_manifest(project, study.task)["labels"]]
         planes, frames = (
             {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
             for one in (PLANES, "frames")
@@ -125,6 +126,15 @@ def explore(
                 (fresh / "png" / f"{one}.png").write_bytes(png)
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
         return finish(run, target, sorted(drawn.glob("*.svg")))
+
+
+def _classes(study: Study, name: str, project: paths.Project) -> list[str]:
+    """Return the names of the classes of a study's task."""
+    if not (found := read_manifest(project, study.task)["labels"]):
+        raise InputError(
+            f"studies.{name}.looks: inside compares classes, but task {study.task!r} has none; take inside out of looks"
+        )
+    return [str(one) for one in found]
 
 
 def _drawn(source: Mapping[str, str], picture: Picture) -> tuple[str, str, bytes]:

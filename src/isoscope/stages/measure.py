@@ -65,8 +65,8 @@ def parts_of(run: Trajectory, measures: Measures) -> list[tuple[str, str | None]
 def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
     """Make the tables of a part from `parts_of`."""
     (name, snapshot), one, train = made, given.measures, None
-    if name == "baselines":  # on the same sentences and folds
-        table = pq.read_table(given.data / "train.parquet")
+    table = pq.read_table(given.data / "train.parquet") if name == "baselines" else None
+    if table is not None and "label" in table.column_names:  # on the same sentences and folds
         train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
     asked = Asked(
         vectors=("first",),

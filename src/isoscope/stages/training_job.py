@@ -9,6 +9,7 @@ from isoscope.config.load import Configuration, ResolvedCell
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.project import Cell
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
@@ -33,8 +34,16 @@ class Job(NamedTuple):
 
 
 def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project: paths.Project) -> Job:
-    """Return the job of training a cell. Raises `InputError` if its task is not prepared or a checkpoint is missing."""
+    """Return the job of training a cell.
+
+    Raises `InputError` if its task is not prepared, a checkpoint is missing, or a classifier's task has no classes.
+    """
     manifest = read_manifest(project, task)
+    if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
+        raise InputError(
+            f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
+            f"column in {paths.overlay('task', task)}: data.source.columns.label, or choose another task or objective"
+        )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = _start(found.cell.model, data)
     hashes = {"data": content_md5(data)}

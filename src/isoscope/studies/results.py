@@ -13,7 +13,13 @@ from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, pseudo_valu
 from isoscope.outputs import Output, read_predictions
 from isoscope.runs.restored import read_metrics
 
-NAMES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
+NAMES = {
+    "tfidf_unigrams": "TF-IDF, unigrams",
+    "tfidf_bigrams": "TF-IDF, uni- and bigrams",
+    "unigram": "Unigrams",
+    "unigram_masked": "Unigrams without [SEP]",
+    "trigram": "Trigrams, Kneser–Ney",
+}
 CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
 
 
@@ -77,9 +83,12 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
 def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return name → accuracy, f1, matthews and n on the test split: majority class of train, then TF-IDF classifiers.
 
+    A text task has no classifiers: its language models are not comparable with a run's scores, so nothing is returned.
     Raises `InputError` if the manifest lacks their counts or scores.
     """
     try:
+        if manifest.get("labels") == []:
+            return {}
         train, test = (list(manifest["splits"][split]["labels"].values()) for split in ("train", "test"))
         counts = np.zeros((len(test), len(test)), dtype=np.int64)
         counts[:, int(np.argmax(train))] = test

@@ -1,0 +1,157 @@
+"""Text tasks, without labels: read from every source, prepared, and refused by name where classes are needed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.config.load import Configuration
+from isoscope.data import tokens
+from isoscope.data.corpus import SPLITS, texts
+from isoscope.data.files import read
+from isoscope.data.ngrams import baselines
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.report.page import task
+from isoscope.stages.explore import explore
+from isoscope.stages.prepare import prepare
+from isoscope.stages.training_job import job
+from isoscope.studies.results import baselines_on_test
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = {"sentence1": "src", "sentence2": "tgt"}
+ALONE = {"train": "train", "validation": None, "test": None}
+ROWS = [(f"the {noun} is {word}", f"{word} est {noun}") for noun in "abcdefghij" for word in ("big", "new", "old")]
+OVERLAY = """\
+data:
+  source:
+    kind: local
+    path: texts/pairs.jsonl
+    columns: {sentence1: src, sentence2: tgt, label: null}
+    splits: {train: train, validation: null, test: null}
+    held_out: 0.2
+    seed: 0
+    licence: CC0-1.0
+  tokenizer: {kind: bpe, vocab_size: 60, lowercase: true}
+"""
+
+
+def write_rows(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"src": [one for one, _ in ROWS], "tgt": [other for _, other in ROWS]}), path)
+    elif path.suffix == ".jsonl":
+        lines = (json.dumps({"src": one, "tgt": other}) for one, other in ROWS)
+        path.write_text("\n".join(lines), "utf-8")
+    else:
+        between = {".csv": ",", ".tsv": "\t"}[path.suffix]
+        path.write_text("".join(f"{one}{between}{other}\n" for one, other in [("src", "tgt"), *ROWS]), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose task `pairs`, a local file, is prepared."""
+    folder = tmp_path_factory.mktemp("text")
+    shutil.copytree(ROOT / "variants", folder / "variants")
+    shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
+    (folder / "variants/task/pairs.yaml").write_text(OVERLAY, "utf-8")
+    write_rows(folder / "texts/pairs.jsonl")
+    made = Project(folder, folder)
+    prepare(Configuration(folder).data("pairs"), task="pairs", project=made)
+    return made
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "tsv"])
+def test_every_format_reads_without_labels(tmp_path: Path, suffix: str) -> None:
+    write_rows(tmp_path / f"pairs.{suffix}")
+    given = {"columns": COLUMNS, "splits": ALONE, "held_out": 0.2, "seed": 0, "licence": "CC0-1.0"}
+    corpus = read(tmp_path / f"pairs.{suffix}", **given)
+    assert corpus.labels == ()
+    assert [corpus.splits[split].num_rows for split in SPLITS] == [18, 6, 6]
+    found = [text for split in SPLITS for text in texts(corpus.splits[split])]
+    assert sorted(found) == sorted(ROWS)
+    assert all(table.column_names == ["sentence1", "sentence2"] for table in corpus.splits.values())
+
+
+@pytest.mark.parametrize(
+    "columns, message",
+    [
+        ({"sentence1": "src"}, "columns: expected sentence and label, or sentence1, sentence2 and label (a text task"),
+        (
+            {"sentence1": "src", "sentence2": "mt"},
+            "pairs.jsonl: column 'mt' (for sentence2) is missing; found src, tgt",
+        ),
+        (COLUMNS | {"label": "class"}, "pairs.jsonl: column 'class' (for label) is missing; found src, tgt"),
+    ],
+)
+def test_missing_columns_are_refused(tmp_path: Path, columns: dict[str, str], message: str) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "pairs.jsonl", columns=columns, splits=ALONE, held_out=0.2, seed=0, licence="")
+    assert message in str(caught.value)
+
+
+def test_too_little_to_hold_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("src,tgt\na,b\n", "utf-8")
+    with pytest.raises(InputError, match=r"holding 0\.2 of train out leaves test without rows; give the split a file"):
+        read(tmp_path / "one.csv", columns=COLUMNS, splits=ALONE, held_out=0.2, seed=0, licence="")
+
+
+def test_a_prepared_text_task(project: Project) -> None:
+    folder = project.folder / "data/processed/pairs"
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    assert (manifest["labels"], manifest["columns"]) == ([], ["sentence1", "sentence2"])
+    tables = {split: pq.read_table(folder / f"{split}.parquet") for split in SPLITS}
+    assert all(table.column_names == ["sentence1", "sentence2"] for table in tables.values())
+    assert [manifest["splits"][split]["rows"] for split in SPLITS] == [18, 6, 6]
+    tokenizer = tokens.load(folder / "tokenizer")
+    ids = {
+        split: {
+            column: tokens.encode_column(tokenizer, table, column, max_length=99).ids for column in table.column_names
+        }
+        for split, table in tables.items()
+    }
+    assert manifest["baselines"] == baselines(ids, vocab_size=tokenizer.vocab_size)
+    both = tokens.encode(tokenizer, tables["test"], max_length=99)
+    assert both.labels.tolist() == [tokens.NO_CLASS] * 6
+    for pair, one, other in zip(both.ids, *ids["test"].values(), strict=True):
+        assert pair.tolist() == [*one.tolist(), *other.tolist()[1:]]
+    # Both languages are in the vocabulary.
+    assert {"▁est", "▁the"} <= tokenizer.backend.get_vocab().keys()
+
+
+def test_encoding_a_column_keeps_classes_and_counts_cuts(project: Project) -> None:
+    tokenizer = tokens.load(project.folder / "data/processed/pairs/tokenizer")
+    table = pa.table({"sentence": ["the a", "the a is big"], "label": np.array([1, 0])})
+    found = tokens.encode_column(tokenizer, table, "sentence", max_length=4)
+    assert (found.labels.tolist(), found.truncated, found.lengths.tolist()) == ([1, 0], 1, [4, 4])
+    assert not any(types.any() for types in found.type_ids)
+    for column in ("label", "sentence2"):
+        with pytest.raises(InputError, match=f"column '{column}': not a text column; the table has sentence"):
+            tokens.encode_column(tokenizer, table, column, max_length=4)
+
+
+def test_what_needs_classes_says_so(project: Project) -> None:
+    configuration = Configuration(project.folder, ["studies.fusion.task=pairs"])
+    (arm, cell), *_ = configuration.cells("fusion").items()
+    with pytest.raises(InputError, match=r"objective\.kind 'classification' needs classes, but task 'pairs' has none"):
+        job(cell, "fusion", arm, 0, "pairs", project)
+    study, root = configuration.root.studies["fusion"], configuration.root
+    with pytest.raises(InputError, match=r"studies\.fusion\.looks: inside compares classes, but task 'pairs' has none"):
+        explore(root.measures, root.analysis, study, name="fusion", arms=[arm], project=project)
+
+
+def test_the_report_shows_a_text_task(project: Project) -> None:
+    manifest = json.loads((project.folder / "data/processed/pairs/manifest.json").read_text("utf-8"))
+    shown = task("pairs", manifest)
+    assert shown["about"]["Classes"] == "none: a text task"
+    assert shown["splits"][0]["balance"] == "–"
+    loss = manifest["baselines"]["trigram"]["test"]["sentence1"]
+    value = f"{loss['loss']:.3f} nats per token (n = {loss['n']})"
+    assert ("Trigrams, Kneser–Ney, sentence1, test loss", value) in shown["baselines"]
+    assert len(shown["baselines"]) == 6
+    assert baselines_on_test(manifest) == {}
