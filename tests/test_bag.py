@@ -42,7 +42,7 @@ def test_a_bag_is_the_mean_over_inner_tokens_whatever_the_batch(bag: ModuleType)
     model = from_scratch(
         family="bert", layers=1, hidden_size=8, heads=2, intermediate_size=8, max_positions=12, dropout=0.1,
         attention_dropout=0.1, init_std=1.0, initializer_range=0.02, vocab_size=20, pad_id=0,
-        fusion={"kind": "additive"}, labels=("0", "1"), seed=0,
+        fusion={"kind": "additive"}, labels=("0", "1"), seed=0, activation="gelu", norm="post", positions="learned",
     ).eval()  # fmt: skip
     ids = [[1, 5, 6, 7, 2], [1, 9, 2], [1, 4, 4, 8, 3, 2]]
     found = bag.bags(model, [SimpleNamespace(ids=one) for one in ids])

@@ -250,7 +250,7 @@ def classifier(fusion: str) -> nn.Module:
     return build.from_scratch(
         family="bert", fusion={"kind": fusion}, vocab_size=9, hidden_size=8, layers=1, heads=2, intermediate_size=8,
         max_positions=8, dropout=0.0, attention_dropout=0.0, init_std=0.1, initializer_range=0.1, labels=["a", "b"],
-        pad_id=0, seed=0,
+        pad_id=0, seed=0, activation="gelu", norm="post", positions="learned",
     )  # fmt: skip
 
 

@@ -74,9 +74,10 @@ class PieceLength(Classification):
         kept = {"squared_error": errors.detach().sum(1)} if columns else {}
         return Forward(loss, Errors(float(loss.detach()), count), points, kept)
 
-    def finish(self, scored: Scored, folder: Any) -> None:
+    def finish(self, model: Any, scored: Scored, folder: Any) -> dict[str, float]:
         columns = {"row": np.arange(self.size(scored.split)), **scored.columns}
         pq.write_table(pa.table(columns), folder / "errors.parquet")
+        return {}
 
 
 @objective("piece_length")

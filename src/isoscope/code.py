@@ -31,7 +31,12 @@ INERT = (
 )
 
 # Built-in kinds and their modules.
-OBJECTIVES = {"classification": "isoscope.objectives.classification"}
+OBJECTIVES = {
+    "classification": "isoscope.objectives.classification",
+    "masked": "isoscope.objectives.masked",
+    "causal": "isoscope.objectives.causal",
+    "translation": "isoscope.objectives.translation",
+}
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",
     "cosine": "isoscope.penalties.cosine",

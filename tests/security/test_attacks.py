@@ -68,7 +68,7 @@ def hub(tmp_path: Path) -> Path:
     model = build.from_scratch(
         family="bert", fusion={"kind": "additive"}, vocab_size=len(WORDS), labels=["a", "b"], pad_id=0, seed=0,
         layers=1, hidden_size=16, heads=2, intermediate_size=32, max_positions=16, dropout=0.1, attention_dropout=0.1,
-        init_std=0.02, initializer_range=0.02,
+        init_std=0.02, initializer_range=0.02, activation="gelu", norm="post", positions="learned",
     )  # fmt: skip
     model.save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())

@@ -17,8 +17,9 @@ from isoscope.config.data import Data, Embedded, Hub, Local
 from isoscope.config.explain import Faults, explain
 from isoscope.config.fusion import BUILT_IN
 from isoscope.config.model import Model
+from isoscope.config.objective import OBJECTIVES
 from isoscope.config.penalty import PENALTIES
-from isoscope.config.project import Cell, ClassificationObjective, Root, Study
+from isoscope.config.project import Cell, Root, Study
 from isoscope.config.tree import Tree
 from isoscope.errors import InputError
 
@@ -80,7 +81,7 @@ def cell_type() -> type[Cell]:
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
         "model": (model, ...),
-        "objective": (_union((ClassificationObjective,), plugins.OBJECTIVES), ...),
+        "objective": (_union(OBJECTIVES, plugins.OBJECTIVES), ...),
         "penalty": (_union(PENALTIES, plugins.PENALTIES), ...),
     }
     if plugins.OBSERVERS:

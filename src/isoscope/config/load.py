@@ -13,7 +13,8 @@ from isoscope import paths, plugins
 from isoscope.config.data import Data
 from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
-from isoscope.config.project import METRICS, Cell, Root, Study
+from isoscope.config.objective import METRICS
+from isoscope.config.project import Cell, Root, Study
 from isoscope.config.searching import corners
 from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError

@@ -46,6 +46,12 @@ class Scratch(Section):
     """Attention heads; must divide hidden_size."""
     intermediate_size: Count
     """Width of the feed-forward block."""
+    activation: Literal["gelu", "relu"]
+    """Activation of the feed-forward block."""
+    norm: Literal["post", "pre"]
+    """LayerNorm after each block and its residual (BERT), or before each block and once after the last layer."""
+    positions: Literal["learned", "sinusoidal"]
+    """Position table: learned, or fixed sines and cosines of the same root mean square."""
     max_positions: Count
     """Rows of the position table: the longest input in tokens."""
     dropout: Probability

@@ -8,6 +8,7 @@ from isoscope.config.base import Below, Conflicts, Count, Fraction, Level, Name,
 from isoscope.config.data import Data
 from isoscope.config.extraction import Extraction, Measures
 from isoscope.config.model import Model
+from isoscope.config.objective import Built as Objective
 from isoscope.config.penalty import Built
 from isoscope.config.searching import Search
 from isoscope.config.training import Training
@@ -107,22 +108,12 @@ class Kind(Section):
     kind: str
 
 
-class ClassificationObjective(Section):
-    """Classification of a sentence or pair, trained with cross-entropy."""
-
-    kind: Literal["classification"]
-
-
-METRICS = {"classification": ("loss", "accuracy", "f1", "matthews")}
-"""Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""
-
-
 class Cell(Section):
     """Resolved parameters of one arm."""
 
     data: Data
     model: Model
-    objective: ClassificationObjective
+    objective: Annotated[Objective, Field(discriminator="kind")]
     """Training objective."""
     penalty: Annotated[Built, Field(discriminator="kind")]
     observers: Annotated[dict[Name, Kind], Field(max_length=0)]

@@ -20,6 +20,15 @@ class Schedule(Section):
     """Length of the schedule in epochs, at least `training.epochs`; null: `training.epochs`."""
 
 
+class Budget(Section):
+    """What a run may spend; it ends with the update that reaches it, also within an epoch."""
+
+    kind: Literal["updates", "tokens", "predictions"]
+    """updates; tokens that the model reads; or tokens that it predicts (of a classifier: examples)."""
+    number: Count
+    """How many of them."""
+
+
 class Freeze(Section):
     """Parameters frozen during the first epochs."""
 
@@ -95,6 +104,8 @@ class Training(Section):
 
     epochs: Count
     """Maximum passes over the train split."""
+    budget: Budget | None
+    """Ends the run before `epochs` do; the learning rate then reaches its end with the budget. null: whole epochs."""
     fraction: Share
     """Share of the train split to train on, stratified by class, drawn with the run's seed."""
     batch_size: Count
@@ -147,6 +158,10 @@ class Training(Section):
     def _conflicts(self) -> Conflicts:
         length = self.schedule.epochs
         return (
+            (
+                length is not None and self.budget is not None,
+                f"schedule.epochs {length} and a budget both set the length of the schedule; set one of them to null",
+            ),
             (
                 self.accumulation > self.batch_size,
                 f"accumulation {self.accumulation} exceeds batch_size {self.batch_size}",

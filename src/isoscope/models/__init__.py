@@ -6,6 +6,7 @@ from transformers.models.auto.modeling_auto import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
@@ -31,6 +32,7 @@ from isoscope.models.roberta import (
     FusionRobertaForTokenClassification,
     FusionRobertaModel,
 )
+from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
 _AUTO = (
     AutoModel,
@@ -64,6 +66,10 @@ for _config, _tokenizer, _models in (
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer)
     for _auto, _model in zip(_AUTO, _models, strict=True):
         _auto.register(_config, _model)
+AutoConfig.register(FusionTranslationConfig.model_type, FusionTranslationConfig)
+AutoTokenizer.register(FusionTranslationConfig, tokenizer_class=BertTokenizer)
+for _auto in (AutoModel, AutoModelForSeq2SeqLM):
+    _auto.register(FusionTranslationConfig, FusionBertForTranslation)
 
 __all__ = [
     "FusionBertConfig",
@@ -72,6 +78,7 @@ __all__ = [
     "FusionBertForQuestionAnswering",
     "FusionBertForSequenceClassification",
     "FusionBertForTokenClassification",
+    "FusionBertForTranslation",
     "FusionBertModel",
     "FusionRobertaConfig",
     "FusionRobertaForCausalLM",
@@ -80,4 +87,5 @@ __all__ = [
     "FusionRobertaForSequenceClassification",
     "FusionRobertaForTokenClassification",
     "FusionRobertaModel",
+    "FusionTranslationConfig",
 ]

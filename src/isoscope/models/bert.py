@@ -26,6 +26,7 @@ from isoscope.models.fused import (
     head_dropout,
     head_spans,
 )
+from isoscope.models.predictions import at_chosen_tokens
 
 
 @strict
@@ -77,12 +78,14 @@ class FusionBertForQuestionAnswering(
     """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
 
+@at_chosen_tokens
 class FusionBertForMaskedLM(
     FusedHead, FusionBertPreTrainedModel, BertForMaskedLM, encoder=FusionBertModel, causal=False, cls=BertOnlyMLMHead
 ):
     """The encoder and BERT's masked-LM head, its matrix tied to the word table."""
 
 
+@at_chosen_tokens
 class FusionBertForCausalLM(
     UncachedGenerationMixin,
     FusedHead,

@@ -51,7 +51,7 @@ _ANGLES = "embeddings.position_embeddings.angles"
 _NEW = (_FUSION, _ANGLES, "classifier.", "pooler.")  # weights that a plain encoder may lack
 
 
-def from_scratch(
+def configuration(
     *,
     family: str,
     fusion: Mapping[str, Any],
@@ -60,23 +60,20 @@ def from_scratch(
     layers: int,
     heads: int,
     intermediate_size: int,
+    activation: str,
+    norm: str,
+    positions: str,
     max_positions: int,
     dropout: float,
     attention_dropout: float,
     init_std: float,
     initializer_range: float,
-    labels: Sequence[str],
     pad_id: int,
-    seed: int,
-) -> Classifier:
-    """Build a classifier of the family `bert` or `roberta` with random weights, a function of its arguments alone.
-
-    Word, position and token-type tables are drawn from N(0, init_std²), all other matrices from N(0,
-    initializer_range²); biases are 0. With one seed, weights outside the fusion are the same for every fusion. Raises
-    `InputError` if the fusion cannot be built, and for fewer than two labels.
-    """
+    **others: Any,
+) -> Any:
+    """Return the configuration of an encoder of the family `bert` or `roberta`; `others` are fields of transformers."""
     kind = FAMILIES[family]
-    config = kind.config(
+    return kind.config(
         fusion=dict(fusion),
         init_std=init_std,
         initializer_range=initializer_range,
@@ -85,14 +82,27 @@ def from_scratch(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         intermediate_size=intermediate_size,
+        hidden_act=activation,
+        norm=norm,
+        positions=positions,
         max_position_embeddings=kind.first_position(pad_id) + max_positions,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=attention_dropout,
         pad_token_id=pad_id,
-        **_head(labels),
+        **others,
     )
+
+
+def from_scratch(*, family: str, labels: Sequence[str], seed: int, **encoder: Any) -> Classifier:
+    """Build a classifier with random weights, a function of its arguments alone; `encoder`: see `configuration`.
+
+    Word, position and token-type tables are drawn from N(0, init_std²), all other matrices from N(0,
+    initializer_range²); biases are 0. With one seed, weights outside the fusion are the same for every fusion. Raises
+    `InputError` if the fusion cannot be built, and for fewer than two labels.
+    """
+    config = configuration(family=family, **encoder, **_head(labels))
     with seeded(seed):
-        model: Classifier = kind.classifier(config)
+        model: Classifier = FAMILIES[family].classifier(config)
         return model
 
 

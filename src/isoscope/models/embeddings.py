@@ -22,6 +22,34 @@ def rope_angles(width: int) -> Tensor:
     return 10000.0 ** (-2.0 * torch.arange((width - 1) // 2, device="cpu", dtype=torch.float32) / width)
 
 
+class SinusoidalPositions(nn.Module):
+    """A fixed table of sines (even columns) and cosines (odd columns); a drop-in for a learned position table.
+
+    Source: Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.5. Multiplied by √2 · `scale`: the rows
+    have the root mean square of a table drawn from N(0, scale²).
+    """
+
+    weight: Tensor
+
+    def __init__(self, table: nn.Embedding, *, scale: float) -> None:
+        """Take the place of `table`, with as many rows."""
+        super().__init__()
+        self.num_embeddings, self.embedding_dim, self.scale = table.num_embeddings, table.embedding_dim, scale
+        self.padding_idx = table.padding_idx
+        self.register_buffer("weight", self.rows().to(table.weight.device))
+
+    def rows(self) -> Tensor:
+        """Return all rows, `[positions, D]`, fp32."""
+        column = torch.arange(self.embedding_dim, device="cpu")
+        rates = 10000.0 ** (-2.0 * (column // 2) / self.embedding_dim)
+        turns = torch.arange(self.num_embeddings, device="cpu")[:, None] * rates
+        return torch.where(column % 2 == 0, turns.sin(), turns.cos()) * (2**0.5 * self.scale)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the vectors of `rows` `[…]`: `[…, D]`."""
+        return nn.functional.embedding(rows, self.weight)
+
+
 class FractionalPositions(nn.Module):
     """Rows `p_m = F⁻¹(e^{imθ})`, the m-th power of one unitary vector; a drop-in for a position table.
 
@@ -76,7 +104,9 @@ class FusedTables(nn.Module):
         self.fusion, self._unseen = self.fresh_fusion(), True
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
-        if isinstance(self.fusion, FFT) and self.fusion.positions != "table":
+        if config.positions == "sinusoidal":
+            self.position_embeddings = SinusoidalPositions(self.position_embeddings, scale=config.init_std)
+        elif isinstance(self.fusion, FFT) and self.fusion.positions != "table":
             learned = self.fusion.positions == "learned"
             self.position_embeddings = FractionalPositions(self.position_embeddings, learned=learned)
 

@@ -18,7 +18,8 @@ from transformers.utils.generic import TransformersKwargs, merge_with_config_def
 from transformers.utils.output_capturing import capture_outputs
 
 from isoscope.errors import InputError
-from isoscope.models.embeddings import FractionalPositions, FusedTables, rope_angles
+from isoscope.models.embeddings import FractionalPositions, FusedTables, SinusoidalPositions, rope_angles
+from isoscope.models.prenorm import PreNormEncoder
 
 
 class UncachedGenerationMixin(GenerationMixin):
@@ -75,11 +76,14 @@ class FusionSettings:
     """The configuration fields that a fusion adds to its family's configuration.
 
     `fusion` is `model.fusion` of the configuration. `init_std` is the standard deviation of the word, position and
-    token-type tables, `initializer_range` that of all other weight matrices. `use_cache` is always False.
+    token-type tables, `initializer_range` that of all other weight matrices. `norm` and `positions`: as in
+    `model.encoder`. `use_cache` is always False.
     """
 
     fusion: dict[str, Any] = field(default_factory=lambda: {"kind": "additive"})
     init_std: float = 0.02
+    norm: str = "post"
+    positions: str = "learned"
     use_cache: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -111,6 +115,8 @@ class FusedPreTrained:
                 # The table that it replaces draws as many numbers: later weights are the same for every fusion.
                 torch.empty(module.num_embeddings, module.embedding_dim, device="cpu").normal_()
             init.copy_(module.angles, rope_angles(module.embedding_dim))
+        elif isinstance(module, SinusoidalPositions):
+            init.copy_(module.weight, module.rows())
         elif isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
@@ -161,6 +167,8 @@ class FusedHead:
         setattr(model, self.base_model_prefix, encoder(config, add_pooling_layer=pooled))
         for name, part in parts.items():
             setattr(model, name, part(config))
+        if not getattr(config, "tie_word_embeddings", True) and hasattr(model, "cls"):
+            model.cls.predictions.bias.requires_grad_(False)  # then unused: the output matrix has a bias of its own
         model.post_init()
 
 
@@ -196,7 +204,8 @@ class FusedEncoder:
         PreTrainedModel.__init__(model, config)
         self.gradient_checkpointing = False
         embeddings, encoder, pooler = self.parts
-        self.embeddings, self.encoder = embeddings(config), encoder(config)
+        self.embeddings = embeddings(config)
+        self.encoder = PreNormEncoder(config) if config.norm == "pre" else encoder(config)
         self.pooler = pooler(config) if add_pooling_layer else None
         model.post_init()
 

@@ -34,6 +34,7 @@ from isoscope.models.fused import (
     head_dropout,
     head_spans,
 )
+from isoscope.models.predictions import at_chosen_tokens
 
 
 @strict
@@ -87,6 +88,7 @@ class FusionRobertaForQuestionAnswering(
     """The encoder and two scores per token: that an answer begins there, and that it ends there."""
 
 
+@at_chosen_tokens
 class FusionRobertaForMaskedLM(
     FusedHead,
     FusionRobertaPreTrainedModel,
@@ -98,6 +100,7 @@ class FusionRobertaForMaskedLM(
     """The encoder and RoBERTa's masked-LM head, its matrix tied to the word table."""
 
 
+@at_chosen_tokens
 class FusionRobertaForCausalLM(
     UncachedGenerationMixin,
     FusedHead,

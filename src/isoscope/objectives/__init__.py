@@ -100,6 +100,9 @@ class Objective(Protocol):
     def size(self, split: str) -> int:
         """Return the number of rows of a split."""
 
+    def tokens(self, split: str, rows: Indices) -> int:
+        """Return the number of tokens that the model reads for these rows."""
+
     def tally(self, vector: Numbers | None = None) -> Tally:
         """Return the tally that `Tally.vector` encoded, or an empty tally."""
 
@@ -120,8 +123,11 @@ class Objective(Protocol):
     ) -> Forward:
         """Run the model on a batch. `columns` asks for the columns that `finish` writes."""
 
-    def finish(self, scored: Scored, folder: Path) -> None:
-        """Write the files of the evaluated test split into the run's output folder."""
+    def finish(self, model: Any, scored: Scored, folder: Path) -> Mapping[str, float]:
+        """Write the files of the evaluated test split into the run's output folder.
+
+        Return further metrics of the test split by name, such as those of generated text.
+        """
 
 
 def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isoscope.data import tokens
-from isoscope.data.batches import collate, draw_fraction, epoch_batches, evaluation_batches
+from isoscope.data.batches import collate, draw_fraction
 from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
@@ -30,9 +30,7 @@ from isoscope.objectives import (
     owners_of,
     points_at,
 )
-
-_EVALUATED = 64
-"""Minimum number of sentences in an evaluation batch; evaluation needs no memory for a backward pass."""
+from isoscope.objectives.planned import Planned
 
 
 class Counts(NamedTuple):
@@ -53,7 +51,7 @@ class Counts(NamedTuple):
         return {"loss": self.loss / int(self.confusion.sum()), **scores}
 
 
-class Classification:
+class Classification(Planned):
     """Classification objective: one label per example, cross-entropy of a classifier's logits."""
 
     metrics: Mapping[str, Direction] = {"loss": "minimise", **dict.fromkeys(SCORES, "maximise")}
@@ -62,13 +60,11 @@ class Classification:
         self, splits: Mapping[str, Encoded], *, labels: list[str], pad_id: int, vocab_size: int, task: Task
     ) -> None:
         self.splits, self.labels, self.classes = splits, labels, len(labels)
-        self.pad_id, self.vocab_size, self.task = pad_id, vocab_size, task
-        self.lengths = {name: split.lengths for name, split in splits.items()}
-        self.notes = [
-            f"{name}: {split.truncated} texts cut to {task.max_length} tokens"
-            for name, split in splits.items()
-            if split.truncated
-        ]
+        self.pad_id, self.vocab_size = pad_id, vocab_size
+        lengths, truncated = (
+            {name: getattr(one, what) for name, one in splits.items()} for what in ("lengths", "truncated")
+        )
+        super().__init__(lengths, truncated, task)
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         shared = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
@@ -80,19 +76,9 @@ class Classification:
         self._check_tables(built.config)
         return built
 
-    def size(self, split: str) -> int:
-        return len(self.splits[split].labels)
-
     def tally(self, vector: Numbers | None = None) -> Counts:
         loss, *counts = np.zeros(1 + self.classes**2) if vector is None else vector
         return Counts(float(loss), np.array(counts, np.int64).reshape(self.classes, self.classes))
-
-    def plan(self, split: str, epoch: int | None, rows: Indices | None = None) -> list[Indices]:
-        task, lengths = self.task, self.lengths[split]
-        if epoch is not None:
-            return epoch_batches(lengths, batch_size=task.batch_size, seed=task.seed, epoch=epoch, bucket=task.bucket)
-        rows = np.arange(len(lengths)) if rows is None else rows
-        return [rows[part] for part in evaluation_batches(lengths[rows], batch_size=max(task.batch_size, _EVALUATED))]
 
     def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
         return collate(self.splits[split], rows, pad_id=self.pad_id)._asdict()
@@ -117,7 +103,7 @@ class Classification:
         points = points_at(output.hidden_states, inputs["attention_mask"], places)
         return Forward(loss, counts, points, {"logits": logits.detach()} if columns else {})
 
-    def finish(self, scored: Scored, folder: Path) -> None:
+    def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
         """Write predictions.parquet: a row per example, with its label, the predicted class and the logits."""
         labels, logits = self.splits[scored.split].labels, scored.columns["logits"]
         columns: dict[str, Any] = {
@@ -127,6 +113,7 @@ class Classification:
             **{f"logit_{index}": values for index, values in enumerate(logits.T)},
         }
         pq.write_table(pa.table(columns), folder / "predictions.parquet")
+        return {}
 
     def _check_tables(self, config: Any) -> None:
         """Check that every token and every segment has its row in the embedding tables."""

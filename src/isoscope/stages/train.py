@@ -111,7 +111,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         run.record.checkpoint(
             f"{run.digest[:12]}-epoch-{epoch}",
             epoch=epoch,
-            step=epoch * loop.per_epoch,
+            step=min(epoch * loop.per_epoch, loop.total),
             path=f"{where}/checkpoints/{folder.name}",
             md5=dvc_md5(folder, leave_out={"manifest.json"}),
             metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
@@ -148,11 +148,9 @@ def _loop(
         seed=work.seed,
     )
     with plugins_named():
-        objective: Objective = (
-            code.load(code.OBJECTIVES, asked.kind).objective(task)
-            if asked.kind in code.OBJECTIVES
-            else plugins.OBJECTIVES[asked.kind].factory(task=task, **asked.model_dump(exclude={"kind"}))
-        )
+        built_in = asked.kind in code.OBJECTIVES
+        make = code.load(code.OBJECTIVES, asked.kind).objective if built_in else plugins.OBJECTIVES[asked.kind].factory
+        objective: Objective = make(task=task, **asked.model_dump(exclude={"kind"}))
     if training.select not in objective.metrics:
         raise InputError(
             f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"

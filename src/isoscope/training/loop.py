@@ -16,6 +16,7 @@ from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.sealing import write_text
 from isoscope.training.backward import Backward
+from isoscope.training.budget import updates
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate, joined
@@ -35,8 +36,6 @@ from isoscope.training.progress import (
 )
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
-
-_TOKENS = Place(-1, "tokens")
 
 
 class Loop:
@@ -91,7 +90,7 @@ class Loop:
         # tiny model several per cent per update.
         self.model = accelerator.prepare(model)
         self.per_epoch = len(objective.plan("train", 1))
-        self.total = self.per_epoch * settings.epochs
+        self.total = updates(settings.budget, objective, epochs=settings.epochs, per_epoch=self.per_epoch)
         self.device = accelerator.device
         self.penalised = penalised
         self.observers = Observers(observers)
@@ -130,7 +129,7 @@ class Loop:
             self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
         patience = settings.patience or settings.epochs
-        while progress.epochs_done < settings.epochs and progress.stale < patience:
+        while progress.step < self.total and progress.stale < patience:
             self._train_epoch(progress.epochs_done + 1)
             self._close_epoch()
         chosen = progress.epochs_done if settings.keep == "last" else progress.best_epoch  # which alone is kept
@@ -161,7 +160,8 @@ class Loop:
         self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
-            self.objective.finish(scored, self.work)
+            more = self.objective.finish(self.raw_model, scored, self.work)
+            self._point_all({f"test/{name}": value for name, value in more.items()}, epoch)
             self.observers.finish(self.work)
             self.points.flush()
 
@@ -187,8 +187,9 @@ class Loop:
         if done == 0:
             self._refer(epoch)
         tokens, began = 0, time.perf_counter()
-        for rows in self.objective.plan("train", epoch)[done:]:
-            tokens += len(self.objective.owners("train", rows, _TOKENS)[0])
+        last = min(epoch * self.per_epoch, self.total)
+        for rows in self.objective.plan("train", epoch)[done : last - (epoch - 1) * self.per_epoch]:
+            tokens += self.objective.tokens("train", rows)
             metrics = self._update(rows, epoch)
             step = self.progress.step
             if step % self.settings.log_every == 0:
@@ -197,7 +198,7 @@ class Loop:
             self._keep_snapshot()
             if step - (epoch - 1) * self.per_epoch in between:
                 self._point_all(self._validate(None), None)
-            if self._stopping or (step % self.settings.checkpoint_every == 0 and step < epoch * self.per_epoch):
+            if self._stopping or (step % self.settings.checkpoint_every == 0 and step < last):
                 self.resumption.save(self.progress, self.points)
             if self._stopping:
                 raise InterruptedRunError
@@ -212,7 +213,7 @@ class Loop:
         """
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
-        horizon = self.per_epoch * (schedule.epochs or settings.epochs)
+        horizon = self.per_epoch * schedule.epochs if schedule.epochs else self.total
         factor = schedule_factor(schedule.kind, progress.step, total=horizon, warmup=schedule.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor

@@ -1,0 +1,83 @@
+"""The section `objective`: what a model is trained for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from isoscope.config.base import Conflicts, Count, Fraction, Section, Share
+
+
+class Classification(Section):
+    """Classification of a sentence or pair, trained with cross-entropy."""
+
+    kind: Literal["classification"]
+
+
+class Language(Section):
+    """A language model, trained from scratch with cross-entropy; its loss is in nats per predicted token."""
+
+    tied: bool
+    """Predict with the word table as the output matrix; false: with a matrix of its own."""
+
+
+class Sided(Language):
+    """A language model of one side of a task."""
+
+    side: Literal["source", "target"]
+    """Side of a task of pairs: sentence1 or sentence2. A task of single sentences has one side under both names."""
+
+
+class Masked(Sided):
+    """Masked language modelling (MLM): predict chosen tokens, mostly replaced by [MASK], from both sides."""
+
+    kind: Literal["masked"]
+    rate: Share
+    """Share of a sentence's tokens to predict; at least one token."""
+    masked: Annotated[float, Field(ge=0, le=1)]
+    """Share of these that are replaced by [MASK]."""
+    random: Annotated[float, Field(ge=0, le=1)]
+    """Share of these that are replaced by a random token; the others stay as they are."""
+
+    def _conflicts(self) -> Conflicts:
+        total = self.masked + self.random
+        yield total > 1 + 1e-9, f"masked {self.masked} and random {self.random} add up to more than 1"
+
+
+class Causal(Sided):
+    """Causal language modelling (CLM): predict each token from those before it."""
+
+    kind: Literal["causal"]
+    share: Share
+    """Share of a sentence's tokens whose prediction counts, drawn at random; 1: all of them."""
+
+
+class Translation(Language):
+    """An encoder-decoder that predicts a text's tokens from a source text and the tokens before them."""
+
+    kind: Literal["translation"]
+    source: Literal["text", "noised", "prefix"]
+    """text: the other language (translation); noised: the text with masked tokens (denoising); prefix: the text's
+    first tokens, of which the decoder predicts the others.
+    """
+    rate: Fraction | None
+    """Share of masked tokens of a noised source; null for the others."""
+    beams: Count
+    """Width of the beam search for translations of the test split; 1: greedy."""
+    sentences: Count | None
+    """Test sentences to translate for BLEU; null: all."""
+
+    def _conflicts(self) -> Conflicts:
+        yield (
+            (self.rate is not None) != (self.source == "noised"),
+            f"rate {self.rate}: set it for source 'noised', and only there",
+        )
+
+
+OBJECTIVES = (Classification, Masked, Causal, Translation)
+Built = Classification | Masked | Causal | Translation
+"""Options of a built-in objective."""
+METRICS = {
+    "classification": ("loss", "accuracy", "f1", "matthews"),
+    **dict.fromkeys(("masked", "causal", "translation"), ("loss", "accuracy")),
+}
+"""Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""

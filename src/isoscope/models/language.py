@@ -1,0 +1,68 @@
+"""Build language models from scratch: masked, causal, and an encoder-decoder; one kind of layer in three wirings."""
+
+from typing import Any, Literal, NamedTuple
+
+from isoscope.errors import InputError
+from isoscope.models.bert import FusionBertForCausalLM, FusionBertForMaskedLM
+from isoscope.models.build import configuration, seeded
+from isoscope.models.roberta import FusionRobertaForCausalLM, FusionRobertaForMaskedLM
+from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
+
+Wiring = Literal["masked", "causal", "translation"]
+HEADS: dict[tuple[Wiring, str], Any] = {
+    ("masked", "bert"): FusionBertForMaskedLM,
+    ("masked", "roberta"): FusionRobertaForMaskedLM,
+    ("causal", "bert"): FusionBertForCausalLM,
+    ("causal", "roberta"): FusionRobertaForCausalLM,
+}
+
+
+class Specials(NamedTuple):
+    """Ids of the special tokens: padding, before a text, after a text."""
+
+    pad: int
+    begin: int
+    end: int
+
+
+def from_scratch(
+    wiring: Wiring, *, family: str, layers: int, tied: bool, specials: Specials, seed: int, **encoder: Any
+) -> Any:
+    """Build a language model with random weights, a function of its arguments alone; `encoder`: see `configuration`.
+
+    `masked`: bidirectional; `causal`: causal mask and kernels; `translation`: half of the `layers` in an encoder, half
+    in a causal decoder with cross-attention. `tied`: predictions use the word table. Weights are drawn as in
+    `build.from_scratch`. Raises `InputError` for a translation model of another family than BERT, or of an odd number
+    of layers.
+    """
+    shared = {
+        "family": family,
+        "tie_word_embeddings": tied,
+        "pad_id": specials.pad,
+        "bos_token_id": specials.begin,
+        "eos_token_id": specials.end,
+        **encoder,
+    }
+    if wiring != "translation":
+        config = configuration(layers=layers, is_decoder=wiring == "causal", **shared)
+        with seeded(seed):
+            return HEADS[wiring, family](config)
+    if family != "bert":
+        raise InputError(f"model.encoder.family: {family!r}; a translation model needs 'bert'")
+    if layers % 2:
+        raise InputError(
+            f"model.encoder.layers: {layers} is odd; a translation model has half of the layers in its encoder"
+        )
+    reads = configuration(layers=layers // 2, **shared)
+    writes = configuration(layers=layers // 2, is_decoder=True, add_cross_attention=True, **shared)
+    others = {"eos_token_id": specials.end, "tie_word_embeddings": tied}
+    both = FusionTranslationConfig(
+        encoder=reads,
+        decoder=writes,
+        pad_token_id=specials.pad,
+        decoder_start_token_id=specials.begin,
+        eos_token_id=specials.end,
+        tie_word_embeddings=tied,
+    )
+    with seeded(seed):
+        return FusionBertForTranslation(both)

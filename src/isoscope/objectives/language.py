@@ -1,0 +1,186 @@
+"""What masked, causal and translation models share: counts of predicted tokens, the tokens' texts, the forward pass."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from isoscope.data import tokens
+from isoscope.data.batches import draw_fraction
+from isoscope.data.corpus import PAIR, SPLITS
+from isoscope.data.parquet import write_parquet
+from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.errors import InputError
+from isoscope.models import language
+from isoscope.models.language import Specials, Wiring
+from isoscope.objectives import (
+    Direction,
+    Forward,
+    Indices,
+    Numbers,
+    Place,
+    Scored,
+    Task,
+    owners_of,
+    points_at,
+)
+from isoscope.objectives.planned import Planned
+
+
+class TokenCounts(NamedTuple):
+    """The tally: summed loss in nats, predicted tokens, and how many of them have the highest logit."""
+
+    loss: float
+    tokens: int
+    right: int
+
+    def __add__(self, other: "TokenCounts") -> "TokenCounts":  # type: ignore[override]
+        return TokenCounts(self.loss + other.loss, self.tokens + other.tokens, self.right + other.right)
+
+    def vector(self) -> Numbers:
+        return np.array(self, np.float64)
+
+    def metrics(self) -> dict[str, float]:
+        """Return loss in nats per predicted token, and accuracy: the share of predicted tokens that are right."""
+        return {"loss": self.loss / self.tokens, "accuracy": self.right / self.tokens}
+
+
+class Sides(NamedTuple):
+    """The texts of a task as tokens, by split: source and target. A task of single sentences has one side, twice."""
+
+    source: Mapping[str, Encoded]
+    target: Mapping[str, Encoded]
+    tokenizer: WordPieces
+    specials: Specials
+    mask_id: int
+
+    @property
+    def ordinary(self) -> Indices:
+        """Ids of all tokens but the special ones."""
+        special = [
+            number for number, token in self.tokenizer.backend.get_added_tokens_decoder().items() if token.special
+        ]
+        return np.setdiff1d(np.arange(self.tokenizer.vocab_size), special)
+
+
+def sides(task: Task) -> Sides:
+    """Read a prepared task's texts; the share `task.fraction` of its train split is drawn by the seed.
+
+    Raises `InputError` if the tokenizer lacks one of the special tokens.
+    """
+    tokenizer = tokens.load(task.tokenizer)
+    tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
+    rows = draw_fraction(np.zeros(tables["train"].num_rows, np.int64), task.fraction, seed=task.seed)
+    tables["train"] = tables["train"].take(rows)
+    pair = PAIR[0] in tables["train"].column_names
+    named = PAIR if pair else ("sentence", "sentence")
+    source, target = (
+        {
+            split: tokens.encode_column(tokenizer, table, column, max_length=task.max_length)
+            for split, table in tables.items()
+        }
+        for column in named
+    )
+    begin, end, mask = (
+        _special(tokenizer, names, task) for names in (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[MASK]", "<mask>"))
+    )
+    return Sides(source, target, tokenizer, Specials(tokenizer.pad_id, begin, end), mask)
+
+
+def _special(tokenizer: WordPieces, names: tuple[str, str], task: Task) -> int:
+    found = [number for name in names if (number := tokenizer.backend.token_to_id(name)) is not None]
+    if not found:
+        raise InputError(f"{task.tokenizer.name}: its vocabulary has neither {names[0]} nor {names[1]}")
+    return int(found[0])
+
+
+class LanguageModel(Planned):
+    """Base class: a subclass says what a batch is, and how many tokens of it are predicted.
+
+    A batch has the model's inputs, `predicted` `[P]` (indices of the predicted tokens' places, in the batch's tokens in
+    row order) and `labels` `[P]` (the tokens to predict there).
+    """
+
+    metrics: Mapping[str, Direction] = {"loss": "minimise", "accuracy": "maximise"}
+    classes = 1
+    wiring: Wiring
+    states = "hidden_states"
+    """Field of the model's output with the layers that points are taken from."""
+
+    def __init__(
+        self, texts: Sides, read: Mapping[str, Indices], truncated: Mapping[str, int], task: Task, *, tied: bool
+    ):
+        """`read`: tokens per example that the model reads, by split."""
+        super().__init__(read, truncated, task)
+        self.texts, self.tied = texts, tied
+
+    def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
+        if checkpoint is not None:
+            raise InputError(
+                f"model.encoder.kind: 'pretrained'; objective {self.wiring!r} trains from scratch: set 'scratch'"
+            )
+        encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
+        return language.from_scratch(
+            self.wiring,
+            fusion=model["fusion"],
+            tied=self.tied,
+            vocab_size=self.texts.tokenizer.vocab_size,
+            specials=self.texts.specials,
+            seed=self.task.seed,
+            **encoder,
+        )
+
+    def tally(self, vector: Numbers | None = None) -> TokenCounts:
+        loss, count, right = np.zeros(3) if vector is None else vector
+        return TokenCounts(float(loss), int(count), int(right))
+
+    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
+        return owners_of(self.lengths[split][rows], place), None
+
+    def forward(
+        self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
+    ) -> Forward:
+        inputs = {name: value for name, value in batch.items() if name not in ("labels", "rows")}
+        output = model(**inputs, output_hidden_states=bool(places))
+        logits, labels = output.logits.float(), batch["labels"]
+        losses = F.cross_entropy(logits, labels, reduction="none")
+        right = logits.detach().argmax(-1) == labels
+        loss = losses.sum()
+        counts = TokenCounts(float(loss.detach()), len(labels), int(right.sum()))
+        points = points_at(getattr(output, self.states), inputs["attention_mask"], places) if places else {}
+        return Forward(loss, counts, points, self._by_row(batch, losses.detach(), right) if columns else {})
+
+    def _by_row(self, batch: Mapping[str, Tensor], losses: Tensor, right: Tensor) -> dict[str, Tensor]:
+        """Return each row's summed loss, predicted tokens and right predictions."""
+        of = self.row_of_predicted(batch)
+        parts = {"loss": losses.double(), "tokens": torch.ones_like(losses).double(), "right": right.double()}
+        empty = losses.new_zeros(len(batch["input_ids"]), dtype=torch.float64)
+        return {name: empty.clone().index_add_(0, of, values) for name, values in parts.items()}
+
+    def row_of_predicted(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the row of each predicted token."""
+        return batch["predicted"] // batch["input_ids"].shape[1]
+
+    def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
+        """Write predictions.parquet: a row per example with its summed loss, predicted tokens and right predictions."""
+        columns = {name: scored.columns[name] for name in ("loss", "tokens", "right")}
+        table = pd.DataFrame({"row": np.arange(self.size(scored.split)), **columns})
+        write_parquet(table.astype({"tokens": "int64", "right": "int64"}), folder / "predictions.parquet")
+        return {}
+
+
+def padded(rows: list[Indices], pad_id: int) -> tuple[Indices, Indices]:
+    """Return rows of token ids padded to the longest, `[B, L]`, and the attention mask."""
+    width = max(map(len, rows), default=0)
+    ids = np.full((len(rows), width), pad_id, np.int64)
+    mask = np.zeros_like(ids)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = row
+        mask[place, : len(row)] = 1
+    return ids, mask

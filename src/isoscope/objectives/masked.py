@@ -1,0 +1,55 @@
+"""Masked language modelling: predict chosen tokens, most of them masked.
+
+Source: Devlin et al. 2018 (https://arxiv.org/abs/1810.04805), section 3.1.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from isoscope.data.chosen_tokens import Noise, TokenDraws, choose, numbers_of_chosen
+from isoscope.objectives import Batch, Indices, Task
+from isoscope.objectives.language import LanguageModel, Sides, padded, sides
+
+
+class Masked(LanguageModel):
+    """Predict `rate` of a sentence's tokens, at least one, from both sides.
+
+    In place of a chosen token stands [MASK] with the share `masked`, a random token with the share `random`, else the
+    token itself. The choice is a function of (seed, epoch, example); evaluation has the same choice in every run.
+    """
+
+    wiring = "masked"
+
+    def __init__(
+        self, texts: Sides, task: Task, *, side: str, rate: float, masked: float, random: float, tied: bool
+    ) -> None:
+        self.splits = getattr(texts, side)
+        lengths = {split: encoded.lengths for split, encoded in self.splits.items()}
+        super().__init__(texts, lengths, {split: one.truncated for split, one in self.splits.items()}, task, tied=tied)
+        self.rate = rate
+        self.noise = Noise(texts.mask_id, texts.ordinary, masked, random)
+        self.draws = {split: TokenDraws(one, seed=task.seed) for split, one in lengths.items()}
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        encoded = self.splits[split]
+        ids, mask = padded([encoded.ids[row] for row in rows], self.texts.specials.pad)
+        draws = self.draws[split].of(rows, epoch)
+        chosen = choose(draws, self._words(rows, split, ids.shape[1]), share=self.rate)
+        predicted = np.flatnonzero(chosen)
+        seen = self.noise.put(ids, chosen, draws)
+        return {"input_ids": seen, "attention_mask": mask, "predicted": predicted, "labels": ids.ravel()[predicted]}
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        draws = self.draws[split].of(rows, epoch)
+        return float(numbers_of_chosen(draws, self.lengths[split][rows] - 2, share=self.rate).sum())
+
+    def _words(self, rows: Indices, split: str, width: int) -> Any:
+        """Return which tokens are text, `[B, L]`: all but the first, the last and the padding."""
+        within = np.arange(width)
+        return (within > 0) & (within < self.lengths[split][rows][:, None] - 1)
+
+
+def objective(task: Task, **options: Any) -> Masked:
+    """Return the objective of a prepared task; `options` of the section `objective`."""
+    return Masked(sides(task), task, **options)
