@@ -22,6 +22,7 @@ from isoscope.training.penalised import penalised
 WORDS = ("good", "bad", "film", "plot", "very", "not", "and", "slow", "fine", "dull")
 SETTINGS: dict[str, Any] = {
     "epochs": 2,
+    "budget": None,
     "fraction": 1.0,
     "batch_size": 8,
     "accumulation": 1,

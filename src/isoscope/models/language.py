@@ -55,14 +55,13 @@ def from_scratch(
         )
     reads = configuration(layers=layers // 2, **shared)
     writes = configuration(layers=layers // 2, is_decoder=True, add_cross_attention=True, **shared)
-    others = {"eos_token_id": specials.end, "tie_word_embeddings": tied}
+    others: Any = {"eos_token_id": specials.end, "tie_word_embeddings": tied}
     both = FusionTranslationConfig(
         encoder=reads,
         decoder=writes,
         pad_token_id=specials.pad,
         decoder_start_token_id=specials.begin,
-        eos_token_id=specials.end,
-        tie_word_embeddings=tied,
+        **others,
     )
     with seeded(seed):
         return FusionBertForTranslation(both)

@@ -1,6 +1,7 @@
 """Run the training loop: updates over length-bucketed batches, evaluation by epoch, exact resume."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -91,6 +92,7 @@ class Loop:
         self.model = accelerator.prepare(model)
         self.per_epoch = len(objective.plan("train", 1))
         self.total = updates(settings.budget, objective, epochs=settings.epochs, per_epoch=self.per_epoch)
+        self.epochs = math.ceil(self.total / self.per_epoch)
         self.device = accelerator.device
         self.penalised = penalised
         self.observers = Observers(observers)
@@ -129,7 +131,7 @@ class Loop:
             self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
         patience = settings.patience or settings.epochs
-        while progress.step < self.total and progress.stale < patience:
+        while progress.epochs_done < self.epochs and progress.stale < patience:
             self._train_epoch(progress.epochs_done + 1)
             self._close_epoch()
         chosen = progress.epochs_done if settings.keep == "last" else progress.best_epoch  # which alone is kept
