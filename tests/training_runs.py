@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from isoscope.config.load import cell_type
 from isoscope.config.training import Training
 from isoscope.data import tokens
+from isoscope.data.corpus import text_columns
 from isoscope.objectives import Task, classification
 from isoscope.stages.train import observers_of
 from isoscope.training.keeping import Keeper
@@ -105,16 +106,17 @@ def make_loop(
     penalty: dict[str, Any] | None = None,
     observers: Any = None,
     make: Any = None,
+    table: Any = texts,
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
     asked = TypeAdapter(cell_type().model_fields["penalty"].annotation).validate_python(penalty or {"kind": "none"})
     tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
-    tables = {"train": texts(rows, 1), "validation": texts(30, 2), "test": texts(20, 3)}
+    tables = {"train": table(rows, 1), "validation": table(30, 2), "test": table(20, 3)}
     typed = Training.model_validate(SETTINGS | settings)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
-    manifest = {"labels": ["negative", "positive"]}
+    manifest = {"labels": ["negative", "positive"], "columns": text_columns(tables["train"])}
     task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, typed.batch_size, typed.bucket, seed)
     objective = (make or classification.objective)(task)
     encoder = {

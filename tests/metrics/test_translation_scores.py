@@ -6,8 +6,8 @@ import pytest
 
 from isoscope.metrics.translation_scores import translation_scores
 
-# Sentence and reference of sacrebleu's own test of counts: 4, 2, 1, 0 of 6, 5, 4, 3 n-grams match. Exponential smoothing
-# makes the last share 1 / (2 · 3); the brevity penalty is exp(1 − 8/6).
+# Sentence and reference of sacrebleu's own test of counts: 4, 2, 1, 0 of 6, 5, 4, 3 n-grams match. Exponential
+# smoothing makes the last share 1 / (2 · 3); the brevity penalty is exp(1 − 8/6).
 COUNTED = math.exp(1 - 8 / 6) * (4 / 6 * 2 / 5 * 1 / 4 * 1 / 6) ** (1 / 4)
 VECTORS = [
     (["this is a test case", "aaaa bbbb cccc dddd"], ["this is a test case", "aaaa bbbb cccc dddd"], 100.0),

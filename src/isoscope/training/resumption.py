@@ -96,6 +96,12 @@ def read_state(folder: Path) -> State:
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
 
 
+def _first_names(model: torch.nn.Module) -> dict[str, str]:
+    """Return the name of each tensor of a model → the first name of the same tensor: tied matrices have several."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(one), name) for name, one in model.state_dict(keep_vars=True).items()}
+
+
 def _folder(states: Path, step: int) -> Path:
     return states / f"step-{step:09d}"
 
@@ -145,7 +151,8 @@ class Resumption:
             return
         points.flush()
         progress.points, progress.points_sha256, progress.held = points.count, points.sha256, dict(self.keeper.held)
-        model = dict(self.model.state_dict())  # with buffers, which a fusion plugin may have
+        every = self.model.state_dict()  # with buffers, which a fusion plugin may have
+        model = {name: every[name] for name in dict.fromkeys(_first_names(self.model).values())}
         if self.penalised is not None:
             model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
         model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
@@ -164,7 +171,7 @@ class Resumption:
         state = read_state(_folder(self.states, step)) if step and state is None else state
         if state is None:
             return None
-        self.model.load_state_dict({name: one for name, one in state.model.items() if "/" not in name})
+        self.model.load_state_dict({name: state.model[first] for name, first in _first_names(self.model).items()})
         if self.penalised is not None:
             self.penalised.restore(below(_PENALTY, state.model))
         self.observers.restore(below(_OBSERVERS, state.model))
