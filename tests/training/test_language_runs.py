@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -14,6 +15,10 @@ from isoscope.training.progress import InterruptedRunError
 from training_runs import WORDS, equal, files, make_loop, weights
 
 SELECTED = {"select": "loss"}
+ALLOCATED = {
+    "sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None, "most_splits": 16, "dense": 3, "chords": 4,
+    "heads": True, "minibatch": True, "parts": True,
+}  # fmt: skip
 
 
 def pairs(rows: int, seed: int) -> pa.Table:
@@ -42,7 +47,7 @@ OBJECTIVES = [masked_lm, causal_lm, translates]
 @pytest.mark.parametrize("make", OBJECTIVES)
 def test_stopped_and_resumed_gives_the_same_bytes(tmp_path: Path, make: Any) -> None:
     calls = iter(range(1, 100))
-    settings = {"make": make, "table": pairs, **SELECTED}
+    settings = {"make": make, "table": pairs, "allocation": ALLOCATED, **SELECTED}
     whole = make_loop(tmp_path / "whole", **settings)
     whole.test(whole.fit())
     with pytest.raises(InterruptedRunError):
@@ -52,6 +57,10 @@ def test_stopped_and_resumed_gives_the_same_bytes(tmp_path: Path, make: Any) -> 
     rest.test(rest.fit())
     assert equal(weights(whole), weights(rest))
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+    closure = pd.read_parquet(tmp_path / "whole/work/closure.parquet")
+    assert closure["closed"].all()
+    stacks = set(pd.read_parquet(tmp_path / "whole/work/allocation.parquet")["stack"])
+    assert stacks == {masked_lm: {"enc"}, causal_lm: {"dec"}, translates: {"enc", "dec", "cross"}}[make]
 
 
 @pytest.mark.parametrize("make", OBJECTIVES)
