@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from isoscope import code
-from isoscope.config.project import METRICS
+from isoscope.config.objective import METRICS
+from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
+from isoscope.objectives.masked import Masked
+from isoscope.objectives.translation import Translation
 
 TESTS = Path(__file__).parents[1]
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -110,5 +113,6 @@ def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:
-    assert {"classification": tuple(Classification.metrics)} == METRICS
-    assert METRICS.keys() == code.OBJECTIVES.keys()
+    kinds = {"classification": Classification, "masked": Masked, "causal": Causal, "translation": Translation}
+    assert {name: tuple(kind.metrics) for name, kind in kinds.items()} == METRICS
+    assert {name: kind.__module__ for name, kind in kinds.items()} == code.OBJECTIVES

@@ -11,7 +11,7 @@ _STEPS = np.uint64(1 << 20)
 
 
 class TokenDraws:
-    """A 64-bit random number for each token of a split, anew in every epoch.
+    """A 64-bit random number for each token of a split, others in every epoch.
 
     `lengths`: tokens per example. Epoch None gives the same numbers every time, whatever the seed: runs are evaluated
     on the same chosen tokens.
@@ -58,7 +58,7 @@ class Noise(NamedTuple):
 
     mask_id: int
     ordinary: Indices
-    """Ids of all tokens but the special ones."""
+    """Ids of all tokens without the special tokens."""
     masked: float
     random: float
 

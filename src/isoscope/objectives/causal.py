@@ -12,7 +12,7 @@ from isoscope.objectives.language import LanguageModel, Sides, padded, sides
 class Causal(LanguageModel):
     """Predict every token of a sentence and its end from the tokens before it.
 
-    With a `share` below 1, a random share of them counts, at least one: a control for the number of predicted tokens,
+    With a `share` below 1, a random share of them counts, 1 or more: a control for the number of predicted tokens,
     a function of (seed, epoch, example); evaluation has the same choice in every run.
     """
 

@@ -62,7 +62,7 @@ class Sides(NamedTuple):
 
     @property
     def ordinary(self) -> Indices:
-        """Ids of all tokens but the special ones."""
+        """Ids of all tokens without the special tokens."""
         special = [
             number for number, token in self.tokenizer.backend.get_added_tokens_decoder().items() if token.special
         ]

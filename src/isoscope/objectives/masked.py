@@ -13,7 +13,7 @@ from isoscope.objectives.language import LanguageModel, Sides, padded, sides
 
 
 class Masked(LanguageModel):
-    """Predict `rate` of a sentence's tokens, at least one, from both sides.
+    """Predict `rate` of a sentence's tokens, 1 or more, from both sides.
 
     In place of a chosen token stands [MASK] with the share `masked`, a random token with the share `random`, else the
     token itself. The choice is a function of (seed, epoch, example); evaluation has the same choice in every run.
