@@ -27,8 +27,7 @@ from isoscope.inside.choices import DEFAULTS, Settings
 from isoscope.inside.measures import BUILT_IN, measured
 from isoscope.inside.trajectory import Trajectory
 from isoscope.stages.geometry_tables import asked_vectors, extract_model
-from isoscope.studies import fusion, isotropy, scored
-from isoscope.studies.fusion import remedies
+from isoscope.studies import fusion, isotropy, registry, scored
 from isoscope.studies.tables import COMPARISON, read_tables
 from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
 
@@ -115,7 +114,7 @@ class StudyTables(NamedTuple):
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
             (
-                (*scored.VIEWS, *remedies.VIEWS),
+                (*scored.VIEWS, *registry.VIEWS),
                 read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
             ),
         ]

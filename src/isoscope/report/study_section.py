@@ -12,9 +12,8 @@ from isoscope.report import numbers
 from isoscope.report.drawing import read_drawings, read_rows, reading
 from isoscope.report.numbers import called
 from isoscope.report.runs import RunRow
-from isoscope.studies import fusion, scored
+from isoscope.studies import fusion, registry, scored
 from isoscope.studies.comparison import Comparison
-from isoscope.studies.fusion import remedies
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
 from isoscope.studies.tables import Tables
@@ -70,7 +69,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path)
     for row in tables.comparison:
         metrics.setdefault(called(row.metric), []).append(row)
     with reading(folder, "analyse"):
-        drawings = read_drawings((*scored.VIEWS, *remedies.VIEWS), tables.by_name, folder / RESULTS, key=key)
+        drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
     return {
         "key": key,
         "tables": tables,

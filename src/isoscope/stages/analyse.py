@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from isoscope import paths
@@ -12,8 +13,7 @@ from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import ANALYSE, CONFIG, METRICS, SCORES, score_points, shown
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
-from isoscope.studies import scored
-from isoscope.studies.fusion import remedies
+from isoscope.studies import registry, scored
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
 
@@ -39,10 +39,11 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     with study_run(ANALYSE, study, name, project, params=params, inputs=inputs, named=named) as (run, _):
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         items = int(manifest["splits"]["test"]["rows"])
-        made = tables(name, outputs, baselines_on_test(manifest), items=items, more=remedies.remedies, **options)
+        more = partial(registry.added_tables, manifest=manifest)
+        made = tables(name, outputs, baselines_on_test(manifest), items=items, more=more, **options)
         write_tables(target, made)
         with replacing(project.folder / paths.analysed(name) / paths.RESULTS, "table") as drawn:
-            draw_views(drawn, (*scored.VIEWS, *remedies.VIEWS), made.by_name)
+            draw_views(drawn, (*scored.VIEWS, *registry.VIEWS), made.by_name)
         found = scores(made.comparison)
         for file, text in {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary()}.items():
             write_text(target / file, text, "table")
@@ -52,6 +53,11 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
 
 def _read(output: Path) -> list[Path]:
-    """Return the files of a run that its study's tables need; of a classifier also its predictions."""
+    """Return the files of a run that its study's tables need: predictions of a classifier, files that kinds read."""
     classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
-    return [output / CONFIG, output / METRICS, *([output / PREDICTIONS] if classifies else [])]
+    return [
+        output / CONFIG,
+        output / METRICS,
+        *([output / PREDICTIONS] if classifies else []),
+        *registry.read_files(output),
+    ]

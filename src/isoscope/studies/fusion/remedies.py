@@ -65,7 +65,7 @@ def _without_factors(params: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def remedies(arms: Arms, *, confidence: float, power: float, margin: float) -> dict[str, pd.DataFrame]:
+def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_: Any) -> dict[str, pd.DataFrame]:
     """Return the tables `remedies` and `remedy_effects` of a study that has arms of all four combinations; else none.
 
     - `remedies`: metric, kept, readable, arms, n (seeds), mean, sd; arms of one combination are averaged within a seed.

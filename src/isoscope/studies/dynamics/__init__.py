@@ -1,0 +1,61 @@
+"""Studies of training dynamics (Vázquez et al. 2022): loss change allocation by objective, as tables and views."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from isoscope.studies.comparison import Arms
+from isoscope.studies.dynamics import bars, curves_over_time, head_maps, hurting_figures, summaries
+from isoscope.studies.dynamics.allocated_runs import FILES, allocated_runs
+from isoscope.studies.dynamics.head_shares import head_shares
+from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
+from isoscope.studies.dynamics.learning import learned, words
+from isoscope.studies.dynamics.over_time import course, positive, synchronies
+from isoscope.studies.dynamics.totals import allocated, closed
+
+__all__ = ["FILES", "VIEWS", "tables"]
+
+VIEWS = (
+    summaries.LEARNED,
+    bars.BARS,
+    curves_over_time.OVER_TIME,
+    curves_over_time.SYNCHRONY,
+    head_maps.HEADS,
+    hurting_figures.HURTING,
+    hurting_figures.MAPS,
+    curves_over_time.POSITIVE,
+    hurting_figures.COMPARED,
+    summaries.CLOSED,
+)
+
+
+def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: Any) -> dict[str, pd.DataFrame]:
+    """Return the tables of the runs that have an allocation, by name; none if no run has one.
+
+    - `learned` (`learning.learned`): did each arm learn?
+    - `allocated`, `closed` (`totals`): sums over training; closure.
+    - `course`, `synchrony`, `positive` (`over_time`): the allocation over time.
+    - `heads` (`head_shares`): attention heads.
+    - `hurting`, `hurting_published` (`hurting_counts`): how often parts hurt, and agreement with the published table.
+
+    A table without rows is left out. `confidence`: of the t intervals over seeds.
+    """
+    runs = allocated_runs(arms)
+    if not runs:
+        return {}
+    learning = learned(runs, manifest)
+    word = words(learning)
+    counts = hurting_counts(runs)
+    found = {
+        "learned": learning,
+        "allocated": allocated(runs, confidence),
+        "closed": closed(runs),
+        "course": course(runs),
+        "synchrony": synchronies(runs, word),
+        "positive": positive(runs),
+        "heads": head_shares(runs),
+        "hurting": counts,
+        "hurting_published": compared(counts, runs, word),
+    }
+    return {name: table for name, table in found.items() if len(table)}

@@ -1,0 +1,213 @@
+"""Draw what hurts: the table by component, maps by layer, and the comparison with the published table."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from isoscope.figures.maps import pictures
+from isoscope.figures.style import BOXED, SEQUENTIAL
+from isoscope.figures.text_table import text_table
+from isoscope.studies.dynamics import notes
+from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, STACKS, ordered
+from isoscope.studies.dynamics.bars import STACK_NAMES
+from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
+from isoscope.studies.dynamics.learning import NOT
+from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
+from isoscope.studies.view import Table, View
+
+WRITTEN = 60
+"""Up to this number of cells of a map, each has room for its count."""
+
+
+def _unit(unit: str, *tables: pd.DataFrame) -> Table:
+    counts, *rest = tables
+    return (counts[counts["unit"] == unit], *rest)
+
+
+def by_component(*tables: pd.DataFrame) -> Table:
+    """Keep sums over layers."""
+    return _unit("component", *tables)
+
+
+def by_block(*tables: pd.DataFrame) -> Table:
+    """Keep components of single layers."""
+    return _unit("block", *tables)
+
+
+def hurting_table(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
+    """Draw a row per component, a group of columns per arm, like the published table."""
+    arms = list(dict.fromkeys(counts["arm"]))
+    names = ordered(counts["component"], COMPONENTS)
+    folds = bool(counts["surely"].notna().any())
+    cells = {(row["arm"], row["component"]): row for row in counts.to_dict("records")}
+    head, widths = ["Component"], [11.0]
+    for arm in arms:
+        head += [f"{arm}: hurts{' (noise)' * folds}, share", *([f"{arm}: surely (noise)"] if folds else [])]
+        widths += [20.0, 13.0] if folds else [20.0]
+    rows = [[name, *(text for arm in arms for text in _cells(cells.get((arm, name)), folds))] for name in names]
+    first = len(rows)
+    for label, found in _summary(counts, arms):
+        rows.append([label, *(text for one in found for text in ([one, ""] if folds else [one]))])
+    return text_table(head, rows, widths=widths, parts=[first])
+
+
+def _cells(row: Any, folds: bool) -> list[str]:
+    if row is None:
+        return [BLANK] * (2 if folds else 1)
+    hurts = f"{row['hurts']:.1f}"
+    share = f"{100 * row['share']:.0f} %"
+    if not folds:
+        return [f"{hurts}, {share}"]
+    return [f"{hurts} ({row['hurts_by_noise']:.1f}), {share}", f"{row['surely']:.1f} ({row['surely_by_noise']:.2f})"]
+
+
+def _summary(counts: pd.DataFrame, arms: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the rows below the components: last, largest, and the number of cases, as texts by arm."""
+    own = [counts[counts["arm"] == arm] for arm in arms]
+    tops = [table.loc[table["largest"].astype(float).idxmax()] for table in own]
+    largest = [f"{top['largest']:.2g} ({top['component']})" if top["largest"] > 0 else "none" for top in tops]
+    return [
+        ("Last update", [f"{int(table['last'].max()):,}" for table in own]),
+        ("Largest", largest),
+        ("Cases", [f"{table['cases'].iloc[0]:,.0f}" for table in own]),
+    ]
+
+
+def _hurting_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
+    counted = counts["counted"].iloc[0]
+    folds = bool(counts["surely"].notna().any())
+    noise = (
+        "Surely: the 95 % interval over folds of the sentences is above 0. In brackets: the count that noise of the "
+        "sentences alone would give. "
+        if folds
+        else "No noise is known for this estimator. It is negative nearly by construction. "
+    )
+    return notes.joined(
+        f"How often does a component hurt? Number and share of cases with a positive allocation, mean over seeds. "
+        f"Cases: {COUNTED[counted]}; each component is summed over layers and stacks.",
+        noise + "Last update: the last at which any component hurts. Largest: the largest positive allocation of a "
+        "component in nats. Both are over all seeds.",
+        "A chord's allocation is not the sum of its updates' allocations, so counts of chords, of single updates and "
+        "of the minibatch estimator are different things.",
+        notes.seeds(learned),
+        notes.shown(closed) if folds else "",
+        notes.untrained(learned),
+    )
+
+
+def _hurting_spoken(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
+    parts = []
+    for arm, own in counts.groupby("arm", sort=False):
+        found = ", ".join(f"{row.component} {row.hurts:.1f}" for row in own.itertuples())
+        parts.append(f"{arm}, of {own['cases'].iloc[0]:.0f}: {found}")
+    return f"Counts of positive allocations. {'; '.join(parts)}."
+
+
+def hurting_maps(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
+    """Draw the share of cases in which a component of a layer hurts: a map per arm and stack, colours from 0 to 1."""
+    panels = []
+    for arm, own in counts[counts["layer"] != OUTSIDE].groupby("arm", sort=False):
+        for stack in ordered(own["stack"], STACKS):
+            of_stack = own[own["stack"] == stack]
+            names = ordered(of_stack["component"], COMPONENTS)
+            wide = of_stack.pivot(index="layer", columns="component", values=["share", "hurts"])
+            panels.append((f"{arm}\n{STACK_NAMES.get(stack, stack)}", wide["share"][names], wide["hurts"][names]))
+    figure, grid = pictures(
+        [(title, share.to_numpy(dtype=float)) for title, share, _ in panels],
+        label="Share of cases that hurt",
+        low=0.0,
+        high=1.0,
+        colours=SEQUENTIAL,
+        origin="lower",
+        aspect="auto",
+    )
+    for axes, (_, share, hurts) in zip(grid, panels, strict=True):
+        axes.set_xticks(range(share.shape[1]), share.columns, rotation=50, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(share.shape[0]), [str(layer + 1) for layer in share.index])
+        axes.set_ylabel("Layer", fontsize=7)
+        if share.size <= WRITTEN:
+            for (row, column), value in np.ndenumerate(hurts.to_numpy(dtype=float)):
+                axes.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=6, **BOXED)
+    return figure
+
+
+def _map_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
+    counted = counts["counted"].iloc[0]
+    cases = ", ".join(f"{own['cases'].iloc[0]:,.0f} ({arm})" for arm, own in counts.groupby("arm", sort=False))
+    return notes.joined(
+        f"Which components of which layers hurt, and how often? {COUNTED[counted].capitalize()}; number of cases: "
+        f"{cases}. Colour: share of cases with a positive allocation, from 0 to 1; number: count, mean over seeds. A "
+        "part without any effect hurts in half of the cases.",
+        notes.seeds(learned),
+        notes.shown(closed) if counted != "updates" else "",
+        notes.untrained(learned),
+    )
+
+
+def published_table(compared: pd.DataFrame) -> Figure:
+    """Draw a row per arm and counting: agreement of ranks with the published table, last positive update."""
+    rows = [
+        (
+            *(row["arm"], row["counted"], str(row["n"])),
+            *(number(row["tau"], 2, sign=True), number(row["p"], 3), number(row["rho"], 2, sign=True)),
+            *(f"{row['last']:,} {row['phase']}", f"{row['published_last']:,} {row['published_phase']}"),
+            row["word"] if row["word"] == NOT else row["same_phase"] or BLANK,
+        )
+        for row in compared.to_dict("records")
+    ]
+    head = ["Arm", "Counted", "n", "Kendall τ", "p of τ", "Spearman ρ"]
+    head += ["Last update that hurts; warm-up", "Published", "Phase"]
+    widths = (25, 10, 4, 9, 8, 11, 18, 18, 13)
+    return text_table(head, rows, widths=widths, left=2, parts=parts_of(list(compared["arm"])))
+
+
+def _published_caption(compared: pd.DataFrame) -> str:
+    warmups = ", ".join(dict.fromkeys(f"{row.warmup:,} ({row.arm})" for row in compared.itertuples()))
+    tables = "; ".join(
+        f"{kind}: {', '.join(f'{name} {count:,}' for name, count in found.counts.items())}"
+        for kind, found in PUBLISHED.items()
+        if kind in set(compared["objective"])
+    )
+    return (
+        "Do the same components hurt as in Vázquez et al. 2022? Ranks of seven components by their number of positive "
+        "allocations: +1 is the same order, 0 no agreement. p: exact, over all orders; not corrected. "
+        "Counts themselves depend on the number of updates and on the estimator, so they are not compared. Counted: "
+        f"{'; '.join(f'{name}, {text}' for name, text in COUNTED.items())}. Last update that hurts: inside or after "
+        f"the warm-up, whose updates are {warmups}; published: {WARMUP:,}. Published counts: {tables}."
+    )
+
+
+def _published_spoken(compared: pd.DataFrame) -> str:
+    parts = []
+    for row in compared.to_dict("records"):
+        tau = row["tau"]
+        known = tau is not None and not math.isnan(float(tau))
+        verdict = f"Kendall's tau {tau:+.2f}, p = {row['p']:.3f}" if known else f"no rank correlation ({row['word']})"
+        parts.append(f"{row['arm']}, {row['counted']}: {verdict}")
+    return f"Agreement with the published ranks. {'; '.join(parts)}."
+
+
+_REMAKES = "Vázquez et al. 2022, summary of parameters that hurt the training process"
+_OPTIONS: dict[str, Any] = {"needs": ("hurting", "closed", "learned"), "by": "counted"}
+HURTING = View(
+    name="hurting",
+    draw=hurting_table,
+    rows=by_component,
+    caption=_hurting_caption,
+    spoken=_hurting_spoken,
+    remakes=_REMAKES,
+    **_OPTIONS,
+)
+MAPS = View(name="hurting_layers", draw=hurting_maps, rows=by_block, caption=_map_caption, **_OPTIONS)
+COMPARED = View(
+    name="hurting_published",
+    needs=("hurting_published",),
+    draw=published_table,
+    caption=_published_caption,
+    spoken=_published_spoken,
+    remakes=_REMAKES,
+)

@@ -1,0 +1,95 @@
+"""Tables of the runs as figures: whether each arm learned, and how well its allocation closes."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from isoscope.figures.text_table import text_table
+from isoscope.studies.dynamics import notes
+from isoscope.studies.dynamics.learning import LEAST
+from isoscope.studies.view import View
+
+BLANK = "–"
+
+
+def number(value: Any, digits: int = 3, *, sign: bool = False) -> str:
+    """Return a number as text; a dash for None and NaN."""
+    if value is None or math.isnan(float(value)):
+        return BLANK
+    return f"{float(value):{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
+def parts_of(arms: list[str]) -> list[int]:
+    """Return where another arm begins."""
+    return [place for place, (one, other) in enumerate(pairwise(arms), start=1) if one != other]
+
+
+def learning_table(learned: pd.DataFrame) -> Figure:
+    """Draw a row per run: last validation loss, counting models, margin, verdict."""
+    rows = [
+        (
+            *(row["arm"], str(row["seed"]), f"{row['updates']:,}", f"{row['parameters']:,}"),
+            *(number(row[name]) for name in ("loss", "unigram", "trigram")),
+            *(number(row["margin"], sign=True), row["word"]),
+        )
+        for row in learned.to_dict("records")
+    ]
+    head = ("Arm", "Seed", "Updates", "Parameters", "Validation loss", "Unigram", "Trigram", "Margin", "Learned?")
+    return text_table(head, rows, widths=(26, 6, 9, 12, 11, 9, 9, 9, 14), parts=parts_of(list(learned["arm"])))
+
+
+def _learning_caption(learned: pd.DataFrame) -> str:
+    return (
+        "Did the arms learn? Loss at the end of training in nats per token, next to models that count tokens (a masked "
+        f"model: unigrams without the end). Margin: unigram − loss. Trained: at least {LEAST:g} nats in every seed. A "
+        "masked model has no trigram loss, because it predicts other tokens and reads both sides. Do not compare the "
+        "losses of different objectives."
+    )
+
+
+def _learning_spoken(learned: pd.DataFrame) -> str:
+    rows = [
+        f"{row.arm} seed {row.seed}: loss {row.loss:.3f}, unigram {row.unigram:.3f}, {row.word}"
+        for row in learned.itertuples()
+    ]
+    return f"Loss at the end of training. {'; '.join(rows)}."
+
+
+def closure_table(closed: pd.DataFrame) -> Figure:
+    """Draw a row per run and set: change of the loss, ΣA − ΔL, closed intervals."""
+    rows = [
+        (
+            *(row["arm"], str(row["seed"]), row["set"], number(row["change"], sign=True)),
+            *(number(row["gap"], 4, sign=True), number(row["bound"], 4), "yes" if row["total_closed"] else "NO"),
+            *(str(row["intervals"]), f"{100 * row['share_closed']:.0f} %", number(row["worst"], 2)),
+        )
+        for row in closed.to_dict("records")
+    ]
+    head = ["Arm", "Seed", "Set", "Change of the loss", "Gap ΣA − ΔL", "Bound"]
+    head += ["Closed in total", "Intervals", "Closed", "Worst |gap| / bound"]
+    widths = (26, 6, 12, 10, 10, 9, 9, 10, 9, 12)
+    return text_table(head, rows, widths=widths, left=3, parts=parts_of(list(closed["arm"])))
+
+
+def _closure_caption(closed: pd.DataFrame) -> str:
+    return notes.joined(
+        "Does the allocation sum to the change of the loss? Gap: sum of all allocations over training − change of the "
+        "set's loss, in nats. An interval is closed if its gap is at most 0.005 nats or 1 % of the sum of magnitudes; "
+        "training as a whole, at most 0.005 nats or 0.5 % of the change.",
+        notes.closure_note(closed),
+    )
+
+
+def _closure_spoken(closed: pd.DataFrame) -> str:
+    rows = [
+        f"{row.arm} seed {row.seed}, {row.set}: gap {row.gap:+.4f} nats, {100 * row.share_closed:.0f} % closed"
+        for row in closed.itertuples()
+    ]
+    return f"Closure. {'; '.join(rows)}."
+
+
+LEARNED = View("learned", ("learned",), learning_table, _learning_caption, spoken=_learning_spoken)
+CLOSED = View("closure", ("closed",), closure_table, _closure_caption, spoken=_closure_spoken)

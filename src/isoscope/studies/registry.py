@@ -1,0 +1,45 @@
+"""Kinds of study that add tables and views to the stage `analyse`, and through it to the report and the notebook.
+
+A kind makes tables only of the runs that it applies to. To add a kind, add it to `KINDS`: no stage, no section of the
+report and no other kind changes.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from isoscope.studies import dynamics
+from isoscope.studies.comparison import Arms
+from isoscope.studies.fusion import remedies
+from isoscope.studies.view import View
+
+
+class Kind(NamedTuple):
+    """A kind of study in `analyse`."""
+
+    tables: Callable[..., Mapping[str, pd.DataFrame]]
+    """`tables(arms, manifest=…, confidence=…, power=…, margin=…)` returns tables by name, none if it does not apply."""
+    views: tuple[View, ...]
+    """The figures of these tables, in the report's order."""
+    files: tuple[str, ...] = ()
+    """Files in a run's output that the tables read where they exist."""
+
+
+KINDS = (Kind(remedies.remedies, remedies.VIEWS), Kind(dynamics.tables, dynamics.VIEWS, dynamics.FILES))
+VIEWS = tuple(view for kind in KINDS for view in kind.views)
+
+
+def added_tables(
+    arms: Arms, *, manifest: Mapping[str, Any], confidence: float, power: float, margin: float
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of all kinds by name. `manifest`: of the study's task."""
+    settings = {"confidence": confidence, "power": power, "margin": margin}
+    return {name: table for kind in KINDS for name, table in kind.tables(arms, manifest=manifest, **settings).items()}
+
+
+def read_files(output: Path) -> list[Path]:
+    """Return the files in a run's output that kinds of study read, in the order of `KINDS`."""
+    paths = (output / name for kind in KINDS for name in kind.files)
+    return [path for path in paths if path.is_file()]
