@@ -49,6 +49,7 @@ studies:
       fusion: [additive, conv2d]
     seeds: [0]
   isotropy: null
+  dynamics: null
 search: null
 data:
   tokenizer:

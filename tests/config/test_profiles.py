@@ -38,7 +38,9 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
 def test_a_profile_fits_lists_as_dvc_writes_them(project: Path) -> None:
     """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
     text = (project / "params.yaml").read_text("utf-8")
-    as_dvc = re.sub(r"^tasks: \[sentiment\]( +#.*\n)", r"tasks: \1\n- sentiment\n", text, flags=re.MULTILINE)
+    as_dvc = re.sub(
+        r"^tasks: \[sentiment, reordered\]( +#.*\n)", r"tasks: \1\n- sentiment\n- reordered\n", text, flags=re.M
+    )
     assert as_dvc != text
     overlay = {"tasks": ["sst2"]}
     assert parse_yaml(laid_over(as_dvc, overlay), "after") == parse_yaml(laid_over(text, overlay), "before")
@@ -163,5 +165,7 @@ def test_local_text_stands_where_its_changes_are_seen(project: Path) -> None:
 
 
 def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
-    absent = [f"studies.{study}.{one}" for study in ("fusion", "isotropy") for one in ("task=absent", "seeds=[]")]
+    absent = [
+        f"studies.{study}.{one}" for study in ("fusion", "isotropy", "dynamics") for one in ("task=absent", "seeds=[]")
+    ]
     assert Configuration(project, [*absent, "search=null"]).check() == 1

@@ -1,5 +1,6 @@
-"""The studies in params.yaml learn their tasks: no arm and no search default ends at chance."""
+"""The studies in params.yaml learn their tasks: no arm and no search default ends at chance, or at unigrams."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -45,14 +46,14 @@ def shipped() -> Iterator[Shipped]:
         yield Shipped("search-default", search.study, search.arm, search.seeds[0], cell)
 
 
-class Accuracies(Mute):
-    """The log of a run, of which only the validation accuracy is kept."""
+class Values(Mute):
+    """The log of a run, of which only one metric is kept."""
 
-    def __init__(self) -> None:
-        self.values: list[float] = []
+    def __init__(self, name: str) -> None:
+        self.name, self.values = name, list[float]()
 
     def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None:
-        if name == "validation/accuracy":
+        if name == self.name:
             self.values.append(value)
 
 
@@ -69,8 +70,28 @@ def test_those_of_each_run_are_shipped() -> None:
     assert {one.name for one in shipped()} > set(SOME)
 
 
+CLASSIFIERS = [one for one in shipped() if one.cell.cell.objective.kind == "classification"]
+LANGUAGE = [one for one in shipped() if one not in CLASSIFIERS]
+BELOW = 0.2
+"""Nats below the unigram loss in which the language models of params.yaml end."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("one", LANGUAGE, ids=lambda one: one.name)
+def test_a_language_model_ends_below_the_unigram_loss(one: Shipped, project: Project, tmp_path: Path) -> None:
+    task = Configuration(ROOT).study(one.study).task
+    work = job(one.cell, one.study, one.arm, one.seed, task, project)
+    log = Values("validation/loss")
+    train._loop(work, train._accelerator(work), log, Mute(), lambda: False, folder=tmp_path).fit()
+    objective = one.cell.cell.objective
+    found = json.loads((work.data / "manifest.json").read_text("utf-8"))["baselines"]
+    unigram = found["unigram_masked" if objective.kind == "masked" else "unigram"]["validation"]
+    side = "sentence2" if objective.kind == "translation" else "sentence1"
+    assert log.values[-1] < unigram[side]["loss"] - BELOW, log.values
+
+
 @pytest.mark.parametrize("one", [
-    pytest.param(one, id=one.name, marks=() if one.name in SOME else pytest.mark.exhaustive) for one in shipped()
+    pytest.param(one, id=one.name, marks=() if one.name in SOME else pytest.mark.exhaustive) for one in CLASSIFIERS
 ])  # fmt: skip
 def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) -> None:
     """Its accuracy is above the upper 95 % binomial bound of the larger class.
@@ -80,7 +101,7 @@ def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) ->
     configuration = Configuration(ROOT)
     task = configuration.study(one.study).task
     work = job(one.cell, one.study, one.arm, one.seed, task, project)
-    log = Accuracies()
+    log = Values("validation/accuracy")
     above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
     best = work.parts.training.keep == "best"
     loop = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
