@@ -12,7 +12,7 @@ from scipy import stats
 
 from allocation_material import ARM, allocation, group, run
 from isoscope.studies.dynamics import notes
-from isoscope.studies.dynamics.allocated_runs import AllocatedRun
+from isoscope.studies.dynamics.allocated_runs import AllocatedRun, with_shared
 from isoscope.studies.dynamics.head_shares import NORMALISATIONS, head_shares, normalised
 from isoscope.studies.dynamics.hurting_counts import PUBLISHED, compared, hurting_counts
 from isoscope.studies.dynamics.learning import learned, words
@@ -86,7 +86,15 @@ def test_rates_are_per_update_and_cumulate() -> None:
     assert list(emb["cumulative"]) == pytest.approx([-1.0, -4.0])
     assert set(emb["n"]) == {2}
     stack = table[table["grouping"] == "stack"]
-    assert list(stack["cumulative"]) == pytest.approx([-0.5, -3.5])
+    assert list(stack["cumulative"]) == pytest.approx([0.5, 0.5]), "layers only"
+
+
+def test_a_word_table_of_both_stacks_is_in_neither() -> None:
+    dec = group("W1", stack="dec")
+    assert set(with_shared(allocation([(EMB, [-1.0]), (W1, [-1.0])], [1]))["stack"]) == {"enc"}
+    both = with_shared(allocation([(EMB, [-1.0]), (W1, [-1.0]), (dec, [-1.0])], [1]))
+    assert set(both.loc[both["component"] == "emb", "stack"]) == {"shared"}
+    assert set(both.loc[both["component"] == "W1", "stack"]) == {"enc", "dec"}
 
 
 def test_positive_part_is_the_largest_over_seeds() -> None:

@@ -72,7 +72,16 @@ def _table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}; train this run again") from None
     words = {name: object for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)}
     numbers = {name: table[name].fillna(OUTSIDE).astype(int) for name in ("layer", "head") if name in table}
-    return table.astype(words).assign(**numbers)
+    return with_shared(table.astype(words).assign(**numbers))
+
+
+def with_shared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which a word table that encoder and decoder share is in the stack `shared`, not in `enc`."""
+    if "component" not in table:
+        return table
+    words = table["component"] == "emb"
+    tied = {"enc", "dec"} <= set(table["stack"]) and set(table.loc[words, "stack"]) == {"enc"}
+    return table.assign(stack=table["stack"].mask(words, "shared")) if tied else table
 
 
 def fold_names(allocation: pd.DataFrame) -> list[str]:

@@ -20,7 +20,7 @@ QUANTITIES = {
 }
 _WIDTHS = (1.25, 1.0, 1.0, 1.0)
 """Of the panel of what is in no layer, and of up to three stacks."""
-STACK_NAMES = {"enc": "encoder", "dec": "decoder", "cross": "attention to the encoder", "shared": "shared"}
+STACK_NAMES = {"enc": "encoder", "dec": "decoder", "cross": "cross-attention", "shared": "shared"}
 
 
 def rows(allocated: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Table:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
@@ -20,7 +21,7 @@ from isoscope.studies.view import Table, View
 QUANTITIES = {"cumulative": "nats since the start", "rate": "nats per update"}
 LINEAR = 0.01
 """Share of the largest rate of all arms: rates are drawn on a logarithmic scale beyond it, on a linear scale within."""
-PANELS = {"emb": "Word table", "component": "Other components", "stack": "Stacks"}
+PANELS = {"emb": "Word table", "component": "Other components", "stack": "Layers of a stack"}
 _LINES: dict[str, Any] = {"markersize": 2.4, "linewidth": 1.2}
 
 
@@ -118,7 +119,7 @@ def _time_caption(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
         f"When does each part lower the loss? Curves show {how[course['quantity'].iloc[0]]}, at the interval's end.",
         notes.SIGN,
         "Top: the word table on its own scale. Middle: the other components, summed over layers and stacks. Bottom: "
-        "stacks. Line: mean over seeds; band: ± 1 sd.",
+        "the layers of each stack. Line: mean over seeds; band: ± 1 sd.",
         notes.seeds(learned),
         notes.shown(closed),
         notes.untrained(learned),
@@ -139,7 +140,7 @@ def _time_spoken(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFra
 def synchrony_intervals(synchronies: pd.DataFrame, closed: pd.DataFrame) -> Figure:
     """Draw a row per run and estimator: the observed share of common peaks, and the null distribution's 95 %."""
     rows_of = synchronies.to_dict("records")
-    figure = Figure(figsize=(WIDTH, 0.26 * len(rows_of) + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.26 * len(rows_of) + 0.9), layout=ConstrainedLayoutEngine(w_pad=0.15))
     axes = figure.subplots()
     for place, row in enumerate(rows_of):
         axes.plot([row["null_low"], row["null_high"]], [place, place], color="#9aa0a6", linewidth=6, zorder=1)

@@ -17,8 +17,8 @@ LABELS = {
     "max-abs": "Allocation over the largest magnitude",
     "min-max": "0: helps most, 1: helps least or hurts most",
 }
-WRITTEN = 36
-"""Up to this number of cells, each has room for its value."""
+WRITTEN = 4
+"""Up to this number of heads per layer, a cell has room for its value."""
 
 
 def head_maps(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
@@ -46,10 +46,10 @@ def head_maps(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) 
         axes.set_yticks(range(matrix.shape[0]), [str(layer + 1) for layer in matrix.index])
         axes.set_xlabel("Head, by rank in its layer", fontsize=7)
         axes.set_ylabel("Layer", fontsize=7)
-        if matrix.size <= WRITTEN:
+        if matrix.shape[1] <= WRITTEN:
             for (row, column), value in np.ndenumerate(matrix.to_numpy(dtype=float)):
-                text = f"{value:.2g}".replace("-", "−") * bool(np.isfinite(value))
-                axes.text(column, row, text, ha="center", va="center", fontsize=6.5, **BOXED)
+                text = f"{value:.2g}".replace("0.", ".").replace("-", "−") * bool(np.isfinite(value))
+                axes.text(column, row, text, ha="center", va="center", fontsize=5.5, **BOXED)
     return figure
 
 

@@ -44,7 +44,7 @@ def hurting_table(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
     names = ordered(counts["component"], COMPONENTS)
     folds = bool(counts["surely"].notna().any())
     cells = {(row["arm"], row["component"]): row for row in counts.to_dict("records")}
-    head, widths = ["Component"], [11.0]
+    head, widths = ["Component"], [14.0]
     for arm in arms:
         head += [f"{arm}: hurts{' (noise)' * folds}, share", *([f"{arm}: surely (noise)"] if folds else [])]
         widths += [20.0, 13.0] if folds else [20.0]
@@ -161,7 +161,7 @@ def published_table(compared: pd.DataFrame) -> Figure:
     ]
     head = ["Arm", "Counted", "n", "Kendall τ", "p of τ", "Spearman ρ"]
     head += ["Last update that hurts; warm-up", "Published", "Phase"]
-    widths = (25, 10, 4, 9, 8, 11, 18, 18, 13)
+    widths = (24, 10, 4, 11, 9, 15, 17, 17, 10)
     return text_table(head, rows, widths=widths, left=2, parts=parts_of(list(compared["arm"])))
 
 

@@ -18,8 +18,9 @@ BINS = 60
 def course(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
     """Return the validation set's allocation over time: a row per arm, grouping, group and interval.
 
-    Columns start, update (the interval's ends), rate (nats per update), cumulative (nats since the start), and n, the
-    seeds that have the interval; both are means over these seeds, with `sd_rate` and `sd_cumulative`.
+    A stack is the sum over its layers, without its embeddings. Columns start, update (the interval's ends), rate (nats
+    per update), cumulative (nats since the start), and n, the seeds that have the interval; both are means over these
+    seeds, with `sd_rate` and `sd_cumulative`.
     """
     rows = []
     for run in runs:
@@ -27,7 +28,7 @@ def course(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
         starts = own.drop_duplicates("update").set_index("update")["start"].sort_index()
         lengths = (starts.index - starts).to_numpy(dtype=float)
         for grouping in GROUPINGS:
-            sums = matrix(own, [grouping])
+            sums = matrix(own if grouping == "component" else own[own["layer"] != OUTSIDE], [grouping])
             for group, values in sums.items():
                 each = {"start": starts.to_numpy(), "update": starts.index, "cumulative": values.cumsum().to_numpy()}
                 each |= {"rate": values.to_numpy() / lengths, "arm": run.arm, "seed": run.seed}
