@@ -64,6 +64,7 @@ RUNS, ROUNDING = 5, 0.0005
 SETTINGS: Mapping[str, Any] = {
     "model.fusion.kind": "additive",
     "training.epochs": 10,
+    "training.budget": None,
     "training.fraction": 1.0,
     "training.batch_size": 64,
     "training.bucket": 1,
