@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from fusions import FUSIONS
 from isoscope.data import tokens
 from isoscope.errors import InputError
+from isoscope.models import build
 from isoscope.objectives import Place, Task, causal, masked, translation
 from isoscope.objectives.language import LanguageModel
 from isoscope.training.evaluation import evaluate
@@ -178,6 +179,8 @@ def test_bad_models_are_refused_with_their_key(task: Task, tmp_path: Path) -> No
         model_of(objective, family="roberta")
     with pytest.raises(InputError, match=r"^model\.encoder\.kind: 'pretrained'"):
         objective.build({"encoder": ENCODER, "fusion": FUSIONS["additive"]}, tmp_path)
+    with pytest.raises(InputError, match=r"^training\.freeze: an encoder-decoder"):
+        build.freezable(model_of(objective), embeddings=True, layers=0)
     single = task._replace(manifest={"labels": [], "columns": ["sentence"]})
     with pytest.raises(InputError, match=r"^objective\.source: 'text' needs a task of pairs"):
         made(single, "translation")
@@ -200,6 +203,22 @@ def test_one_beam_is_greedy_search(task: Task, fusion: str) -> None:
         written = torch.cat([written, following.masked_fill(done, ends.pad)[:, None]], 1)
         done |= following == ends.end
     assert torch.equal(model.generate(**read, num_beams=1, do_sample=False, max_length=most), written)
+
+
+def test_an_empty_text_has_nothing_to_mask(task: Task, tmp_path: Path) -> None:
+    for split in ("train", "validation", "test"):
+        pq.write_table(pa.table([["a cat", ""]], ["sentence"]), tmp_path / f"{split}.parquet")
+    empty = task._replace(folder=tmp_path)
+    with pytest.raises(InputError, match=r"^train\.parquet, row 2: the text is empty"):
+        made(empty, "masked")
+    assert made(empty, "causal").weight("train", np.array([1]), 1) == 1  # its end
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_tokens_read_are_those_of_the_batch(task: Task, name: str) -> None:
+    objective = made(task, name)
+    batch = objective.batch("train", ROWS, 1)
+    assert objective.tokens("train", ROWS) == sum(one.sum() for key, one in batch.items() if key.endswith("mask"))
 
 
 def test_finish_writes_every_row_and_scores_the_translations(task: Task, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from sklearn.metrics import accuracy_score
 
 from finished_runs import labels_of, write_metrics, write_run
 from isoscope.errors import InputError
-from isoscope.outputs import read_output, read_predictions
+from isoscope.outputs import Output, Trained, read_output, read_predictions
 from isoscope.studies.comparison import Comparison, compare, results
+from isoscope.studies.results import Result
 
 BASELINES = {
     "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},
@@ -166,3 +167,31 @@ def test_another_test_split_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_to_compare() -> None:
     assert run_compare([]) == []
+
+
+def test_only_arms_of_one_objective_are_compared() -> None:
+    """Losses of objectives that predict different things have no difference; a metric may be one objective's alone."""
+
+    def runs(arm: str, objective: str, **scores: float) -> dict[int, Result]:
+        trained = Trained("s", arm, 0, "t", "d", "c", {}, {})
+        params = {"objective": {"kind": objective}}
+        return {
+            seed: Result(Output(Path(), trained, (), objective, params), scores, {}, np.arange(3)) for seed in range(3)
+        }
+
+    arms = {
+        "mt": runs("mt", "translation", loss=2.0, bleu=10.0),
+        "clm": runs("clm", "causal", loss=3.0),
+        "mt-fft": runs("mt-fft", "translation", loss=2.5, bleu=8.0),
+        "clm-fft": runs("clm-fft", "causal", loss=3.5),
+    }
+    rows = compare(arms, {}, confidence=0.95, power=0.8, margin=0.01)
+    found = [(row.metric, row.arm, row.kind, row.difference) for row in rows]
+    assert found == [
+        ("loss", "mt", "reference", None),
+        ("loss", "mt-fft", "arm", 0.5),
+        ("loss", "clm", "reference", None),
+        ("loss", "clm-fft", "arm", 0.5),
+        ("bleu", "mt", "reference", None),
+        ("bleu", "mt-fft", "arm", -2.0),
+    ]

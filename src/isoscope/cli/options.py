@@ -81,7 +81,7 @@ _TEMPLATE = re.compile(r"\$\{([^}]*)\}")
 TRAINED = (
     {
         *("config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"),
-        *("allocation.parquet", "closure.parquet", "minibatch.parquet"),
+        *("allocation.parquet", "closure.parquet", "minibatch.parquet", "bleu.json", "translations.parquet"),
     },
     {"config.yaml", "metrics.jsonl"},
 )

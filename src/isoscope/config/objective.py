@@ -17,7 +17,9 @@ class Language(Section):
     """A language model, trained from scratch with cross-entropy; its loss is in nats per predicted token."""
 
     tied: bool
-    """Predict with the word table as the output matrix; false: with a matrix of its own."""
+    """Predict with the word table as the output matrix; false: with a matrix of its own, and a translation model with a
+    word table per stack.
+    """
 
 
 class Sided(Language):

@@ -1,4 +1,7 @@
-"""BERT and RoBERTa with a choice of fusion; importing this package registers them with transformers' Auto classes."""
+"""BERT and RoBERTa with a choice of fusion; importing this package registers them with transformers' Auto classes.
+
+The encoder-decoder is in `isoscope.models.translation`, which registers it: a change there concerns no other model.
+"""
 
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import (
@@ -6,7 +9,6 @@ from transformers.models.auto.modeling_auto import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
-    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
@@ -32,7 +34,6 @@ from isoscope.models.roberta import (
     FusionRobertaForTokenClassification,
     FusionRobertaModel,
 )
-from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
 _AUTO = (
     AutoModel,
@@ -66,10 +67,6 @@ for _config, _tokenizer, _models in (
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer)
     for _auto, _model in zip(_AUTO, _models, strict=True):
         _auto.register(_config, _model)
-AutoConfig.register(FusionTranslationConfig.model_type, FusionTranslationConfig)
-AutoTokenizer.register(FusionTranslationConfig, tokenizer_class=BertTokenizer)
-for _auto in (AutoModel, AutoModelForSeq2SeqLM):
-    _auto.register(FusionTranslationConfig, FusionBertForTranslation)
 
 __all__ = [
     "FusionBertConfig",
@@ -78,7 +75,6 @@ __all__ = [
     "FusionBertForQuestionAnswering",
     "FusionBertForSequenceClassification",
     "FusionBertForTokenClassification",
-    "FusionBertForTranslation",
     "FusionBertModel",
     "FusionRobertaConfig",
     "FusionRobertaForCausalLM",
@@ -87,5 +83,4 @@ __all__ = [
     "FusionRobertaForSequenceClassification",
     "FusionRobertaForTokenClassification",
     "FusionRobertaModel",
-    "FusionTranslationConfig",
 ]

@@ -160,6 +160,10 @@ def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
     exceeds the encoder's number of layers.
     """
     depth, encoder = model.config.num_hidden_layers, model.base_model_prefix
+    if (embeddings or layers) and model.config.is_encoder_decoder:
+        raise InputError(
+            "training.freeze: an encoder-decoder cannot be frozen; set embeddings to false and layers to 0"
+        )
     if layers > depth:
         raise InputError(f"training.freeze.layers: {layers}, but the encoder has {depth} layers")
     prefixes = [f"{encoder}.encoder.layer.{index}." for index in range(layers)]

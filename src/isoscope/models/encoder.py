@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-import isoscope.models  # noqa: F401 - registers the fusion architectures
+import isoscope.models.translation  # noqa: F401 - registers the fusion architectures
 from isoscope.data.checkpoints import loadable_config
 from isoscope.errors import InputError, said
 from isoscope.models.build import first_few, pretrained, quiet, seeded

@@ -167,8 +167,10 @@ class FusedHead:
         setattr(model, self.base_model_prefix, encoder(config, add_pooling_layer=pooled))
         for name, part in parts.items():
             setattr(model, name, part(config))
-        if not getattr(config, "tie_word_embeddings", True) and hasattr(model, "cls"):
-            model.cls.predictions.bias.requires_grad_(False)  # then unused: the output matrix has a bias of its own
+        if not getattr(config, "tie_word_embeddings", True):  # then unused: the output matrix has a bias of its own
+            for name, parameter in model.named_parameters():
+                if name.endswith(("predictions.bias", "lm_head.bias")):
+                    parameter.requires_grad_(False)
         model.post_init()
 
 

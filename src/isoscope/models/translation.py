@@ -1,8 +1,12 @@
-"""An encoder-decoder of two BERTs with a choice of fusion: one word table for source, target and predictions."""
+"""An encoder-decoder of two BERTs with a choice of fusion; importing this module registers it with the Auto classes."""
 
 from typing import Any
 
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSeq2SeqLM
+from transformers.models.auto.tokenization_auto import AutoTokenizer
+from transformers.models.bert.tokenization_bert import BertTokenizer
 from transformers.models.encoder_decoder.configuration_encoder_decoder import EncoderDecoderConfig
 from transformers.models.encoder_decoder.modeling_encoder_decoder import EncoderDecoderModel
 
@@ -41,7 +45,7 @@ class FusionTranslationConfig(EncoderDecoderConfig):
 class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
     """Encoder, and decoder with cross-attention and BERT's next-token head; `generate` translates.
 
-    The word table is that of the encoder, the decoder and, if `tie_word_embeddings`, of the predictions.
+    If `tie_word_embeddings`, one word table serves the encoder, the decoder and the predictions; else each has its own.
     """
 
     config_class = FusionTranslationConfig
@@ -56,3 +60,9 @@ class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
         parts: Any = config
         encoder = FusionBertModel(parts.encoder, add_pooling_layer=False)
         super().__init__(parts, encoder, FusionBertForCausalLM(parts.decoder))
+
+
+AutoConfig.register(FusionTranslationConfig.model_type, FusionTranslationConfig)
+AutoTokenizer.register(FusionTranslationConfig, tokenizer_class=BertTokenizer)
+for _auto in (AutoModel, AutoModelForSeq2SeqLM):
+    _auto.register(FusionTranslationConfig, FusionBertForTranslation)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.data.chosen_tokens import Noise, TokenDraws, choose, numbers_of_chosen
+from isoscope.errors import InputError
 from isoscope.objectives import Batch, Indices, Task
 from isoscope.objectives.language import LanguageModel, Sides, padded, sides
 
@@ -27,6 +28,12 @@ class Masked(LanguageModel):
         self.splits = getattr(texts, side)
         lengths = {split: encoded.lengths for split, encoded in self.splits.items()}
         super().__init__(texts, lengths, {split: one.truncated for split, one in self.splits.items()}, task, tied=tied)
+        for split, one in lengths.items():
+            if len(empty := np.flatnonzero(one <= 2)):  # [CLS] and [SEP] alone
+                raise InputError(
+                    f"{split}.parquet, row {empty[0] + 1}: the text is empty, so there is no token to mask "
+                    f"({len(empty)} of {len(one)} rows); remove it from the data"
+                )
         self.rate = rate
         self.noise = Noise(texts.mask_id, texts.ordinary, masked, random)
         self.draws = {split: TokenDraws(one, seed=task.seed) for split, one in lengths.items()}

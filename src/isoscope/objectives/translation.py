@@ -47,7 +47,9 @@ class Translation(LanguageModel):
         truncated = {
             split: one.truncated + (read[split].truncated if read is not target else 0) for split, one in target.items()
         }
-        lengths = {split: one.lengths + target[split].lengths - 1 for split, one in read.items()}
+        # A prefix and its continuation have the target's tokens once, and a special token more.
+        both = source != "prefix"
+        lengths = {split: one.lengths + (target[split].lengths - 1 if both else 1) for split, one in read.items()}
         super().__init__(texts, lengths, truncated, task, tied=tied)
 
     def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
@@ -79,7 +81,7 @@ class Translation(LanguageModel):
             noised = self.noise.put(ids, choose(draws, words, share=self.rate), draws)
             return [row[: len(one)] for row, one in zip(noised, target, strict=True)], target
         cuts = self._cuts(split, rows, epoch)
-        begin, end = target[0][:1], target[0][-1:] if len(target) else ()
+        begin, end = [self.texts.specials.begin], [self.texts.specials.end]
         reads = [np.concatenate([one[: 1 + cut], end]) for one, cut in zip(target, cuts, strict=True)]
         return reads, [np.concatenate([begin, one[1 + cut :]]) for one, cut in zip(target, cuts, strict=True)]
 

@@ -94,8 +94,12 @@ def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path)
 def _findings(tables: Tables) -> list[dict[str, str]]:
     """Return the verdict's word and a sentence for each arm and metric: its difference from the reference arm."""
     found = []
-    reference = {row.metric: row.arm for row in tables.comparison if row.kind == "reference"}
-    for row, verdict in ((row, row.verdict) for row in tables.comparison if row.verdict):
+    reference = {}
+    for row in tables.comparison:
+        if row.kind == "reference":
+            reference[row.metric] = row.arm
+        if (verdict := row.verdict) is None:
+            continue
         numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
         if row.paired and row.paired.interval:
             numeral += f" {numbers.interval(row.paired.interval)}"

@@ -1,5 +1,6 @@
 """Compare a study's arms with its reference arm, over seeds and over test items."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,7 +32,7 @@ class Comparison(NamedTuple):
     metric: str
     arm: str
     kind: str
-    """reference (the first arm), arm, or baseline (deterministic: no seeds, no sd)."""
+    """reference (the first arm of an objective), arm, or baseline (deterministic: no seeds, no sd)."""
     seeds: tuple[int, ...]
     mean: float
     sd: float | None
@@ -86,8 +87,9 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
     """Compare the arms of a study on each metric of the test split, reference arm first.
 
     Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
-    all recorded metrics. The reference is the first arm given. Differences are paired by seed. p is corrected by Holm
-    within task × metric.
+    all recorded metrics. Only arms of one objective are compared, since objectives predict different things: the first
+    arm of each objective is the reference of the others. Differences are paired by seed. p is corrected by Holm within
+    task × metric.
 
     `margin` is the smallest difference that counts; only the verdict uses it.
     """
@@ -105,15 +107,36 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
 
 
 def metrics_of(arms: Arms) -> list[str]:
-    """Return the metrics of the first run."""
-    return list(next(iter(next(iter(arms.values())).values())).scores)
+    """Return the metrics of all runs, in their order."""
+    return list(dict.fromkeys(metric for runs in arms.values() for run in runs.values() for metric in run.scores))
+
+
+def _alike(arms: Arms, metric: str) -> list[Arms]:
+    """Return the arms that have a metric, apart by objective."""
+    found: dict[str, dict[str, Mapping[int, Result]]] = {}
+    for arm, runs in arms.items():
+        if all(metric in run.scores for run in runs.values()):
+            objective = next(iter(runs.values())).output.params.get("objective")
+            found.setdefault(json.dumps(objective, sort_keys=True), {})[arm] = runs
+    return list(found.values())
 
 
 def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[Comparison]:
     """Yield the rows of a metric, without the fields that need all of them."""
+    alike = _alike(arms, metric)
+    for group in alike:
+        yield from _against_first(group, metric, confidence=confidence)
+    base = _alone(*next(iter(alike[0].items())), metric)
+    for name, values in baselines.items():
+        if metric in values:  # else it is a baseline of another objective
+            about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
+            yield Comparison(*about, difference=values[metric] - base.mean)
+
+
+def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Comparison]:
+    """Yield the first arm as reference, and each other arm with its difference from it."""
     (first, reference), *others = arms.items()
-    base = _alone(first, reference, metric)
-    yield base
+    yield _alone(first, reference, metric)
     for name, runs in others:
         row = _alone(name, runs, metric)._replace(kind="arm")
         if both := tuple(seed for seed in runs if seed in reference):
@@ -129,10 +152,6 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
                 two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
             )
         yield row
-    for name, values in baselines.items():
-        if metric in values:  # else it is a baseline of another objective
-            about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
-            yield Comparison(*about, difference=values[metric] - base.mean)
 
 
 def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:

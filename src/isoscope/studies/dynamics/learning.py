@@ -24,7 +24,7 @@ def learned(runs: Sequence[AllocatedRun], manifest: Mapping[str, Any]) -> pd.Dat
     models has none of these numbers.
     """
     table = pd.DataFrame([_row(run, manifest) for run in runs])
-    least = table.groupby("arm")["margin"].min()  # NaN is left out: then the arm has no margin at all
+    least = table.groupby("arm")["margin"].apply(lambda margins: margins.min(skipna=False))
     words = {
         arm: UNKNOWN if math.isnan(margin) else TRAINED if margin >= LEAST else NOT for arm, margin in least.items()
     }
@@ -37,8 +37,10 @@ def _row(run: AllocatedRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
     loss = _last_loss(run)
     name = "unigram_masked" if kind == "masked" else "unigram"
     side = "target" if kind == "translation" else str(objective.get("side", "target"))
-    unigram = _baseline(manifest, name, side)
-    trigram = math.nan if kind == "masked" else _baseline(manifest, "trigram", side)
+    tokenizer = run.output.params.get("model", {}).get("encoder", {}).get("tokenizer", {})
+    known = manifest if tokenizer.get("kind", "task") == "task" else {}  # losses depend on the tokenizer
+    unigram = _baseline(known, name, side)
+    trigram = math.nan if kind == "masked" else _baseline(known, "trigram", side)
     first = run.allocation[run.allocation["update"] == run.allocation["update"].min()]
     parameters = int(first[first["set"] == first["set"].iloc[0]]["parameters"].sum())
     about = {"arm": run.arm, "seed": run.seed, "objective": kind, "updates": run.updates, "parameters": parameters}
