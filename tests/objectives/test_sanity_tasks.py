@@ -52,12 +52,9 @@ def loss_of(objective: Any, model: Any, split: str, rows: np.ndarray, epoch: int
 
 
 @torch.no_grad()
-def test_loss(objective: Any, model: Any) -> float:
+def loss_on_test(objective: Any, model: Any) -> float:
     tallies = [loss_of(objective, model, "test", rows, None)[1] for rows in objective.plan("test", None)]
     return float(sum(one.loss for one in tallies) / sum(one.tokens for one in tallies))
-
-
-test_loss.__test__ = False  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
@@ -107,7 +104,7 @@ def markov(transitions: np.ndarray) -> Callable[[int, int], pa.Table]:
 def test_a_causal_model_reaches_the_entropy_of_an_order_two_source(tmp_path: Path) -> None:
     transitions = chain(2)
     made = causal.objective(task(tmp_path, markov(transitions), 12000), side="source", share=1.0, tied=True)
-    found = test_loss(made, trained(made, epochs=12))
+    found = loss_on_test(made, trained(made, epochs=12))
     symbols = sampled(transitions, 400, 2)
     known = -np.log(transitions[symbols[:, :-2], symbols[:, 1:-1], symbols[:, 2:]]).sum() + 800 * np.log(len(SYMBOLS))
     bound = known / (400 * (LENGTH + 1))  # the end is certain: all texts have one length
@@ -120,7 +117,7 @@ def test_a_masked_model_reaches_the_bound_of_forward_and_backward(tmp_path: Path
     made = masked.objective(
         task(tmp_path, markov(transitions), 12000), side="source", rate=0.15, masked=1.0, random=0.0, tied=True
     )
-    found = test_loss(made, trained(made, epochs=25))
+    found = loss_on_test(made, trained(made, epochs=25))
     total = count = 0.0
     symbols = sampled(transitions, 400, 2)
     rows = np.arange(400)

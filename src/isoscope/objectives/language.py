@@ -146,7 +146,7 @@ class LanguageModel(Planned):
     def forward(
         self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
     ) -> Forward:
-        inputs = {name: value for name, value in batch.items() if name not in ("labels", "rows")}
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
         output = model(**inputs, output_hidden_states=bool(places))
         logits, labels = output.logits.float(), batch["labels"]
         losses = F.cross_entropy(logits, labels, reduction="none")
