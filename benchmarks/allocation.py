@@ -32,7 +32,7 @@ from isoscope.objectives.classification import Classification
 from isoscope.training.allocation import interval_ends
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
-from isoscope.training.observers.lca import Allocation
+from isoscope.training.observers.lca import observer
 from training import LABELS, Meter, Setting, settings
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +63,7 @@ def train(setting: Setting, training: Training, asked: Settings | None) -> Measu
             seed=0,
             accelerator=Accelerator(cpu=True),
             penalised=None,
-            observers=() if asked is None else [Allocation(asked)],
+            observers=() if asked is None else [observer(asked)],
             work=Path(work) / "work",
             states=Path(work) / "states",
             keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),

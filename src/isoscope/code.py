@@ -36,6 +36,8 @@ OBJECTIVES = {
     "masked": "isoscope.objectives.masked",
     "causal": "isoscope.objectives.causal",
     "translation": "isoscope.objectives.translation",
+    "denoising": "isoscope.objectives.denoising",
+    "prefix": "isoscope.objectives.prefix",
 }
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",

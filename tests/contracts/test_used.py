@@ -11,7 +11,9 @@ from isoscope import code
 from isoscope.config.objective import METRICS
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
+from isoscope.objectives.denoising import Denoising
 from isoscope.objectives.masked import Masked
+from isoscope.objectives.prefix import Prefix
 from isoscope.objectives.translation import Translation
 
 TESTS = Path(__file__).parents[1]
@@ -113,6 +115,13 @@ def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:
-    kinds = {"classification": Classification, "masked": Masked, "causal": Causal, "translation": Translation}
+    kinds = {
+        "classification": Classification,
+        "masked": Masked,
+        "causal": Causal,
+        "translation": Translation,
+        "denoising": Denoising,
+        "prefix": Prefix,
+    }
     assert {name: tuple(kind.metrics) for name, kind in kinds.items()} == METRICS
     assert {name: kind.__module__ for name, kind in kinds.items()} == code.OBJECTIVES

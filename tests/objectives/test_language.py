@@ -15,7 +15,7 @@ from fusions import FUSIONS
 from isoscope.data import tokens
 from isoscope.errors import InputError
 from isoscope.models import build
-from isoscope.objectives import Place, Task, causal, masked, translation
+from isoscope.objectives import Place, Task, causal, denoising, masked, prefix, translation
 from isoscope.objectives.language import LanguageModel
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
@@ -23,14 +23,14 @@ from isoscope.training.ranks import Ranks
 WORDS = ["the", "cat", "saw", "a", "dog", "and", "one", "bird", "flew", "over", "it", "today"]
 MASKED = {"side": "source", "rate": 0.15, "masked": 0.8, "random": 0.1, "tied": True}
 CAUSAL = {"side": "source", "share": 1.0, "tied": True}
-TRANSLATION = {"source": "text", "rate": None, "beams": 1, "sentences": None, "tied": True}
+TRANSLATION = {"beams": 1, "sentences": None, "tied": True}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "masked": (masked, MASKED),
     "causal": (causal, CAUSAL),
     "causal-part": (causal, CAUSAL | {"share": 0.15, "side": "target"}),
     "translation": (translation, TRANSLATION),
-    "noised": (translation, TRANSLATION | {"source": "noised", "rate": 0.3}),
-    "prefix": (translation, TRANSLATION | {"source": "prefix"}),
+    "denoising": (denoising, {"rate": 0.3, "tied": True}),
+    "prefix": (prefix, {"tied": True}),
 }
 AUTO = {"masked": AutoModelForMaskedLM, "causal": AutoModelForCausalLM, "translation": AutoModelForSeq2SeqLM}
 ENCODER = {
@@ -182,7 +182,7 @@ def test_bad_models_are_refused_with_their_key(task: Task, tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"^training\.freeze: an encoder-decoder"):
         build.freezable(model_of(objective), embeddings=True, layers=0)
     single = task._replace(manifest={"labels": [], "columns": ["sentence"]})
-    with pytest.raises(InputError, match=r"^objective\.source: 'text' needs a task of pairs"):
+    with pytest.raises(InputError, match=r"^objective\.kind: 'translation' needs a task of pairs"):
         made(single, "translation")
     with pytest.raises(InputError, match="another length in every epoch"):
         made(task, "prefix").owners("train", ROWS, Place(-1, "tokens"))

@@ -364,7 +364,7 @@ def test_sharded_weights_are_refused(tmp_path: Path) -> None:
         with pytest.raises(
             InputError, match=r"training\.allocation: FSDP splits weights .* training\.allocation to null"
         ):
-            Allocation(Settings.model_validate(ASKED)).begin(context)
+            Allocation(**ASKED).begin(context)
     finally:
         accelerator.state.distributed_type = DistributedType.NO
     model = small()

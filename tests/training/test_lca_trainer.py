@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, Trainer, TrainingArguments
 
-from isoscope.config.training import Allocation as Settings
 from isoscope.errors import InputError
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.observers.trainer_callback import ObserverCallback
@@ -23,10 +22,10 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def asked(**changed: Any) -> Settings:
+def observer(**changed: Any) -> Allocation:
     settings: dict[str, Any] = {"sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None}
     settings |= {"most_splits": 16, "dense": 2, "chords": 1, "heads": True, "minibatch": False, "parts": True}
-    return Settings(**settings | changed)
+    return Allocation(**settings | changed)
 
 
 def masked(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -71,7 +70,7 @@ def test_it_closes_resumes_and_changes_nothing(tmp_path: Path, masks: bool) -> N
     plain = make(tmp_path / "plain", **saved)
     plain.train()
     whole = make(tmp_path / "whole", **saved)
-    whole.add_callback(ObserverCallback(Allocation(asked(minibatch=True)), whole))
+    whole.add_callback(ObserverCallback(observer(minibatch=True), whole))
     whole.train()
     for name, value in plain.model.state_dict().items():
         assert torch.equal(value, whole.model.state_dict()[name]), name
@@ -88,7 +87,7 @@ def test_it_closes_resumes_and_changes_nothing(tmp_path: Path, masks: bool) -> N
     if masks:
         return  # a resumed Trainer draws other masks for training
     rest = make(tmp_path / "whole", **saved)
-    rest.add_callback(ObserverCallback(Allocation(asked(minibatch=True)), rest))
+    rest.add_callback(ObserverCallback(observer(minibatch=True), rest))
     rest.train(resume_from_checkpoint=str(tmp_path / "whole/checkpoint-3"))
     assert {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("*.parquet")} == tables
 
@@ -112,7 +111,7 @@ def test_the_divisor_of_token_losses_is_the_number_of_labels(tmp_path: Path) -> 
 
 def test_gradients_clipped_by_the_trainer_are_refused(tmp_path: Path) -> None:
     trainer = make(tmp_path)
-    trainer.add_callback(ObserverCallback(Allocation(asked(minibatch=True)), trainer))
+    trainer.add_callback(ObserverCallback(observer(minibatch=True), trainer))
     with pytest.raises(InputError, match=r"max_grad_norm: 1\.0, but allocation needs .*=0, or minibatch=False"):
         trainer.train()
 
@@ -121,7 +120,7 @@ def test_sharding_is_refused(tmp_path: Path) -> None:
     """The Trainer turns FSDP on only among several processes; this is the flag that it then has."""
     trainer = make(tmp_path)
     trainer.is_fsdp_enabled = True
-    callback = ObserverCallback(Allocation(asked()), trainer)
+    callback = ObserverCallback(observer(), trainer)
     with pytest.raises(InputError, match="FSDP and DeepSpeed shard"):
         callback.on_train_begin(trainer.args, trainer.state, trainer.control)
 
@@ -130,7 +129,7 @@ def test_a_checkpoint_without_the_observers_state_cannot_be_resumed(tmp_path: Pa
     saved = {"save_strategy": "steps", "save_steps": 3}
     make(tmp_path, **saved).train()
     rest = make(tmp_path, **saved)
-    rest.add_callback(ObserverCallback(Allocation(asked()), rest))
+    rest.add_callback(ObserverCallback(observer(), rest))
     with pytest.raises(InputError, match="resumes at update 4 from a checkpoint without its state"):
         rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
 
@@ -138,6 +137,6 @@ def test_a_checkpoint_without_the_observers_state_cannot_be_resumed(tmp_path: Pa
 def test_it_needs_evaluation_data(tmp_path: Path) -> None:
     trainer = make(tmp_path)
     trainer.eval_dataset = None
-    trainer.add_callback(ObserverCallback(Allocation(asked()), trainer))
+    trainer.add_callback(ObserverCallback(observer(), trainer))
     with pytest.raises(InputError, match="give the Trainer an eval_dataset"):
         trainer.train()

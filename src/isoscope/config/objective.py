@@ -54,32 +54,34 @@ class Causal(Sided):
 
 
 class Translation(Language):
-    """An encoder-decoder that predicts a text's tokens from a source text and the tokens before them."""
+    """Translation from the source to the target side of a task of pairs, by an encoder-decoder."""
 
     kind: Literal["translation"]
-    source: Literal["text", "noised", "prefix"]
-    """text: the other language (translation); noised: the text with masked tokens (denoising); prefix: the text's
-    first tokens, of which the decoder predicts the others.
-    """
-    rate: Fraction | None
-    """Share of masked tokens of a noised source; null for the others."""
     beams: Count
     """Width of the beam search for translations of the test split; 1: greedy."""
     sentences: Count | None
     """Test sentences to translate for BLEU; null: all."""
 
-    def _conflicts(self) -> Conflicts:
-        yield (
-            (self.rate is not None) != (self.source == "noised"),
-            f"rate {self.rate}: set it for source 'noised', and only there",
-        )
+
+class Denoising(Language):
+    """An encoder-decoder that predicts the target side from the same text with masked tokens."""
+
+    kind: Literal["denoising"]
+    rate: Fraction
+    """Share of masked tokens."""
 
 
-OBJECTIVES = (Classification, Masked, Causal, Translation)
-Built = Classification | Masked | Causal | Translation
+class Prefix(Language):
+    """An encoder-decoder that predicts the target side's later tokens from its first."""
+
+    kind: Literal["prefix"]
+
+
+OBJECTIVES = (Classification, Masked, Causal, Translation, Denoising, Prefix)
+Built = Classification | Masked | Causal | Translation | Denoising | Prefix
 """Options of a built-in objective."""
 METRICS = {
     "classification": ("loss", "accuracy", "f1", "matthews"),
-    **dict.fromkeys(("masked", "causal", "translation"), ("loss", "accuracy")),
+    **dict.fromkeys(("masked", "causal", "translation", "denoising", "prefix"), ("loss", "accuracy")),
 }
 """Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""

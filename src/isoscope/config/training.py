@@ -84,7 +84,8 @@ class Allocation(Section):
     """Split attention by head; false makes the tables several times smaller, e.g. for a large `dense`."""
     minibatch: bool
     """Also multiply each update by the gradient of its own batch, as in Vázquez et al. 2022. It needs no pass, but is
-    another quantity: it does not sum to a change of loss and is negative nearly by construction."""
+    another quantity: it does not sum to a change of loss and is negative nearly by construction. The gradient of a
+    penalty is part of it."""
     parts: bool
     """Split intervals of one update into AdamW's new gradient, momentum from earlier updates, and weight decay."""
 

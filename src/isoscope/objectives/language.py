@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
-from isoscope.data.corpus import PAIR, SPLITS
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS
 from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
@@ -72,25 +72,27 @@ class Sides(NamedTuple):
 def sides(task: Task) -> Sides:
     """Read a prepared task's texts; the share `task.fraction` of its train split is drawn by the seed.
 
-    Raises `InputError` if the tokenizer lacks one of the special tokens.
+    Raises `InputError` if the tokenizer lacks one of the special tokens, or does not put them around a text.
     """
     tokenizer = tokens.load(task.tokenizer)
     tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
     rows = draw_fraction(np.zeros(tables["train"].num_rows, np.int64), task.fraction, seed=task.seed)
     tables["train"] = tables["train"].take(rows)
-    pair = PAIR[0] in tables["train"].column_names
-    named = PAIR if pair else ("sentence", "sentence")
-    source, target = (
+    columns = PAIR if PAIR[0] in tables["train"].column_names else SINGLE
+    encoded = [
         {
             split: tokens.encode_column(tokenizer, table, column, max_length=task.max_length)
             for split, table in tables.items()
         }
-        for column in named
-    )
+        for column in columns
+    ]
     begin, end, mask = (
         _special(tokenizer, names, task) for names in (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[MASK]", "<mask>"))
     )
-    return Sides(source, target, tokenizer, Specials(tokenizer.pad_id, begin, end), mask)
+    first = encoded[0]["train"].ids[0]
+    if (first[0], first[-1]) != (begin, end):
+        raise InputError(f"{task.tokenizer.name}: it does not put its special tokens before and after a text")
+    return Sides(encoded[0], encoded[-1], tokenizer, Specials(tokenizer.pad_id, begin, end), mask)
 
 
 def _special(tokenizer: WordPieces, names: tuple[str, str], task: Task) -> int:

@@ -17,7 +17,7 @@ from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.sealing import write_text
 from isoscope.training.backward import Backward
-from isoscope.training.budget import updates
+from isoscope.training.budget import updates_within
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate, joined
@@ -91,7 +91,9 @@ class Loop:
         # tiny model several per cent per update.
         self.model = accelerator.prepare(model)
         self.per_epoch = len(objective.plan("train", 1))
-        self.total = updates(settings.budget, objective, epochs=settings.epochs, per_epoch=self.per_epoch)
+        self.total = self.per_epoch * settings.epochs
+        if (budget := settings.budget) is not None:
+            self.total = updates_within(budget.kind, budget.number, objective, epochs=settings.epochs)
         self.epochs = math.ceil(self.total / self.per_epoch)
         self.device = accelerator.device
         self.penalised = penalised

@@ -197,7 +197,7 @@ def test_the_published_order_agrees_with_itself_and_not_with_its_reverse() -> No
 
 
 def test_a_control_is_compared_with_no_published_objective() -> None:
-    objective = {"kind": "translation", "source": "noised"}
+    objective = {"kind": "denoising"}
     one = run(allocation([(W1, [-1.0])], [1]), objective=objective)
     assert compared(hurting_counts([one]), [one], {ARM: "trained"}).empty
     assert {name: sum(found.counts.values()) for name, found in PUBLISHED.items()} == {
@@ -238,7 +238,7 @@ def with_loss(folder: Path, losses: list[float], **changed: Any) -> AllocatedRun
 
 
 def test_an_arm_is_trained_if_every_seed_is_below_the_unigrams_of_its_side(tmp_path: Path) -> None:
-    translation = {"kind": "translation", "source": "text"}
+    translation = {"kind": "translation"}
     runs = [
         with_loss(tmp_path / "0", [5.0, 4.3]),
         with_loss(tmp_path / "1", [5.0, 4.41], seed=1),

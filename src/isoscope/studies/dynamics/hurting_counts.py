@@ -121,10 +121,9 @@ def compared(counts: pd.DataFrame, runs: Sequence[AllocatedRun], words: Mapping[
 
 
 def _published_name(run: AllocatedRun) -> str:
-    """Return the published objective of a run; empty for a control, such as denoising or a part of the tokens."""
+    """Return the published objective of a run; empty for a control on a part of the tokens."""
     objective = run.output.params["objective"]
-    plain = objective.get("source", "text") == "text" and objective.get("share", 1.0) == 1.0
-    return str(objective["kind"]) if plain else ""
+    return str(objective["kind"]) if objective.get("share", 1.0) == 1.0 else ""
 
 
 def _phase(last: int, warmup: int) -> str:

@@ -36,7 +36,7 @@ def _row(run: AllocatedRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(objective["kind"])
     loss = _last_loss(run)
     name = "unigram_masked" if kind == "masked" else "unigram"
-    side = "target" if kind == "translation" else str(objective.get("side", "target"))
+    side = str(objective.get("side", "target"))  # what an encoder-decoder predicts
     tokenizer = run.output.params.get("model", {}).get("encoder", {}).get("tokenizer", {})
     known = manifest if tokenizer.get("kind", "task") == "task" else {}  # losses depend on the tokenizer
     unigram = _baseline(known, name, side)

@@ -32,17 +32,33 @@ class Allocation(Observer):
 
     The interval in which training stops early is left out: an interval ends at an update of the schedule.
 
-    Arguments are the fields of `training.allocation`. Raises `InputError` for sharded or half-precision weights, for an
-    unknown architecture, and for a split with fewer rows than folds.
+    Arguments are those of `training.allocation`, which describes them. Raises `InputError` for sharded or
+    half-precision weights, for an unknown architecture, and for a split with fewer rows than folds.
     """
 
     name = "allocation"
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.unclipped = settings, settings.minibatch
+    def __init__(
+        self,
+        *,
+        sentences: int = 128,
+        folds: int = 8,
+        estimator: str = "simpson",
+        tolerance: float | None = None,
+        most_splits: int = 16,
+        dense: int = 16,
+        chords: int = 100,
+        heads: bool = True,
+        minibatch: bool = False,
+        parts: bool = True,
+    ) -> None:
+        self.sentences, self.folds, self.estimator = sentences, folds, estimator
+        self.tolerance, self.most_splits = tolerance, most_splits
+        self.dense, self.chords = dense, chords
+        self.heads, self.minibatch, self.parts = heads, minibatch, parts
+        self.unclipped = minibatch
 
     def begin(self, context: Context) -> None:
-        asked = self.settings
         if context.objective is None:
             raise InputError("allocation needs evaluation data; give the Trainer an eval_dataset")
         if context.ranks.sharding:
@@ -51,14 +67,14 @@ class Allocation(Observer):
                 "train with DDP or in one process, or set training.allocation to null"
             )
         self.model, self.ranks = context.model, context.ranks
-        self.packed = Packed(members(context.model, heads=asked.heads))
+        self.packed = Packed(members(context.model, heads=self.heads))
         self.parameters = [one.parameter for one in self.packed.members]
         device = self.parameters[0].device
-        sizes = {"sentences": asked.sentences, "folds": asked.folds}
+        sizes = {"sentences": self.sentences, "folds": self.folds}
         sets = [AllocationSet(context.objective, name, **sizes, ranks=self.ranks, device=device) for name in SETS]
         self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
-        self.ends = interval_ends(context.updates, dense=asked.dense, chords=asked.chords)
-        self.adam = AdamParts(context.optimizer, self.packed.members) if asked.parts else None
+        self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
+        self.adam = AdamParts(context.optimizer, self.packed.members) if self.parts else None
         self.rows = Rows(self.packed.groups)
         self.snapshot: Tensor | None = None
         self._weights: Tensor | None = None
@@ -73,7 +89,7 @@ class Allocation(Observer):
                     "checkpoint that was saved with it, or start again"
                 )
             self.snapshot = self.packed.read()
-        if self.settings.minibatch:
+        if self.minibatch:
             self._weights = self.packed.read() if self._weights is None else self._weights
             self._gradient = self.packed.pack([one.grad for one in self.parameters], self._gradient)
         if self.adam is not None and self._single(step):
@@ -81,7 +97,7 @@ class Allocation(Observer):
         return {}
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
-        if self.settings.minibatch:
+        if self.minibatch:
             before, gradient = self._weights, self._gradient
             assert before is not None
             assert gradient is not None
@@ -97,7 +113,7 @@ class Allocation(Observer):
 
     def finish(self, folder: Path) -> None:
         ends = self.ends[: len(self.rows)]
-        found = tables(self.rows, self.packed.groups, self.packed.counts, ends, self.settings.estimator)
+        found = tables(self.rows, self.packed.groups, self.packed.counts, ends, self.estimator)
         for name, table in found.items():
             write_parquet(table, folder / f"{name}.parquet")
 
@@ -131,14 +147,13 @@ class Allocation(Observer):
 
     def _interval(self, path: SetPath, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
-        asked = self.settings
         path.begin(start, end)
         found = integrate(
             path.at,
-            asked.estimator,
+            self.estimator,
             change=lambda: path.after - path.before,
-            tolerance=asked.tolerance,
-            most_splits=asked.most_splits,
+            tolerance=self.tolerance,
+            most_splits=self.most_splits,
         )
         sums, gradient = found.values
         gradient = self._whole(gradient)
@@ -160,4 +175,4 @@ class Allocation(Observer):
 
 def observer(settings: Settings) -> Allocation:
     """Return the observer for the section `training.allocation`."""
-    return Allocation(settings)
+    return Allocation(**settings.model_dump())
