@@ -12,7 +12,9 @@ Run it at the root of the project that trained the runs. `--to` names the checko
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -33,7 +35,20 @@ def output_of(folder: Path) -> Output:
     if run is None or run.arm is None or run.seed is None:
         raise SystemExit(f"{folder}: neither config.yaml nor a record of training; give folders of finished runs")
     trained = Trained(run.study, run.arm, run.seed, run.task, digest, code="", inputs={}, plugins={})
-    return Output(folder, trained, (), "classification", {})
+    params = nested(run.params)
+    return Output(folder, trained, (), params["objective"]["kind"], params)
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tree of a record's parameters, whose names are paths joined by dots."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *above, last = name.split(".")
+        node = tree
+        for part in above:
+            node = node.setdefault(part, {})
+        node[last] = value
+    return tree
 
 
 def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
