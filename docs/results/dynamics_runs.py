@@ -26,15 +26,19 @@ from collect import COLUMNS, commit_of, output_of, rows
 
 from isoscope import paths
 from isoscope.outputs import Output
-from isoscope.studies.comparison import results
+from isoscope.studies.comparison import Arms, results
 from isoscope.studies.dynamics import tables
+from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs
 
 STORED = Path(__file__).parent / "dynamics"
 RATES, RATES_SEED = ("3e-4", "1e-3", "3e-3"), 400
 COMMON = "1e-3"
 OBJECTIVES, FUSIONS = ("masked", "causal", "translation"), ("additive", "conv2d", "fft")
 CONFIDENCE = 0.95
-KEPT = ("learned", "allocated", "closed", "course", "synchrony", "heads", "hurting", "hurting_published")
+KEPT = (
+    *("learned", "allocated", "closed", "course", "synchrony", "positive", "heads", "hurting"),
+    *("hurting_published", "minibatch"),
+)
 """Tables of single runs that are stored; means over seeds are made from them."""
 RUN_COLUMNS = ("digest", "commit", "arm", "seed")
 
@@ -138,7 +142,8 @@ def store(name: str, outputs: Sequence[Output]) -> None:
     found: dict[str, list[pd.DataFrame]] = {table: [] for table in KEPT}
     for output in outputs:
         arms = results([output], manifest["splits"]["test"]["rows"])
-        for table, own in tables(arms, manifest=manifest, confidence=CONFIDENCE).items():
+        sums = {"minibatch": minibatch(arms)}
+        for table, own in (tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums).items():
             if table in KEPT:
                 found[table].append(own.assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all"))
     folder = STORED / name
@@ -150,6 +155,12 @@ def store(name: str, outputs: Sequence[Output]) -> None:
             pd.concat([*before, *own], ignore_index=True).to_parquet(file, compression="zstd", index=False)
     about = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
     append(STORED / f"{name}.csv", pd.DataFrame(about, columns=COLUMNS))
+
+
+def minibatch(arms: Arms) -> pd.DataFrame:
+    """Return the sums of a run's minibatch estimator over training, by stack, layer and component."""
+    (only,) = allocated_runs(arms)
+    return only.minibatch.groupby(BLOCK)["value"].sum().rename("nats").reset_index()
 
 
 def main() -> None:

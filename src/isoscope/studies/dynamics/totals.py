@@ -58,8 +58,8 @@ def closed(runs: Iterable[AllocatedRun]) -> pd.DataFrame:
     """Return how well each run's allocation sums to the change of its loss, per arm, seed and set.
 
     Columns estimator, intervals, `open` (intervals beyond their bound), share_closed, worst (largest |gap| over its
-    bound, of single intervals), before, after, change, allocated, gap, bound, and total_closed, of all intervals
-    together.
+    bound, of single intervals), helping (share of single parameters that help, of those that moved, mean over
+    intervals), before, after, change, allocated, gap, bound, and total_closed, of all intervals together.
     """
     rows = []
     for run in runs:
@@ -69,6 +69,7 @@ def closed(runs: Iterable[AllocatedRun]) -> pd.DataFrame:
             row |= {"intervals": len(single), "open": int((~single["closed"]).sum())}
             row |= {"share_closed": float(single["closed"].mean())}
             row |= {"worst": float((single["gap"].abs() / single["bound"]).max())}
+            row |= {"helping": float(single["helping"].mean())}
             row |= {name: float(total[name]) for name in ("before", "after", "change", "allocated", "gap", "bound")}
             rows.append(row | {"total_closed": bool(total["closed"])})
     return pd.DataFrame(rows)
