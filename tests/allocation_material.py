@@ -53,7 +53,15 @@ def closure(table: pd.DataFrame, *, gap: float = 0.0) -> pd.DataFrame:
 
 
 def _closed(name: Any, start: int, end: int, allocated: float, gap: float, *, total: bool) -> dict[str, Any]:
-    about = {"set": name, "start": start, "update": end, "total": total, "estimator": "simpson", "bound": 0.005}
+    about = {
+        "set": name,
+        "start": start,
+        "update": end,
+        "total": total,
+        "estimator": "simpson",
+        "bound": 0.005,
+        "helping": 0.5,
+    }
     change = allocated - gap
     losses = {"before": 5.0, "after": 5.0 + change, "change": change, "allocated": allocated, "gap": gap}
     return about | losses | {"closed": abs(gap) <= 0.005}
