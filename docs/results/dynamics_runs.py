@@ -10,14 +10,17 @@ depth      masked and causal models as deep as a stack of the translation model,
 part       causal models whose loss counts 15 % of the tokens, three seeds
 fusions    Conv2D and circular convolution, three objectives, three seeds
 more       masked models that see 6.7 times the sentences: as many predicted tokens as a causal model, three seeds
-Each part stores its tables in docs/results/dynamics/, seed by seed. What is stored there is not trained again, and
-finished runs are not repeated: stop and start it at any time.
+Each run's tables are stored in docs/results/dynamics/ when it is done. What is stored there is not trained again, and
+finished runs are not repeated: stop and start it at any time. As many runs are trained at a time as there are cores.
 """
 
 import argparse
 import json
+import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,27 +68,47 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def train(objectives: Sequence[str], fusions: Sequence[str], seed: int, rate: str, *overrides: str) -> list[Output]:
-    """Train every objective with every fusion at a rate and return the finished runs."""
-    axes = (f"objective=[{','.join(objectives)}]", f"fusion=[{','.join(fusions)}]")
-    settings = (*(f"studies.dynamics.axes.{one}" for one in axes), f"training.learning_rate={rate}", *overrides)
-    words = [word for one in settings for word in ("-S", one)]
-    command = ["isoscope", "train", "dynamics", "--seed", str(seed), *words, "--json"]
+class Job(NamedTuple):
+    """A run to train."""
+
+    objective: str
+    fusion: str
+    seed: int
+    rate: str
+    overrides: Sequence[str]
+
+
+def train(job: Job) -> Output:
+    """Train a run, if it is not finished."""
+    axes = (f"objective=[{job.objective}]", f"fusion=[{job.fusion}]")
+    values = (*(f"studies.dynamics.axes.{one}" for one in axes), f"training.learning_rate={job.rate}", *job.overrides)
+    words = [word for one in values for word in ("-S", one)]
+    command = ["isoscope", "train", "dynamics", "--seed", str(job.seed), *words, "--json"]
     said = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    return [output_of(Path(folder)) for folder in json.loads(said)["folders"]]
+    (folder,) = json.loads(said)["folders"]
+    return output_of(Path(folder))
+
+
+def trained(jobs: Iterable[Job]) -> Iterator[tuple[Job, Output]]:
+    """Train as many runs at a time as there are cores, and yield each when it is done."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = {pool.submit(train, job): job for job in jobs}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def rates(fusions: Sequence[str]) -> None:
-    """Add to rates.csv, per arm and rate: the validation loss at the end, and whether it is the least so far."""
+    """Add to rates.csv, per arm and rate, the validation loss at the end of training."""
     file = STORED / "rates.csv"
-    for fusion in fusions:
-        for rate in RATES:
-            done = set(stored(file)["arm"]) if file.exists() else set()
-            lacking = [one for one in OBJECTIVES if f"{one}-{fusion}@{rate}" not in done]
-            if lacking:
-                short = ("training.budget.number=1000", "training.epochs=3", "studies.dynamics.settings=[]")
-                found = [last(one, rate) for one in train(lacking, [fusion], RATES_SEED, rate, *short)]
-                append(file, pd.DataFrame(found, columns=[*RUN_COLUMNS, "metric", "step", "value"]))
+    done = set(stored(file)["arm"]) if file.exists() else set()
+    short = ("training.budget.number=1000", "training.epochs=3", "studies.dynamics.settings=[]")
+    every = [Job(one, fusion, RATES_SEED, rate, short) for fusion in fusions for rate in RATES for one in OBJECTIVES]
+    for job, output in trained(one for one in every if f"{one.objective}-{one.fusion}@{one.rate}" not in done):
+        append(file, pd.DataFrame([last(output, job.rate)], columns=[*RUN_COLUMNS, "metric", "step", "value"]))
     print("own rates:", own_rates())
 
 
@@ -118,43 +141,34 @@ def append(file: Path, table: pd.DataFrame) -> None:
 
 
 def run(name: str) -> None:
-    """Train a part's runs that are not stored, and store their tables after each seed and rate."""
+    """Train a part's runs that are not stored, and store the tables of each."""
     part, chosen = PARTS[name], own_rates()
-    arms = {f"{one}-{fusion}": (one, fusion) for fusion in part.fusions for one in part.objectives}
-    rate = {arm: part.rate or chosen.get(arm, chosen.get(arm.replace("_part", ""), COMMON)) for arm in arms}
-    if name == "common":
-        arms = {arm: pair for arm, pair in arms.items() if chosen[arm] != COMMON}
-    settings = f"studies.dynamics.settings=[{','.join(part.settings)}]"
     file = STORED / f"{name}.csv"
-    for seed in part.seeds:
-        table = stored(file) if file.exists() else pd.DataFrame(columns=COLUMNS)
-        lacking = [arm for arm in arms if arm not in set(table[table["seed"] == str(seed)]["arm"])]
-        for one in sorted({rate[arm] for arm in lacking}):
-            for fusion in part.fusions:
-                same = [arms[arm][0] for arm in lacking if rate[arm] == one and arms[arm][1] == fusion]
-                if same:
-                    store(name, train(same, [fusion], seed, one, settings, *part.overrides))
+    known = stored(file) if file.exists() else pd.DataFrame(columns=COLUMNS)
+    done = set(zip(known["arm"], known["seed"], strict=True))
+    overrides = (f"studies.dynamics.settings=[{','.join(part.settings)}]", *part.overrides)
+    jobs = []
+    for seed, fusion, objective in product(part.seeds, part.fusions, part.objectives):
+        own = chosen[f"{objective.removesuffix('_part')}-{fusion}"]
+        if (f"{objective}-{fusion}", str(seed)) not in done and not (name == "common" and own == COMMON):
+            jobs.append(Job(objective, fusion, seed, part.rate or own, overrides))
+    for _, output in trained(jobs):
+        store(name, output)
 
 
-def store(name: str, outputs: Sequence[Output]) -> None:
-    """Add the runs' metrics to `<name>.csv`, and their tables to `<name>/<table>.parquet`."""
-    manifest = json.loads((paths.processed(outputs[0].run.task) / "manifest.json").read_text("utf-8"))
-    found: dict[str, list[pd.DataFrame]] = {table: [] for table in KEPT}
-    for output in outputs:
-        arms = results([output], manifest["splits"]["test"]["rows"])
-        sums = {"minibatch": minibatch(arms)}
-        for table, own in (tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums).items():
-            if table in KEPT:
-                found[table].append(own.assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all"))
+def store(name: str, output: Output) -> None:
+    """Add a run's metrics to `<name>.csv`, and its tables to `<name>/<table>.parquet`."""
+    manifest = json.loads((paths.processed(output.run.task) / "manifest.json").read_text("utf-8"))
+    arms = results([output], manifest["splits"]["test"]["rows"])
+    found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | {"minibatch": minibatch(arms)}
     folder = STORED / name
     folder.mkdir(parents=True, exist_ok=True)
-    for table, own in found.items():
+    for table in KEPT:
+        own = found[table].assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all")
         file = folder / f"{table}.parquet"
         before = [pd.read_parquet(file)] if file.exists() else []
-        if own:
-            pd.concat([*before, *own], ignore_index=True).to_parquet(file, compression="zstd", index=False)
-    about = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
-    append(STORED / f"{name}.csv", pd.DataFrame(about, columns=COLUMNS))
+        pd.concat([*before, own], ignore_index=True).to_parquet(file, compression="zstd", index=False)
+    append(STORED / f"{name}.csv", pd.DataFrame(rows(output, commit_of(output.run.digest)), columns=COLUMNS))
 
 
 def minibatch(arms: Arms) -> pd.DataFrame:
