@@ -31,7 +31,7 @@ from isoscope import paths
 from isoscope.outputs import Output
 from isoscope.studies.comparison import Arms, results
 from isoscope.studies.dynamics import tables
-from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs
+from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names
 
 STORED = Path(__file__).parent / "dynamics"
 RATES, RATES_SEED = ("3e-4", "1e-3", "3e-3"), 400
@@ -40,7 +40,7 @@ OBJECTIVES, FUSIONS = ("masked", "causal", "translation"), ("additive", "conv2d"
 CONFIDENCE = 0.95
 KEPT = (
     *("learned", "allocated", "closed", "course", "synchrony", "positive", "heads", "hurting"),
-    *("hurting_published", "minibatch"),
+    *("hurting_published", "folds", "minibatch"),
 )
 """Tables of single runs that are stored; means over seeds are made from them."""
 RUN_COLUMNS = ("digest", "commit", "arm", "seed")
@@ -160,7 +160,7 @@ def store(name: str, output: Output) -> None:
     """Add a run's metrics to `<name>.csv`, and its tables to `<name>/<table>.parquet`."""
     manifest = json.loads((paths.processed(output.run.task) / "manifest.json").read_text("utf-8"))
     arms = results([output], manifest["splits"]["test"]["rows"])
-    found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | {"minibatch": minibatch(arms)}
+    found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
     folder = STORED / name
     folder.mkdir(parents=True, exist_ok=True)
     for table in KEPT:
@@ -171,10 +171,11 @@ def store(name: str, output: Output) -> None:
     append(STORED / f"{name}.csv", pd.DataFrame(rows(output, commit_of(output.run.digest)), columns=COLUMNS))
 
 
-def minibatch(arms: Arms) -> pd.DataFrame:
-    """Return the sums of a run's minibatch estimator over training, by stack, layer and component."""
+def sums(arms: Arms) -> dict[str, pd.DataFrame]:
+    """Return a run's sums over training by stack, layer and component: by fold of both sets, and of the minibatch."""
     (only,) = allocated_runs(arms)
-    return only.minibatch.groupby(BLOCK)["value"].sum().rename("nats").reset_index()
+    folds = only.allocation.groupby(["set", *BLOCK])[["value", *fold_names(only.allocation)]].sum().reset_index()
+    return {"folds": folds, "minibatch": only.minibatch.groupby(BLOCK)["value"].sum().rename("nats").reset_index()}
 
 
 def main() -> None:
