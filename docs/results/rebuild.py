@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from dynamics_tables import TABLES as DYNAMICS
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Levels, effects
@@ -454,6 +455,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "embedded/differences": partial(
         differences, "embedded/fusion", [(f"{arm} − additive", arm, "additive") for arm in list(EMBEDDED)[1:]]
     ),
+    **DYNAMICS,
 }
 
 
