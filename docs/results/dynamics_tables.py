@@ -20,6 +20,7 @@ CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01
 NAMES = {"masked": "MLM", "causal": "CLM", "translation": "MT"}
 ATTENTION, FEED_FORWARD = ("query", "key", "value", "out"), ("W1", "W2")
 COMPONENTS = ("emb", "pos", *ATTENTION, *FEED_FORWARD, "LayerNorm", "other")
+STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
 SHOWN = "validation"
 Lines = Iterator[str]
 Measure = Callable[[pd.DataFrame], NDArray[np.float64]]
@@ -395,6 +396,30 @@ def _bounds(found: Interval | None) -> str:
     return "–" if found is None else f"[{number(found.low, 3, True)}, {number(found.high, 3, True)}]"
 
 
+def halves(part: str = "own") -> dict[str, pd.DataFrame]:
+    """Return arm → the update by which a component or stack has half of its allocation: a row per seed."""
+    table = stored(part, "course")
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for (arm, group, seed), own in table.groupby(["arm", "group", "seed"], sort=False):
+        course = own.sort_values("update")
+        reached = np.concatenate([[0.0], course["cumulative"] / course["cumulative"].iloc[-1]])
+        at = int(np.argmax(reached >= 0.5))
+        ends = np.concatenate([[0.0], course["update"]])
+        inside = (0.5 - reached[at - 1]) / (reached[at] - reached[at - 1])
+        found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = ends[at - 1] + inside * (ends[at] - ends[at - 1])
+    return {arm: pd.DataFrame(own) for arm, own in found.items()}
+
+
+def timing() -> Lines:
+    """Yield the update by which each component and each stack has half of its allocation, interpolated in intervals."""
+    every = halves()
+    arms = sorted(every, key=_order)
+    yield from head("half of the allocation by update", *map(called, arms))
+    for group in (*COMPONENTS, "enc", "cross", "dec"):
+        cells = [interval(every[arm][group], 0) if group in every[arm] else "–" for arm in arms]
+        yield f"| {STACKS.get(group, group)} | {' | '.join(cells)} |"
+
+
 def chords() -> Lines:
     """Yield the allocation of one training in nats by two schedules of intervals, per component: dense and sparse."""
     one, other = (
@@ -420,6 +445,7 @@ TABLES: Mapping[str, Callable[[], Lines]] = {
     "dynamics/layers": layers,
     "dynamics/claims": claims,
     "dynamics/likeness": likeness,
+    "dynamics/timing": timing,
     "dynamics/hurting": lambda: hurting("own"),
     "dynamics/ranks": lambda: ranks("own"),
     "dynamics/hurting_dense": lambda: hurting("dense"),
