@@ -19,21 +19,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from accelerate import Accelerator
 from timing import table
 
 from isoscope.config.load import Configuration
 from isoscope.config.training import Allocation as Settings
 from isoscope.config.training import Training
 from isoscope.config.tree import read_yaml
-from isoscope.data.tokens import Encoded
-from isoscope.objectives import Task
-from isoscope.objectives.classification import Classification
 from isoscope.training.allocation import interval_ends
-from isoscope.training.keeping import Keeper
-from isoscope.training.loop import Loop
 from isoscope.training.observers.lca import observer
-from training import LABELS, Meter, Setting, settings
+from training import Setting, classification, looped, settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,26 +44,15 @@ def train(setting: Setting, training: Training, asked: Settings | None) -> Measu
     """Train once; write the tables."""
     with tempfile.TemporaryDirectory() as work:
         torch.use_deterministic_algorithms(True)  # as the stage does
-        rows, meter = setting.train, Meter()
-        held_out = Encoded(rows.ids[:128], rows.type_ids[:128], rows.labels[:128], 0)
-        numbers = (setting.longest, 1.0, training.batch_size, training.bucket, 0)
-        task = Task(setting.tokenizer, {}, setting.tokenizer, *numbers)
         model = setting.model("additive")
-        splits = {"train": rows, "validation": held_out, "test": held_out}
-        loop = Loop(
+        loop, _ = looped(
             model,
-            Classification(splits, labels=LABELS, pad_id=setting.pad_id, vocab_size=model.config.vocab_size, task=task),
-            settings=training,
-            seed=0,
-            accelerator=Accelerator(cpu=True),
-            penalised=None,
+            classification(setting, training, model, 128),
+            training,
+            Path(work),
+            tokenizer=setting.tokenizer,
+            longest=setting.longest,
             observers=() if asked is None else [observer(asked)],
-            work=Path(work) / "work",
-            states=Path(work) / "states",
-            keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),
-            log=meter,
-            display=meter,
-            stop=lambda: False,
         )
         began = time.process_time()
         loop.fit()

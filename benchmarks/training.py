@@ -39,12 +39,13 @@ from isoscope.data import tokens
 from isoscope.data.batches import collate, epoch_batches
 from isoscope.data.tokens import Encoded
 from isoscope.models import build
-from isoscope.objectives import Task
+from isoscope.objectives import Objective, Task
 from isoscope.objectives.classification import Classification
 from isoscope.paths import Project
 from isoscope.stages.prepare import prepare
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
+from isoscope.training.observers import Observer
 
 ROOT = Path(__file__).parents[1]
 CHECKPOINT, DATA = "sentence-transformers/all-MiniLM-L6-v2", "sst2_sentence"
@@ -140,42 +141,66 @@ def _first(rows: pa.Table, count: int) -> pa.Table:
     return rows.select(["sentence", "label"]).slice(0, count)
 
 
-def ours(setting: Setting, training: Training, arm: str) -> float:
+def looped(
+    model: Any,
+    objective: Objective,
+    training: Training,
+    work: Path,
+    *,
+    tokenizer: Path,
+    longest: int,
+    observers: Sequence[Observer] = (),
+) -> tuple[Loop, Meter]:
+    """Return our loop as a stage makes it, on the CPU, and what it logs to."""
+    meter = Meter()
+    keeper = Keeper(work / "work", keep="last", tokenizer=tokenizer, max_length=longest)
+    loop = Loop(
+        model,
+        objective,
+        settings=training,
+        seed=0,
+        accelerator=Accelerator(cpu=True),
+        penalised=None,
+        observers=observers,
+        work=work / "work",
+        states=work / "states",
+        keeper=keeper,
+        log=meter,
+        display=meter,
+        stop=lambda: False,
+    )
+    return loop, meter
+
+
+def fitted(model: Any, objective: Objective, training: Training, *, tokenizer: Path, longest: int) -> float:
     """Return tokens per second of one epoch of our loop, as reported in a run."""
     with tempfile.TemporaryDirectory() as work:
-        meter = Meter()
         torch.use_deterministic_algorithms(True)  # as the stage does
-        train = setting.train
-        few = Encoded(train.ids[:32], train.type_ids[:32], train.labels[:32], 0)
-        task = Task(
-            setting.tokenizer, {}, setting.tokenizer, setting.longest, 1.0, training.batch_size, training.bucket, 0
-        )
-        model = setting.model(arm)
-        objective = Classification(
-            {"train": train, "validation": few, "test": few},
-            labels=LABELS,
-            pad_id=setting.pad_id,
-            vocab_size=model.config.vocab_size,
-            task=task,
-        )
-        loop = Loop(
-            model,
-            objective,
-            settings=training,
-            seed=0,
-            accelerator=Accelerator(cpu=True),
-            penalised=None,
-            observers=(),
-            work=Path(work) / "work",
-            states=Path(work) / "states",
-            keeper=Keeper(Path(work) / "work", keep="last", tokenizer=setting.tokenizer, max_length=setting.longest),
-            log=meter,
-            display=meter,
-            stop=lambda: False,
-        )
+        loop, meter = looped(model, objective, training, Path(work), tokenizer=tokenizer, longest=longest)
         loop.fit()
         torch.use_deterministic_algorithms(False)
         return meter.speed
+
+
+def classification(setting: Setting, training: Training, model: Any, held_out: int) -> Classification:
+    """Return the objective of a setting; validation and test are its first `held_out` sentences."""
+    train = setting.train
+    few = Encoded(train.ids[:held_out], train.type_ids[:held_out], train.labels[:held_out], 0)
+    numbers = (setting.longest, 1.0, training.batch_size, training.bucket, 0)
+    return Classification(
+        {"train": train, "validation": few, "test": few},
+        labels=LABELS,
+        pad_id=setting.pad_id,
+        vocab_size=model.config.vocab_size,
+        task=Task(setting.tokenizer, {}, setting.tokenizer, *numbers),
+    )
+
+
+def ours(setting: Setting, training: Training, arm: str) -> float:
+    """Return tokens per second of one epoch of our loop."""
+    model = setting.model(arm)
+    objective = classification(setting, training, model, 32)
+    return fitted(model, objective, training, tokenizer=setting.tokenizer, longest=setting.longest)
 
 
 def plain_bert(setting: Setting) -> BertForSequenceClassification:
