@@ -45,8 +45,9 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
-# Observers by their section of `training`, in the order of their metrics.
+# Observers by their section of `training`, in the order of their calls and of their metrics.
 OBSERVERS = {
+    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
 }

@@ -27,6 +27,7 @@ PENALTIES = {
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
 OBSERVED = {
+    "hold": {"after": 1, "groups": ["enc.0.W1"]},
     "watch": {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2},
     "allocation": {
         "sentences": 16,
@@ -42,7 +43,8 @@ OBSERVED = {
     },
 }
 CASES = [(kind, observer) for kind in (*code.PENALTIES, "none") for observer in (None, "watch")] + [
-    ("none", "allocation")
+    ("none", "allocation"),
+    ("none", "hold"),
 ]
 SECOND = [(kind, "watch") for kind in code.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""

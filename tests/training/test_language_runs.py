@@ -5,41 +5,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
 
 from isoscope.errors import InputError
-from isoscope.objectives import causal, masked, translation
 from isoscope.training.progress import InterruptedRunError
+from language_material import ALLOCATED, SELECTED, causal_lm, masked_lm, pairs, translates
 from training_runs import WORDS, equal, files, make_loop, weights
-
-SELECTED = {"select": "loss"}
-ALLOCATED = {
-    "sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None, "most_splits": 16, "dense": 3, "chords": 4,
-    "heads": True, "minibatch": True, "parts": True,
-}  # fmt: skip
-
-
-def pairs(rows: int, seed: int) -> pa.Table:
-    """Sentences of two to six words, and the same words in reverse."""
-    draw = np.random.default_rng(seed)
-    sentences = [list(draw.choice(WORDS, draw.integers(2, 7))) for _ in range(rows)]
-    columns = [" ".join(one) for one in sentences], [" ".join(reversed(one)) for one in sentences]
-    return pa.table(list(columns), ["sentence1", "sentence2"])
-
-
-def masked_lm(task: Any) -> Any:
-    return masked.objective(task, side="source", rate=0.3, masked=0.8, random=0.1, tied=True)
-
-
-def causal_lm(task: Any) -> Any:
-    return causal.objective(task, side="target", share=1.0, tied=True)
-
-
-def translates(task: Any) -> Any:
-    return translation.objective(task, beams=1, sentences=4, tied=True)
-
 
 OBJECTIVES = [masked_lm, causal_lm, translates]
 

@@ -100,6 +100,15 @@ class Allocation(Section):
         )
 
 
+class Hold(Section):
+    """Groups of parameters that stop learning during training: an intervention on what an allocation claims."""
+
+    after: Annotated[int, Field(ge=0)]
+    """The last update in which they change."""
+    groups: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
+    """Stack, layer and component of each, such as enc.0.W1, or stack and component outside the layers: shared.emb."""
+
+
 class Training(Section):
     """Optimisation, monitoring, checkpoints and snapshots."""
 
@@ -151,6 +160,8 @@ class Training(Section):
     """Anisotropy of the batch at every logged step and of a fixed sample at every evaluation; null: not monitored."""
     allocation: Allocation | None
     """Loss change allocation during training, written to allocation.parquet; null: none."""
+    hold: Hold | None
+    """Groups of parameters that are neither moved nor decayed after an update; null: none."""
     log_every: Count
     """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count

@@ -178,6 +178,15 @@ def test_every_setting_counts(name: str) -> None:
     assert f"{name} " in found
 
 
+@pytest.mark.parametrize(
+    "name, section",
+    [("budget", {"kind": "updates", "number": 9}), ("hold", {"after": 1, "groups": ["enc.0.W1"]})],
+)
+def test_a_section_that_is_set_counts_where_none_is_published(name: str, section: dict[str, Any]) -> None:
+    found = known(run(**{f"training__{name}": section}))
+    assert found == f"published with other settings: training.{name} null (here set)"
+
+
 def test_an_average_over_another_share_of_training_is_another_figure() -> None:
     assert known(run(), last=0.5) == "published with other settings: reproduction.last 0.3 (here 0.5)"
     assert not isinstance(known(run(training__schedule__epochs=10)), str), "said in another way"

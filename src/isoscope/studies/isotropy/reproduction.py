@@ -76,6 +76,7 @@ SETTINGS: Mapping[str, Any] = {
     "training.schedule.epochs": None,
     "training.patience": None,
     "training.freeze.epochs": 0,
+    "training.hold": None,
     "training.precision": "fp32",
     "training.watch.layer": -1,
     "training.watch.vectors": "first",
@@ -164,6 +165,7 @@ def published(
     found = params | {"reproduction.last": last}
     if found["training.schedule.epochs"] == found["training.epochs"]:
         found["training.schedule.epochs"] = None  # an equivalent setting
+    found |= {name: "set" for name in asked if any(other.startswith(f"{name}.") for other in params)}
     told = [
         f"{name} {_shown(value)} (here {_shown(found.get(name))})"
         for name, value in asked.items()
