@@ -1,4 +1,4 @@
-"""What the scripts of the results pages read of a finished classifier: its task and its chosen checkpoint."""
+"""What the scripts of the results pages read of a finished run: its task and its chosen checkpoint."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from accelerate import Accelerator
 
+from isoscope import code
 from isoscope.config.tree import Tree, read_yaml
-from isoscope.objectives import Place, Scored, Task, classification
+from isoscope.objectives import Objective, Place, Scored, Task
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
 
@@ -18,12 +19,16 @@ class Chosen(NamedTuple):
 
     config: Tree
     folder: Path
-    objective: classification.Classification
+    objective: Objective
 
     def on_test(self, model: Any, *places: Place) -> Scored:
         """Evaluate a model on the task's test split, with points at `places`."""
+        return self.scored(model, "test", *places)
+
+    def scored(self, model: Any, split: str, *places: Place) -> Scored:
+        """Evaluate a model on a split, with points at `places`."""
         one = {"device": torch.device("cpu"), "ranks": Ranks(Accelerator(cpu=True))}
-        return evaluate(model, self.objective, "test", places=places, **one)
+        return evaluate(model, self.objective, split, places=places, **one)
 
 
 def chosen(run: Path) -> Chosen:
@@ -32,5 +37,9 @@ def chosen(run: Path) -> Chosen:
     (folder,) = (run / "checkpoints").iterdir()
     data = Path("data/processed") / config["task"]
     manifest = json.loads((data / "manifest.json").read_text("utf-8"))
-    longest = config["params"]["model"]["max_length"]
-    return Chosen(config, folder, classification.objective(Task(data, manifest, folder, longest, 1.0, 64, 1, 0)))
+    longest, asked = (
+        config["params"]["model"]["max_length"],
+        dict(config["params"].get("objective", {"kind": "classification"})),
+    )
+    task = Task(data, manifest, folder, longest, 1.0, 64, 1, 0)
+    return Chosen(config, folder, code.load(code.OBJECTIVES, asked.pop("kind")).objective(task, **asked))

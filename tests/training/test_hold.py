@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from isoscope.config.training import Hold as Settings
 from isoscope.errors import InputError
+from isoscope.models.blocks import blocks
 from isoscope.training.loop import Loop
-from isoscope.training.observers.hold import held_blocks
 from isoscope.training.progress import InterruptedRunError
 from language_material import ALLOCATED, causal_lm, masked_lm, pairs, translates
 from training_runs import equal, files, make_loop, weights
@@ -55,8 +55,7 @@ def test_held_groups_stay_and_all_is_equal_before(tmp_path: Path, make: Any) -> 
     assert [point for point in before[0] if point[2] == AFTER]
     assert before[0] == before[1]
 
-    still = {id(one) for name in GROUPS[make] for one in held_blocks(held.raw_model)[name]}
-    names = {name for name, one in held.raw_model.named_parameters() if id(one) in still}
+    names = {name for group in GROUPS[make] for name in blocks(held.raw_model)[group]}
     stopped = kept(tmp_path / "held", AFTER)
     for update in range(AFTER + 1, UPDATES + 1):
         last, now = (kept(tmp_path / "held", one) for one in (update - 1, update))
@@ -81,7 +80,7 @@ def test_a_word_table_of_both_stacks_is_shared(tmp_path: Path) -> None:
     """It is read by the encoder and the decoder and predicts; holding it holds all three."""
     loop = trained(tmp_path, translates, ["shared.emb"])
     model = loop.raw_model
-    (table,) = held_blocks(model)["shared.emb"]
+    (table,) = blocks(model)["shared.emb"].values()
     assert table is model.encoder.embeddings.word_embeddings.weight
     assert table is model.decoder.bert.embeddings.word_embeddings.weight
     assert table is model.decoder.cls.predictions.decoder.weight
@@ -96,7 +95,7 @@ def test_a_word_table_of_both_stacks_is_shared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [masked_lm, translates])
 def test_every_parameter_is_in_one_block(tmp_path: Path, make: Any) -> None:
     model = make_loop(tmp_path, make=make, table=pairs).raw_model
-    inside = [id(one) for parameters in held_blocks(model).values() for one in parameters]
+    inside = [id(one) for own in blocks(model).values() for one in own.values()]
     assert sorted(inside) == sorted(id(one) for one in model.parameters())
 
 

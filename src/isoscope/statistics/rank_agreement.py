@@ -1,7 +1,8 @@
-"""Agreement of two rankings of a few things: Kendall's tau-b with an exact p, and Spearman's rho."""
+"""Agreement of two rankings: Kendall's tau-b of a few things with an exact p; Spearman's rho with a permutation p."""
 
 import itertools
 import math
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,3 +44,38 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreem
     p = float((np.abs(taus) / scale >= abs(tau) - 1e-9).mean())
     rho = float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])
     return Agreement(n, tau, rho, p)
+
+
+class RankCorrelation(NamedTuple):
+    """Spearman's rho of n things; NaN if one ranking is a single tie in every stratum."""
+
+    n: int
+    rho: float
+    p: float
+    """Two-sided: the share of the draws, the observation included, whose |rho| is at least as large."""
+
+
+def rank_correlation(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    *,
+    strata: Sequence[Hashable] | None = None,
+    draws: int = 9999,
+    seed: int = 0,
+) -> RankCorrelation:
+    """Return Spearman's rho of two rankings `[n]` and its p from random permutations of the second.
+
+    `strata` `[n]`: ranks are compared with the mean rank of their stratum, and permuted within it. So what differs
+    between strata, such as the size of a kind of parameters, neither counts nor makes a correlation.
+    """
+    of = np.unique([0] * len(first) if strata is None else [str(one) for one in strata], return_inverse=True)[1]
+    counts = np.maximum(np.bincount(of), 1)
+    one, other = (ranks - (np.bincount(of, ranks) / counts)[of] for ranks in map(stats.rankdata, (first, second)))
+    scale = math.sqrt(float(one @ one) * float(other @ other))
+    if scale <= 1e-9 * len(first):
+        return RankCorrelation(len(first), math.nan, math.nan)
+    order = np.argsort(of, kind="stable")
+    random = np.random.default_rng(seed).random((draws, len(first)))
+    drawn = np.lexsort((random, np.broadcast_to(of[order], random.shape)), axis=-1)
+    found = np.concatenate([[one @ other], other[order][drawn] @ one[order]]) / scale
+    return RankCorrelation(len(first), float(found[0]), float((np.abs(found) >= abs(found[0]) - 1e-9).mean()))

@@ -49,14 +49,15 @@ def allocated_runs(arms: Arms) -> list[AllocatedRun]:
     Raises `InputError` if a file is damaged.
     """
     return [
-        _read(arm, seed, result.output)
+        read_run(arm, seed, result.output)
         for arm, runs in arms.items()
         for seed, result in runs.items()
         if all((result.output.folder / name).is_file() for name in (ALLOCATION, CLOSURE))
     ]
 
 
-def _read(arm: str, seed: int, output: Output) -> AllocatedRun:
+def read_run(arm: str, seed: int, output: Output) -> AllocatedRun:
+    """Return a run that has an allocation. Raises `InputError` if a file is missing or damaged."""
     allocation, closure = _table(output.folder / ALLOCATION), _table(output.folder / CLOSURE)
     last = output.folder / MINIBATCH
     empty = pd.DataFrame(columns=["update", *BLOCK, "value"])
