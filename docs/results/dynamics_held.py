@@ -14,7 +14,7 @@ loss                         last validation loss
 same_start                   whether the logged losses until `after` are those of the given run to the last digit
 groups                       the held groups
 
-What is stored there is not trained again, and stopped runs go on: stop and start it at any time. At the end it prints
+Stored runs are not trained again, and stopped runs resume: stop and start it at any time. At the end it prints
 the differences between choices. `--compare` only prints them.
 """
 
@@ -84,7 +84,8 @@ def row(output: Output, digest: str, folder: Path, known: Early, one: HeldSet) -
 
 def stored(file: Path) -> pd.DataFrame:
     """Return the rows of a file; none if it does not exist."""
-    return pd.read_csv(file, keep_default_na=False) if file.exists() else pd.DataFrame(columns=COLUMNS)
+    kinds = {"digest": str, "commit": str}
+    return pd.read_csv(file, dtype=kinds, keep_default_na=False) if file.exists() else pd.DataFrame(columns=COLUMNS)
 
 
 def trained(output: Output, random: int, overrides: Sequence[str], done: set[str]) -> Iterator[dict[str, Any]]:

@@ -186,7 +186,7 @@ def store(name: str, rows: list[dict[str, Any]], digest: str) -> None:
     """Write the rows of a run; its earlier rows and those of other runs of this arm and seed go."""
     file, new = FOLDER / f"{name}.csv", pd.DataFrame(rows)
     if file.exists():
-        old = pd.read_csv(file)
+        old = pd.read_csv(file, dtype={"digest": str})
         other = (old["arm"] != new["arm"].iloc[0]) | (old["seed"] != new["seed"].iloc[0])
         new = pd.concat([old[other], new])
     new.to_csv(file, index=False, lineterminator="\n", float_format="%.9g")

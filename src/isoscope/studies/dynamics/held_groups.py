@@ -12,13 +12,12 @@ from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRu
 
 EARLY = 0.1
 """Share of training whose allocation counts."""
-QUARTER, SHORT = 0.25, 0.05
-"""Share of the parameters to hold, and by how much of it a choice may fall short."""
+QUARTER, SHORT = 0.25, (0.05, 0.1, 0.2)
+"""Share of the parameters to hold, and by how much of it a choice may fall short: the first for which sets exist."""
 CHOSEN_ON = "train"
 """Set of the allocation; the validation set judges."""
 LEFT_OUT = "emb"
 """The word table alone can have more parameters than a quarter."""
-_TRIES = 10_000
 Numbers = NDArray[np.float64]
 
 
@@ -67,17 +66,24 @@ def early(run: AllocatedRun) -> Early:
 def held_sets(blocks: pd.DataFrame, *, random: int, seed: int) -> list[HeldSet]:
     """Return the set that helps most, the set that helps least, and `random` random sets, of equal size.
 
-    Every set has 95 to 100 % of a quarter of the parameters. `most` and `least` are the two such sets without a common
+    Every set has 95 to 100 % of a quarter of the parameters, or, if there are no such sets, 90 or 80 to 100 %. `most` and `least` are the two such sets without a common
     block whose sums of the allocation differ most (negative helps): a knapsack problem, solved exactly. A random set
-    is the beginning of a random order of the blocks, the first whose size fits. Raises `InputError` if no set has this
-    size.
+    is the beginning of a random order of the blocks, the first whose size fits. Raises `InputError` if no sets have
+    this size.
     """
     sizes = blocks["parameters"].to_numpy(dtype=float)
     values = blocks["value"].to_numpy(dtype=float)
     high = QUARTER * sizes.sum()
-    low = (1 - SHORT) * high
-    most, least = _extremes(values, sizes, low, high)
-    chosen = {"most": most, "least": least}
+    for short in SHORT:
+        low = (1 - short) * high
+        if (extremes := _extremes(values, sizes, low, high)) is not None:
+            break
+    else:
+        raise InputError(
+            f"no sets of groups have {low:,.0f} to {high:,.0f} parameters, a quarter of all without the word table; "
+            "the model's groups are too few or too large"
+        )
+    chosen = dict(zip(("most", "least"), extremes, strict=True))
     draw = np.random.default_rng(seed)
     chosen |= {f"random_{number + 1}": _random(sizes, low, high, draw) for number in range(random)}
     groups = blocks["group"].to_numpy()
@@ -87,8 +93,8 @@ def held_sets(blocks: pd.DataFrame, *, random: int, seed: int) -> list[HeldSet]:
     ]
 
 
-def _extremes(values: Numbers, sizes: Numbers, low: float, high: float) -> list[NDArray[np.bool_]]:
-    """Return the sets with the least and the largest sum of `values`, of a size between `low` and `high`."""
+def _extremes(values: Numbers, sizes: Numbers, low: float, high: float) -> list[NDArray[np.bool_]] | None:
+    """Return the sets with the least and the largest sum of `values`, of a size between `low` and `high`, if any."""
     scale = np.abs(values).max() or 1.0  # the solver's tolerances are absolute
     none, single = np.zeros_like(sizes), np.eye(len(sizes))
     found = milp(
@@ -101,13 +107,11 @@ def _extremes(values: Numbers, sizes: Numbers, low: float, high: float) -> list[
         ],
         options={"mip_rel_gap": 0.0},
     )
-    if found.x is None:
-        raise InputError(_no_set(low, high))
-    return np.split(found.x > 0.5, 2)
+    return None if found.x is None else np.split(found.x > 0.5, 2)
 
 
 def _random(sizes: Numbers, low: float, high: float, draw: np.random.Generator) -> NDArray[np.bool_]:
-    for _ in range(_TRIES):
+    while True:  # ends, since a set of this size exists
         order = draw.permutation(len(sizes))
         sums = np.cumsum(sizes[order])
         fits = np.flatnonzero((sums >= low) & (sums <= high))
@@ -115,11 +119,3 @@ def _random(sizes: Numbers, low: float, high: float, draw: np.random.Generator) 
             taken = np.zeros(len(sizes), bool)
             taken[order[: fits[0] + 1]] = True
             return taken
-    raise InputError(_no_set(low, high))
-
-
-def _no_set(low: float, high: float) -> str:
-    return (
-        f"no sets of groups have {low:,.0f} to {high:,.0f} parameters, a quarter of all without the word table; the "
-        "model's groups are too few or too large"
-    )

@@ -13,7 +13,7 @@ class Hold(Observer):
 
     Their gradients are removed before each later update, so the optimiser skips them, moments included. They have no
     part in the gradient norm, nor in its clipping. Until `after` the run is bitwise the run without `hold`. Observers
-    that are called before this one still see these gradients.
+    that are called earlier still see these gradients.
 
     `groups`: names of `models.blocks`. Raises `InputError` for a group that the model does not have, for an `after`
     beyond the run, and for sharded weights, whose gradients the optimiser does not read from the parameters.
