@@ -66,10 +66,10 @@ def early(run: AllocatedRun) -> Early:
 def held_sets(blocks: pd.DataFrame, *, random: int, seed: int) -> list[HeldSet]:
     """Return the set that helps most, the set that helps least, and `random` random sets, of equal size.
 
-    Every set has 95 to 100 % of a quarter of the parameters, or, if there are no such sets, 90 or 80 to 100 %. `most` and `least` are the two such sets without a common
-    block whose sums of the allocation differ most (negative helps): a knapsack problem, solved exactly. A random set
-    is the beginning of a random order of the blocks, the first whose size fits. Raises `InputError` if no sets have
-    this size.
+    Every set has 95 to 100 % of a quarter of the parameters, or 90 or 80 to 100 % if no such sets exist. `most` and
+    `least` are the two such sets without a common block whose sums of the allocation differ most (negative helps): a
+    knapsack problem, solved exactly. A random set is the beginning of a random order of the blocks, the first whose
+    size fits. Raises `InputError` if no sets have this size.
     """
     sizes = blocks["parameters"].to_numpy(dtype=float)
     values = blocks["value"].to_numpy(dtype=float)
