@@ -11,7 +11,8 @@ digest, commit, arm, seed    of the run; choice `none` is the run that was given
 choice, after                which set is held, and the last update before
 parameters, allocated        of the held groups: their number, and their allocation until then (training set, nats)
 loss                         last validation loss
-same_start                   whether the logged losses until `after` are those of the given run to the last digit
+same_start                   whether the logged losses until `after` are those of the given run to the last digit;
+                             empty if none was logged
 groups                       the held groups
 
 Stored runs are not trained again, and stopped runs resume: stop and start it at any time. At the end it prints
@@ -77,7 +78,7 @@ def row(output: Output, digest: str, folder: Path, known: Early, one: HeldSet) -
     found |= {"choice": one.choice, "after": known.after, "parameters": one.parameters, "allocated": one.allocated}
     return found | {
         "loss": validation[max(validation)],
-        "same_start": bool(same) and all(same),
+        "same_start": all(same) if same else "",
         "groups": " ".join(one.groups),
     }
 
