@@ -33,3 +33,6 @@ def causal_lm(task: Any) -> Any:
 
 def translates(task: Any) -> Any:
     return translation.objective(task, beams=1, sentences=4, tied=True)
+
+
+OBJECTIVES = [masked_lm, causal_lm, translates]

@@ -47,6 +47,7 @@ SETTINGS: dict[str, Any] = {
     "evaluations": 1,
     "watch": None,
     "allocation": None,
+    "slices": None,
     "hold": None,
     "log_every": 1,
     "checkpoint_every": 3,

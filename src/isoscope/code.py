@@ -50,6 +50,7 @@ OBSERVERS = {
     "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
+    "slices": "isoscope.training.observers.slices",
 }
 EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
 

@@ -10,10 +10,8 @@ import torch
 
 from isoscope.errors import InputError
 from isoscope.training.progress import InterruptedRunError
-from language_material import ALLOCATED, SELECTED, causal_lm, masked_lm, pairs, translates
+from language_material import ALLOCATED, OBJECTIVES, SELECTED, causal_lm, masked_lm, pairs, translates
 from training_runs import WORDS, equal, files, make_loop, weights
-
-OBJECTIVES = [masked_lm, causal_lm, translates]
 
 
 @pytest.mark.parametrize("make", OBJECTIVES)

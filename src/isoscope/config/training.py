@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Conflicts, Count, Probability, Section, Share
+from isoscope.config.base import Conflicts, Count, Fraction, Probability, Section, Share
 
 LearningRate = Annotated[float, Field(ge=1e-12, le=10)]
 
@@ -62,14 +62,11 @@ class Watch(Section):
     """Number of k-means clusters; anisotropy within clusters uses points minus their cluster mean."""
 
 
-class Allocation(Section):
-    """Loss change allocation: how much each group of parameters changed the loss of fixed sentences, by interval."""
+class Intervals(Section):
+    """How the change of the loss of fixed sentences is integrated over intervals of updates."""
 
     sentences: Annotated[int, Field(ge=16, le=4096)]
     """Sentences of the train split, and as many of validation (fewer if the split has fewer), the same in every run."""
-    folds: Annotated[int, Field(ge=2, le=32)]
-    """Parts of each set, for standard errors with folds − 1 degrees of freedom. A copy of the gradient per fold and set
-    is kept."""
     estimator: Literal["first_order", "trapezoid", "simpson"]
     """Rule of the path integral: gradient at the start only; at both ends; at both ends and the middle."""
     tolerance: Annotated[float, Field(ge=1e-9, le=10)] | None
@@ -80,6 +77,23 @@ class Allocation(Section):
     """Every update up to this is an interval of its own."""
     chords: Annotated[int, Field(ge=0)]
     """Log-spaced intervals after `dense`, up to the last planned update."""
+
+    def _conflicts(self) -> Conflicts:
+        return (
+            (self.dense + self.chords == 0, "dense and chords are both 0: no interval; set chords to 100"),
+            (
+                self.estimator == "first_order" and self.tolerance is not None,
+                "estimator first_order has no splits; set tolerance to null",
+            ),
+        )
+
+
+class Allocation(Intervals):
+    """Loss change allocation: how much each group of parameters changed the loss of fixed sentences, by interval."""
+
+    folds: Annotated[int, Field(ge=2, le=32)]
+    """Parts of each set, for standard errors with folds − 1 degrees of freedom. A copy of the gradient per fold and set
+    is kept."""
     heads: bool
     """Split attention by head; false makes the tables several times smaller, e.g. for a large `dense`."""
     minibatch: bool
@@ -90,14 +104,15 @@ class Allocation(Section):
     """Split intervals of one update into AdamW's new gradient, momentum from earlier updates, and weight decay."""
 
     def _conflicts(self) -> Conflicts:
-        return (
-            (self.folds > self.sentences, f"folds {self.folds} exceed sentences {self.sentences}"),
-            (self.dense + self.chords == 0, "dense and chords are both 0: no interval; set chords to 100"),
-            (
-                self.estimator == "first_order" and self.tolerance is not None,
-                "estimator first_order has no splits; set tolerance to null",
-            ),
-        )
+        folds = (self.folds > self.sentences, f"folds {self.folds} exceed sentences {self.sentences}")
+        return (folds, *super()._conflicts())
+
+
+class Slices(Intervals):
+    """Allocation of the loss of each class of predicted tokens, by frequency and by the context that predicts them."""
+
+    probability: Fraction
+    """A unigram or a bigram of the train split predicts a token if its probability is at least this."""
 
 
 class Hold(Section):
@@ -160,6 +175,8 @@ class Training(Section):
     """Anisotropy of the batch at every logged step and of a fixed sample at every evaluation; null: not monitored."""
     allocation: Allocation | None
     """Loss change allocation during training, written to allocation.parquet; null: none."""
+    slices: Slices | None
+    """The same by classes of predicted tokens, of a language model, written to slices.parquet; null: none."""
     hold: Hold | None
     """Groups of parameters that are neither moved nor decayed after an update; null: none."""
     log_every: Count

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from isoscope.data.chosen_tokens import TokenDraws
 from isoscope.objectives import Batch, Indices, Place, Task, owners_of
@@ -26,11 +25,13 @@ class EncoderDecoder(LanguageModel):
 
     wiring = "translation"
     states = "encoder_hidden_states"
+    predicted, given = "decoder_predicted", "decoder_input_ids"
 
     def __init__(
         self, texts: Sides, task: Task, *, read: Mapping[str, Indices], truncated: Mapping[str, int], tied: bool
     ) -> None:
-        self.target, self.read = texts.target, read
+        self.target = self.splits = texts.target
+        self.read = read
         lengths = {split: one + self._written_lengths(split) for split, one in read.items()}
         super().__init__(texts, lengths, truncated, task, tied=tied)
         self.draws = {split: TokenDraws(one.lengths, seed=task.seed) for split, one in self.target.items()}
@@ -60,9 +61,6 @@ class EncoderDecoder(LanguageModel):
 
     def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
         return owners_of(self.read[split][rows], place), None
-
-    def row_of_predicted(self, batch: Mapping[str, Tensor]) -> Tensor:
-        return batch["decoder_predicted"] // batch["decoder_input_ids"].shape[1]
 
     def _written_lengths(self, split: str) -> Indices:
         """Return how many tokens of each row the decoder reads, and predicts."""

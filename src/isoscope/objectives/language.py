@@ -1,6 +1,6 @@
 """What masked, causal and translation models share: counts of predicted tokens, the tokens' texts, the forward pass."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from isoscope.errors import InputError
 from isoscope.models import language
 from isoscope.models.language import Specials, Wiring
 from isoscope.objectives import (
+    Batch,
     Direction,
     Forward,
     Indices,
@@ -114,6 +115,10 @@ class LanguageModel(Planned):
     wiring: Wiring
     states = "hidden_states"
     """Field of the model's output with the layers that points are taken from."""
+    predicted, given = "predicted", "input_ids"
+    """Keys of a batch: the places of the predicted tokens, and the tokens whose places these are."""
+    splits: Mapping[str, Encoded]
+    """The texts whose tokens are predicted, by split."""
 
     def __init__(
         self, texts: Sides, read: Mapping[str, Indices], truncated: Mapping[str, int], task: Task, *, tied: bool
@@ -167,7 +172,23 @@ class LanguageModel(Planned):
 
     def row_of_predicted(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the row of each predicted token."""
-        return batch["predicted"] // batch["input_ids"].shape[1]
+        return batch[self.predicted] // batch[self.given].shape[1]
+
+    def by_class(self, split: str, rows: Indices, numbers: Callable[[Indices, Indices], Indices]) -> dict[int, Batch]:
+        """Return the evaluation batch of `rows` once per class of predicted tokens, each with its class's tokens only.
+
+        `numbers(previous, tokens)` returns the number of each token's class, from the token and the token before it in
+        its text. Summed losses of the classes add up to the loss of the batch.
+        """
+        batch = self.batch(split, rows, None)
+        of = numbers(self.preceding(split, rows, batch), batch["labels"])
+        own = (self.predicted, "labels")
+        return {int(number): {**batch, **{name: batch[name][of == number] for name in own}} for number in np.unique(of)}
+
+    def preceding(self, split: str, rows: Indices, batch: Batch) -> Indices:
+        """Return the token before each predicted token in its text; `batch` is the evaluation batch of `rows`."""
+        found: Indices = batch[self.given].ravel()[batch[self.predicted]]
+        return found
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
         """Write predictions.parquet: a row per example with its summed loss, predicted tokens and right predictions."""

@@ -51,6 +51,10 @@ class Masked(LanguageModel):
         draws = self.draws[split].of(rows, epoch)
         return float(numbers_of_chosen(draws, self.lengths[split][rows] - 2, share=self.rate).sum())
 
+    def preceding(self, split: str, rows: Indices, batch: Batch) -> Indices:
+        ids, _ = padded([self.splits[split].ids[row] for row in rows], self.texts.specials.pad)
+        return ids.ravel()[batch["predicted"] - 1]
+
     def _words(self, rows: Indices, split: str, width: int) -> Any:
         """Return which tokens are text, `[B, L]`: all but the first, the last and the padding."""
         within = np.arange(width)

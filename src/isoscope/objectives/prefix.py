@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.errors import InputError
-from isoscope.objectives import Indices, Place, Task
+from isoscope.objectives import Batch, Indices, Place, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides
 
@@ -36,6 +36,14 @@ class Prefix(EncoderDecoder):
 
     def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
         return super().weight(split, rows, epoch) - float(self._cuts(split, rows, epoch).sum())
+
+    def preceding(self, split: str, rows: Indices, batch: Batch) -> Indices:
+        """Return the tokens before the predicted tokens; the first continues the prefix, not the decoder's [CLS]."""
+        found = super().preceding(split, rows, batch)
+        first = batch[self.predicted] % batch[self.given].shape[1] == 0
+        cuts = self._cuts(split, rows, None)
+        found[first] = [self.target[split].ids[row][cut] for row, cut in zip(rows, cuts, strict=True)]
+        return found
 
     def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
         if place.vectors == "tokens":

@@ -1,4 +1,4 @@
-"""A fixed set of sentences in folds: its mean loss and the gradient of each fold, without a trace in the training."""
+"""A fixed set of sentences in parts: its mean loss and the gradient of each part, without a trace in the training."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,44 +20,26 @@ _MOST = 32
 """Rows of a backward pass: evaluation batches are larger, since they need no memory for it."""
 
 
-class AllocationSet:
-    """The same `sentences` rows of a split in every run, in `folds` random parts whose sizes differ by at most a row.
+class PartedSet:
+    """The loss of fixed sentences as a sum over parts of them: gradients by part, without a trace in the training.
 
-    Inputs are those of `objective.batch(split, rows, None)`: fixed masks. Each process evaluates every n-th fold whole,
-    so a fold's numbers have the same bits for any number of processes. Raises `InputError` if the split has fewer rows
-    than folds.
+    `weights` `[F]` are the parts' divisors (rows or tokens). Each process evaluates every n-th part whole, so a part's
+    numbers have the same bits for any number of processes.
     """
 
-    def __init__(
-        self, objective: Objective, split: str, *, sentences: int, folds: int, ranks: Ranks, device: torch.device
-    ) -> None:
-        self.objective, self.split, self.folds = objective, split, folds
-        rows = drawn_rows(objective.size(split), sentences, _KEY)
-        if len(rows) < folds:
-            raise InputError(
-                f"training.allocation.folds: {folds}, but {split} has {len(rows)} rows; ask for at most as many folds"
-            )
-        order = rows[shuffled(len(rows), _KEY, 1)]
-        self.parts = [np.sort(order[fold::folds]) for fold in range(folds)]
-        self.weights = np.array([objective.weight(split, part, None) for part in self.parts])
-        if not (self.weights > 0).all():
-            raise InputError(f"training.allocation: a fold of {split} has nothing to predict; ask for fewer folds")
-        self.own = range(folds)[ranks.rank :: ranks.size]
-        self._inputs = {fold: [*self._batches(self.parts[fold], device)] for fold in self.own}
+    def __init__(self, objective: Objective, weights: Numbers, ranks: Ranks) -> None:
+        self.objective, self.weights = objective, weights
+        self.own = range(len(weights))[ranks.rank :: ranks.size]
+        self.inputs: dict[int, list[dict[str, Tensor]]] = {}
 
-    def _batches(self, rows: Indices, device: torch.device) -> Iterator[dict[str, Tensor]]:
-        for planned in self.objective.plan(self.split, None, rows):
-            for part in np.array_split(planned, -(-len(planned) // _MOST)):
-                yield to_device(self.objective.batch(self.split, part, None), device)
-
-    def gradient(self, fold: int, model: Any, parameters: Sequence[Tensor]) -> tuple[float, list[Tensor | None]]:
-        """Return a fold's summed loss and its gradient by each parameter (None where it has none).
+    def gradient(self, part: int, model: Any, parameters: Sequence[Tensor]) -> tuple[float, list[Tensor | None]]:
+        """Return a part's summed loss and its gradient by each parameter (None where it has none).
 
         Call it inside `undisturbed`. The parameters' own `.grad` stays as it is.
         """
         loss = 0.0
         gradients: list[Tensor | None] = [None] * len(parameters)
-        for inputs in self._inputs[fold]:
+        for inputs in self.inputs[part]:
             summed = self.objective.forward(model, inputs).loss
             found = torch.autograd.grad(summed, parameters, allow_unused=True)
             loss += float(summed.detach())
@@ -65,8 +47,44 @@ class AllocationSet:
         return loss, gradients
 
     def mean(self, losses: Numbers) -> float:
-        """Return the set's mean loss in nats from its folds' summed losses `[F]`."""
+        """Return the set's mean loss in nats from its parts' summed losses `[F]`."""
         return float(losses.sum() / self.weights.sum())
+
+
+class AllocationSet(PartedSet):
+    """The same `sentences` rows of a split in every run, in `folds` random parts whose sizes differ by at most a row.
+
+    Inputs are those of `objective.batch(split, rows, None)`: fixed masks. Raises `InputError` if the split has fewer
+    rows than folds.
+    """
+
+    def __init__(
+        self, objective: Objective, split: str, *, sentences: int, folds: int, ranks: Ranks, device: torch.device
+    ) -> None:
+        rows = fixed_rows(objective, split, sentences)
+        if len(rows) < folds:
+            raise InputError(
+                f"training.allocation.folds: {folds}, but {split} has {len(rows)} rows; ask for at most as many folds"
+            )
+        order = rows[shuffled(len(rows), _KEY, 1)]
+        self.parts = [np.sort(order[fold::folds]) for fold in range(folds)]
+        super().__init__(objective, np.array([objective.weight(split, part, None) for part in self.parts]), ranks)
+        if not (self.weights > 0).all():
+            raise InputError(f"training.allocation: a fold of {split} has nothing to predict; ask for fewer folds")
+        for fold in self.own:
+            batches = (objective.batch(split, part, None) for part in micro_batches(objective, split, self.parts[fold]))
+            self.inputs[fold] = [to_device(batch, device) for batch in batches]
+
+
+def fixed_rows(objective: Objective, split: str, sentences: int) -> Indices:
+    """Return the same `sentences` rows of a split in every run, ascending; all of them if it has fewer."""
+    return drawn_rows(objective.size(split), sentences, _KEY)
+
+
+def micro_batches(objective: Objective, split: str, rows: Indices) -> Iterator[Indices]:
+    """Yield rows in evaluation batches that are small enough for a backward pass."""
+    for planned in objective.plan(split, None, rows):
+        yield from np.array_split(planned, -(-len(planned) // _MOST))
 
 
 def _added(one: Tensor | None, other: Tensor | None) -> Tensor | None:

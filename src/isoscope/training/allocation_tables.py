@@ -40,6 +40,7 @@ SETS = ("train", "validation")
 TOTAL_SHARE = 0.005
 """All intervals together: |ΣA − ΔL| is at most this share of |ΔL|, or `NATS` if that is more."""
 _GROUP = ("stack", "layer", "component", "head", "part")
+_WORDS = ("set", "estimator", "stack", "component", "part", "frequency", "context")
 
 
 class Interval(NamedTuple):
@@ -59,7 +60,7 @@ class Rows:
     def __init__(self, groups: Sequence[Group]) -> None:
         self._of: dict[str, list[Any]] = {name: [] for name in (*_STORED, "batch", "updates")}
         self._open = np.zeros(len(groups))
-        self._blocks, self._where = _blocks(groups)
+        self._blocks, self._where = blocks_of(groups)
 
     def __len__(self) -> int:
         return len(self._of["value"])
@@ -132,7 +133,7 @@ def tables(
     if rows.by_update:
         allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, starts, ends)], ignore_index=True)
         found["minibatch"] = _by_update(rows, groups)
-    return found | {"allocation": _typed(allocation)}
+    return found | {"allocation": typed(allocation)}
 
 
 def _allocation(
@@ -171,9 +172,9 @@ def _keys(
     return keys | {name: [getattr(one, name) for one in groups] * repeats for name in _GROUP}
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
+def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose words are dictionary-encoded and whose numbers of layers and heads may be missing."""
-    kinds = dict.fromkeys(("set", "estimator", "stack", "component", "part"), "category")
+    kinds = dict.fromkeys(_WORDS, "category")
     kinds |= dict.fromkeys(("layer", "head"), "Int16") | dict.fromkeys(("helping", "hurting"), "Int32")
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
@@ -231,7 +232,7 @@ def _closed(
     }
 
 
-def _blocks(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]], Indices]:
+def blocks_of(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]], Indices]:
     """Return stack × layer × component, and the place of each group's among these."""
     blocks = [(one.stack, one.layer, one.component) for one in groups]
     known = {block: number for number, block in enumerate(dict.fromkeys(blocks))}
@@ -239,9 +240,9 @@ def _blocks(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]],
 
 
 def _by_update(rows: Rows, groups: Sequence[Group]) -> pd.DataFrame:
-    blocks, _ = _blocks(groups)
+    blocks, _ = blocks_of(groups)
     values = np.stack(rows.by_update)
     columns: dict[str, Any] = {"update": np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(blocks))}
     for name, words in zip(("stack", "layer", "component"), zip(*blocks, strict=True), strict=True):
         columns[name] = list(words) * len(values)
-    return _typed(pd.DataFrame(columns | {"value": values.ravel()}))
+    return typed(pd.DataFrame(columns | {"value": values.ravel()}))

@@ -9,19 +9,17 @@ from torch import Tensor
 
 from isoscope.config.training import Allocation as Settings
 from isoscope.data.parquet import write_parquet
-from isoscope.errors import InputError
-from isoscope.models.components import members
 from isoscope.objectives import Place, Scored
 from isoscope.training.adam_parts import PARTS, AdamParts
-from isoscope.training.allocation import integrate, interval_ends, over_folds
+from isoscope.training.allocation import over_folds
 from isoscope.training.allocation_sets import AllocationSet, undisturbed
 from isoscope.training.allocation_tables import SETS, Interval, Rows, tables
-from isoscope.training.observers import Context, Observer
-from isoscope.training.packed import Packed
+from isoscope.training.observers import Context
+from isoscope.training.observers.intervals import IntervalObserver
 from isoscope.training.set_path import SetPath
 
 
-class Allocation(Observer):
+class Allocation(IntervalObserver):
     """Write `allocation.parquet` and `closure.parquet`, and `minibatch.parquet` if asked (see `allocation_tables`).
 
     Each interval is a straight line between the weights at its ends. On a fixed set of training and one of validation
@@ -29,8 +27,6 @@ class Allocation(Observer):
     The change includes clipping, momentum and weight decay. Weights, gradients, modes and random generators are left as
     they were. Memory: one copy of the weights, a gradient per fold and set, and five more while an interval is
     computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
-
-    The interval in which training stops early is left out: an interval ends at an update of the schedule.
 
     Arguments are those of `training.allocation`, which describes them. Raises `InputError` for sharded or
     half-precision weights, for an unknown architecture, and for a split with fewer rows than folds.
@@ -52,43 +48,32 @@ class Allocation(Observer):
         minibatch: bool = False,
         parts: bool = True,
     ) -> None:
-        self.sentences, self.folds, self.estimator = sentences, folds, estimator
-        self.tolerance, self.most_splits = tolerance, most_splits
-        self.dense, self.chords = dense, chords
-        self.heads, self.minibatch, self.parts = heads, minibatch, parts
+        super().__init__(
+            sentences=sentences,
+            estimator=estimator,
+            tolerance=tolerance,
+            most_splits=most_splits,
+            dense=dense,
+            chords=chords,
+            heads=heads,
+        )
+        self.folds, self.minibatch, self.parts = folds, minibatch, parts
         self.unclipped = minibatch
 
     def begin(self, context: Context) -> None:
-        if context.objective is None:
-            raise InputError("allocation needs evaluation data; give the Trainer an eval_dataset")
-        if context.ranks.sharding:
-            raise InputError(
-                f"training.allocation: {context.ranks.sharding} splits weights or optimiser states over processes; "
-                "train with DDP or in one process, or set training.allocation to null"
-            )
-        self.model, self.ranks = context.model, context.ranks
-        self.packed = Packed(members(context.model, heads=self.heads))
-        self.parameters = [one.parameter for one in self.packed.members]
+        super().begin(context)
         device = self.parameters[0].device
         sizes = {"sentences": self.sentences, "folds": self.folds}
         sets = [AllocationSet(context.objective, name, **sizes, ranks=self.ranks, device=device) for name in SETS]
         self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
-        self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
         self.adam = AdamParts(context.optimizer, self.packed.members) if self.parts else None
-        self.rows = Rows(self.packed.groups)
-        self.snapshot: Tensor | None = None
+        self.rows: Rows = Rows(self.packed.groups)
         self._weights: Tensor | None = None
         self._spare: Tensor | None = None
         self._gradient: Tensor | None = None
 
     def before_update(self, step: int) -> dict[str, float]:
-        if self.snapshot is None:
-            if step > 1:
-                raise InputError(
-                    f"allocation: training resumes at update {step} from a checkpoint without its state; resume a "
-                    "checkpoint that was saved with it, or start again"
-                )
-            self.snapshot = self.packed.read()
+        super().before_update(step)
         if self.minibatch:
             self._weights = self.packed.read() if self._weights is None else self._weights
             self._gradient = self.packed.pack([one.grad for one in self.parameters], self._gradient)
@@ -103,9 +88,7 @@ class Allocation(Observer):
             assert gradient is not None
             self._weights, self._spare = self.packed.read(self._spare), before
             self.rows.update(self.packed.allocated(gradient, before, self._weights))
-        if len(self.rows) < len(self.ends) and step == self.ends[len(self.rows)]:
-            self._close(step)
-        return {}
+        return super().after_update(step, points)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
         """Log how far the allocations so far are from the change of the loss, and the share of closed intervals."""
@@ -117,44 +100,23 @@ class Allocation(Observer):
         for name, table in found.items():
             write_parquet(table, folder / f"{name}.parquet")
 
-    def state(self) -> dict[str, Tensor]:
-        return {} if self.snapshot is None else {"snapshot": self.snapshot} | self.rows.state()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.snapshot = state["snapshot"].to(self.parameters[0].device)
-        self.rows.restore({name: value for name, value in state.items() if name != "snapshot"})
-
     def _single(self, step: int) -> bool:
         """Return whether `step` is an interval of its own."""
         number = len(self.rows)
         start = self.ends[number - 1] if number else 0
         return number < len(self.ends) and step == self.ends[number] == start + 1
 
-    def _close(self, step: int) -> None:
-        """Allocate over the interval that ends with the weights of now, which begin the next interval."""
-        start, end = self.snapshot, self.packed.read()
-        assert start is not None
+    def measure(self, step: int, start: Tensor, end: Tensor) -> None:
         steps = {}
         if self.adam is not None and self._single(step):
             parts = self.adam.end(self.packed.views(start))
             steps = {name: self.packed.pack(changes) for name, changes in parts.items()}
-        try:
-            with undisturbed(self.model, self.parameters):
-                self.rows.add([self._interval(path, start, end, steps) for path in self.paths])
-        finally:
-            self.packed.write(end)
-        self.snapshot = end
+        with undisturbed(self.model, self.parameters):
+            self.rows.add([self._interval(path, start, end, steps) for path in self.paths])
 
     def _interval(self, path: SetPath, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
-        path.begin(start, end)
-        found = integrate(
-            path.at,
-            self.estimator,
-            change=lambda: path.after - path.before,
-            tolerance=self.tolerance,
-            most_splits=self.most_splits,
-        )
+        found = self.integrated(path, start, end)
         sums, gradient = found.values
         gradient = self._whole(gradient)
         estimate = over_folds(sums * path.set.weights.sum(), path.set.weights)

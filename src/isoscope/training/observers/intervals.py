@@ -1,0 +1,111 @@
+"""What observers of loss change allocation share: intervals of updates, and the straight line along each of them."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torch import Tensor
+
+from isoscope.errors import InputError
+from isoscope.models.components import members
+from isoscope.objectives import Place
+from isoscope.training.allocation import Integral, integrate, interval_ends
+from isoscope.training.observers import Context, Observer
+from isoscope.training.packed import Packed
+from isoscope.training.set_path import SetPath
+
+
+class IntervalRows(Protocol):
+    """Rows of the intervals so far, part of the run's checkpoints."""
+
+    def __len__(self) -> int:
+        """Return the number of intervals."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all rows as tensors."""
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the rows by those of a state."""
+
+
+class IntervalObserver(Observer):
+    """Base class: a subclass has `rows`, made in `begin`, and adds an interval to them in `measure`.
+
+    Weights, gradients, modes and random generators must be left as they were; the weights are written back here.
+    The interval in which training stops early is left out: an interval ends at an update of the schedule. Arguments are
+    those of the section `config.training.Intervals`; `heads`: split attention by head. Raises `InputError` for sharded
+    or half-precision weights, and for an unknown architecture.
+    """
+
+    rows: IntervalRows
+
+    def __init__(
+        self,
+        *,
+        sentences: int,
+        estimator: str,
+        tolerance: float | None,
+        most_splits: int,
+        dense: int,
+        chords: int,
+        heads: bool,
+    ) -> None:
+        self.sentences, self.estimator = sentences, estimator
+        self.tolerance, self.most_splits = tolerance, most_splits
+        self.dense, self.chords, self.heads = dense, chords, heads
+
+    def begin(self, context: Context) -> None:
+        if context.objective is None:
+            raise InputError(f"{self.name} needs evaluation data; give the Trainer an eval_dataset")
+        if context.ranks.sharding:
+            raise InputError(
+                f"training.{self.name}: {context.ranks.sharding} splits weights or optimiser states over processes; "
+                f"train with DDP or in one process, or set training.{self.name} to null"
+            )
+        self.model, self.ranks = context.model, context.ranks
+        self.packed = Packed(members(context.model, heads=self.heads))
+        self.parameters = [one.parameter for one in self.packed.members]
+        self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
+        self.snapshot: Tensor | None = None
+
+    def before_update(self, step: int) -> dict[str, float]:
+        if self.snapshot is None:
+            if step > 1:
+                raise InputError(
+                    f"{self.name}: training resumes at update {step} from a checkpoint without its state; resume a "
+                    "checkpoint that was saved with it, or start again"
+                )
+            self.snapshot = self.packed.read()
+        return {}
+
+    def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
+        if len(self.rows) < len(self.ends) and step == self.ends[len(self.rows)]:
+            start, end = self.snapshot, self.packed.read()
+            assert start is not None
+            try:
+                self.measure(step, start, end)
+            finally:
+                self.packed.write(end)
+            self.snapshot = end
+        return {}
+
+    def measure(self, step: int, start: Tensor, end: Tensor) -> None:
+        """Add the interval that ends with update `step`, from the weights `start` to `end`, to the rows."""
+        raise NotImplementedError
+
+    def integrated(self, path: SetPath, start: Tensor, end: Tensor) -> Integral:
+        """Return the path integrals of `path.at` over the line from `start` to `end`."""
+        path.begin(start, end)
+        return integrate(
+            path.at,
+            self.estimator,
+            change=lambda: path.after - path.before,
+            tolerance=self.tolerance,
+            most_splits=self.most_splits,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        return {} if self.snapshot is None else {"snapshot": self.snapshot} | self.rows.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.snapshot = state["snapshot"].to(self.parameters[0].device)
+        self.rows.restore({name: value for name, value in state.items() if name != "snapshot"})
