@@ -6,12 +6,13 @@ from typing import Any
 import pandas as pd
 
 from isoscope.studies.comparison import Arms
-from isoscope.studies.dynamics import bars, curves_over_time, head_maps, hurting_figures, summaries
-from isoscope.studies.dynamics.allocated_runs import FILES, allocated_runs
+from isoscope.studies.dynamics import bars, curves_over_time, head_maps, hurting_figures, slice_curves, summaries
+from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs
 from isoscope.studies.dynamics.head_shares import head_shares
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.over_time import course, positive, synchronies
+from isoscope.studies.dynamics.sliced import SLICED, sliced
 from isoscope.studies.dynamics.totals import allocated, closed
 
 __all__ = ["FILES", "VIEWS", "tables"]
@@ -26,24 +27,29 @@ VIEWS = (
     hurting_figures.MAPS,
     curves_over_time.POSITIVE,
     hurting_figures.COMPARED,
+    slice_curves.VIEW,
     summaries.CLOSED,
 )
+FILES = (*ALLOCATED, *SLICED)
+"""Files of a run that the tables read where they exist."""
 
 
 def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: Any) -> dict[str, pd.DataFrame]:
-    """Return the tables of the runs that have an allocation, by name; none if no run has one.
+    """Return the tables of the runs that have an allocation or slices, by name; none if no run has either.
 
     - `learned` (`learning.learned`): did each arm learn?
     - `allocated`, `closed` (`totals`): sums over training; closure.
     - `course`, `synchrony`, `positive` (`over_time`): the allocation over time.
     - `heads` (`head_shares`): attention heads.
     - `hurting`, `hurting_published` (`hurting_counts`): how often parts hurt, and agreement with the published table.
+    - `slices`, `slices_course` (`sliced`): which part learns which tokens, and when.
 
     A table without rows is left out. `confidence`: of the t intervals over seeds.
     """
+    slices = sliced(arms, confidence)
     runs = allocated_runs(arms)
     if not runs:
-        return {}
+        return slices
     learning = learned(runs, manifest)
     word = words(learning)
     counts = hurting_counts(runs)
@@ -58,4 +64,4 @@ def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: A
         "hurting": counts,
         "hurting_published": compared(counts, runs, word),
     }
-    return {name: table for name, table in found.items() if len(table)}
+    return {name: table for name, table in found.items() if len(table)} | slices

@@ -14,7 +14,7 @@ from isoscope.outputs import Output
 from isoscope.statistics.paired import Paired, paired_t
 from isoscope.studies.comparison import Arms
 
-ALLOCATION, CLOSURE, MINIBATCH = FILES = ("allocation.parquet", "closure.parquet", "minibatch.parquet")
+ALLOCATION, CLOSURE, MINIBATCH = ALLOCATED = ("allocation.parquet", "closure.parquet", "minibatch.parquet")
 """What `training.allocation` writes into a run's output (`isoscope.training.allocation_tables` has the columns)."""
 SHOWN = "validation"
 """The set that figures show."""
@@ -58,14 +58,14 @@ def allocated_runs(arms: Arms) -> list[AllocatedRun]:
 
 def read_run(arm: str, seed: int, output: Output) -> AllocatedRun:
     """Return a run that has an allocation. Raises `InputError` if a file is missing or damaged."""
-    allocation, closure = _table(output.folder / ALLOCATION), _table(output.folder / CLOSURE)
+    allocation, closure = read_table(output.folder / ALLOCATION), read_table(output.folder / CLOSURE)
     last = output.folder / MINIBATCH
     empty = pd.DataFrame(columns=["update", *BLOCK, "value"])
-    minibatch = _table(last) if last.is_file() else empty
+    minibatch = read_table(last) if last.is_file() else empty
     return AllocatedRun(arm, seed, output, allocation[allocation["set"] != "batch"], closure, minibatch)
 
 
-def _table(path: Path) -> pd.DataFrame:
+def read_table(path: Path) -> pd.DataFrame:
     """Read a table; words become objects, because a group of a category without rows would be a row of zeros."""
     try:
         table = pd.read_parquet(path)

@@ -35,7 +35,7 @@ def rows(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> T
     return pd.concat(parts, ignore_index=True), closed, learned
 
 
-def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return colour, marker and dash by name: with more names than colours, the dash tells equal colours apart."""
     return {
         name: look(at) | {"linestyle": "solid" if at < len(ARM_COLOURS) else (0, (3, 1.5))}
@@ -50,7 +50,7 @@ def allocation_over_time(course: pd.DataFrame, closed: pd.DataFrame, learned: pd
     arms = list(dict.fromkeys(course["arm"]))
     components = ordered(course.loc[course["grouping"] == "component", "group"], COMPONENTS)
     stacks = ordered(course.loc[course["grouping"] == "stack", "group"], STACKS)
-    looks = {"component": _looks(components), "stack": _looks(stacks)}
+    looks = {"component": looks_of(components), "stack": looks_of(stacks)}
     labels = {name: f"{called}\n{QUANTITIES[quantity]}" for name, called in PANELS.items()}
     titles = {arm: wrapped(arm, (WIDTH - 1) / len(arms), size=8.5) for arm in arms}
     thresholds = {panel: _linear(_rows_of(course, panel)) for panel in PANELS}
@@ -60,7 +60,7 @@ def allocation_over_time(course: pd.DataFrame, closed: pd.DataFrame, learned: pd
         own = _rows_of(course[course["arm"] == arm], panel)
         for group, line in own.groupby("group", sort=False):
             _curve(axes, line.sort_values("update"), looks[grouping][str(group)])
-        _update_axis(axes, own)
+        update_axis(axes, own)
         if quantity == "rate":
             axes.set_yscale("symlog", linthresh=thresholds[panel], linscale=0.8)
             axes.yaxis.set_major_formatter(lambda rate, _: f"{rate:.0e}".replace("-", "−") if rate else "0")
@@ -101,7 +101,7 @@ def _curve(axes: Axes, line: pd.DataFrame, drawn: dict[str, Any]) -> None:
     axes.fill_between(line["update"], line["value"] - spread, line["value"] + spread, **band)
 
 
-def _update_axis(axes: Axes, own: pd.DataFrame) -> None:
+def update_axis(axes: Axes, own: pd.DataFrame) -> None:
     axes.set_xscale("log")
     axes.set_xlim(0.9, 1.15 * max(float(own["update"].max()) if len(own) else 1.0, 2.0))
     axes.xaxis.set_major_locator(LogLocator(numticks=6))
@@ -191,7 +191,7 @@ def positive_part(positive: pd.DataFrame) -> Figure:
     """Draw the positive allocation to each component over time: a column per arm, from 0 to 1, and on its own scale."""
     arms = list(dict.fromkeys(positive["arm"]))
     components = ordered(positive["component"], COMPONENTS)
-    looks = _looks(components)
+    looks = looks_of(components)
     labels = {"published": "positive part\nnats, 0 to 1", "own": "positive part\nnats, own scale"}
     titles = {arm: wrapped(arm, (WIDTH - 1) / len(arms), size=8.5) for arm in arms}
     figure, panels = multiples(labels, titles, (WIDTH, 3.7), across="Update", sharex="col", sharey="row")
@@ -202,7 +202,7 @@ def positive_part(positive: pd.DataFrame) -> Figure:
             every = max(1, len(ordered_line) // 7)
             drawn = _LINES | looks[str(component)] | {"markevery": every}
             axes.plot(ordered_line["update"], floats(ordered_line["value"]), **drawn)
-        _update_axis(axes, own)
+        update_axis(axes, own)
         if panel == "published":
             axes.set_ylim(-0.02, 1.02)
     first = panels["own", arms[0]]  # panels of a row share their scale
