@@ -17,12 +17,13 @@ from isoscope.stages.report import report
 from isoscope.stages.train import train
 from isoscope.stages.training_job import job
 from isoscope.studies import registry
-from isoscope.studies.dynamics.allocated_runs import FILES
+from isoscope.studies.dynamics import FILES
 from isoscope.studies.tables import read_tables
 from isoscope.studies.view import pictures
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
+SLICES = "variants/settings/sliced.yaml:training.slices"
 TINY = (
     "studies.dynamics.seeds=[0]",
     "variants/task/reordered.yaml:data.source.size=300",
@@ -30,6 +31,8 @@ TINY = (
     *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
     f"{SETTINGS}.budget.number=12",
     *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=5", "chords=2")),
+    "studies.dynamics.settings=[small_allocated, sliced]",
+    *(f"{SLICES}.{name}" for name in ("sentences=16", "estimator=trapezoid", "tolerance=null", "dense=1", "chords=2")),
 )
 
 
@@ -68,6 +71,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 def test_every_table_and_figure_is_there(made: Made) -> None:
     tables = read_tables(made.part).by_name
     assert {"learned", "allocated", "closed", "course", "synchrony", "positive", "heads", "hurting"} < set(tables)
+    assert {"slices", "slices_course"} < set(tables)
     drawn = {path.stem for path in (made.part / paths.RESULTS).glob("*.svg")}
     found = {one.name: one for one in pictures(registry.VIEWS, tables)}
     assert set(found) == drawn - {"training"}
