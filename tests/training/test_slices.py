@@ -1,16 +1,21 @@
 """Allocation by slice: slices add up to the set and close, leave no trace, and tell planted sources by part."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from isoscope.data.token_classes import token_classes
 from isoscope.errors import InputError
 from isoscope.objectives import Task, denoising, prefix
+from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
+from isoscope.training.observers.slices import Slices
+from isoscope.training.set_path import SetPath
+from isoscope.training.slice_sets import SliceSet
 from language_material import ALLOCATED, OBJECTIVES, causal_lm, masked_lm, pairs, translates
 from training_runs import equal, files, make_loop, weights
 
@@ -126,3 +131,35 @@ def test_killed_and_resumed_it_writes_the_same_bytes(tmp_path: Path, step: int) 
 def test_a_classifier_has_no_slices(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^training\.slices: objective Classification predicts no tokens"):
         make_loop(tmp_path, slices=SLICED)
+
+
+class Process(NamedTuple):
+    """The place of a process among several that do not reach each other."""
+
+    rank: int
+    size: int
+
+    def sum(self, values: Any) -> Any:
+        return values
+
+
+def test_what_two_processes_allocate_adds_up_to_the_bits_of_a_single_process(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, make=causal_lm, table=pairs, slices=SLICED, **HOT)
+    (observer,) = [one for one in loop.observers if isinstance(one, Slices)]
+    start = observer.packed.read()
+    loop.rehearse(2)
+    end = observer.packed.read()
+    classes = token_classes(loop.objective.splits["train"].ids, vocab_size=60, probability=0.12)
+
+    def sums(rank: int, size: int) -> Any:
+        ranks: Any = Process(rank, size)
+        options = {"sentences": 16, "classes": classes, "ranks": ranks, "device": start.device}
+        path = SetPath(SliceSet(loop.objective, "train", **options), observer.packed, loop.raw_model, ranks)
+        with undisturbed(loop.raw_model, observer.parameters):
+            found = observer.integrated(path, start, end).values[0]
+        return found, path.losses[0.0]
+
+    for one, first, second in zip(sums(0, 1), sums(0, 2), sums(1, 2), strict=True):
+        assert (one == first + second).all()
+        assert first.any()
+        assert second.any()

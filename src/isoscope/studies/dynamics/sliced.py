@@ -1,7 +1,7 @@
 """Which part of a model learns which tokens, and when: the allocation by slice, as tables."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ LEAST = 0.05
 class _Slice(NamedTuple):
     """A slice of a run's validation set: facts, and shares of the change of its loss, an update per row."""
 
-    facts: dict[str, object]
+    facts: dict[str, Any]
     shares: pd.DataFrame
     """A column per component, cumulative; `EVERY`: the change of the loss so far."""
 
@@ -41,9 +41,8 @@ def sliced(arms: Arms, confidence: float) -> dict[str, pd.DataFrame]:
     if not found:
         return {}
     facts = pd.DataFrame([one.facts for one in found])
-    shares = [one.shares.assign(arm=one.facts["arm"], **{key: one.facts[key] for key in SLICE}) for one in found]
+    long = pd.concat([_long(one) for one in found], ignore_index=True)
     keys = ["arm", *SLICE, "component", "update"]
-    long = pd.concat(shares).reset_index().melt(["arm", *SLICE, "update"], var_name="component", value_name="share")
     course = long.dropna().groupby(keys, sort=False)["share"].mean().reset_index()
     return {"slices": _totals(facts, long, confidence), "slices_course": course}
 
@@ -67,9 +66,14 @@ def _slices(arms: Arms, arm: str, seed: int) -> Iterator[_Slice]:
         yield _Slice(facts | {"intervals": len(own), "open": int((~own["closed"]).sum())}, shares)
 
 
+def _long(one: _Slice) -> pd.DataFrame:
+    about = {name: one.facts[name] for name in ("arm", "seed", *SLICE)}
+    return one.shares.reset_index().melt("update", var_name="component", value_name="share").assign(**about)
+
+
 def _totals(facts: pd.DataFrame, long: pd.DataFrame, confidence: float) -> pd.DataFrame:
     keys = ["arm", *SLICE]
-    last = long[long["update"] == long.groupby("arm")["update"].transform("max")]
+    last = long[long["update"] == long.groupby(["arm", "seed"])["update"].transform("max")]
     rows = []
     for key, own in facts.groupby(keys, sort=False):
         means = {name: own[name].mean(skipna=False) for name in ("tokens", "before", "after", "half")}

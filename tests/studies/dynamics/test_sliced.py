@@ -1,0 +1,87 @@
+"""Tables of the allocation by slice from hand-made files: shares, the update of half, seeds, unchanged slices."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.data.parquet import write_parquet
+from isoscope.studies import dynamics
+from isoscope.studies.dynamics.slice_curves import VIEW
+from isoscope.studies.dynamics.sliced import sliced
+from isoscope.studies.dynamics.totals import EVERY
+from isoscope.studies.view import pictures
+
+ENDS = [1, 2, 8]
+PLANTED = {("frequent", "unigram"): (0.75, {"emb": [-3.0, -0.5, -0.5], "out": [0.0, 0.0, 0.0]}),
+           ("rare", "context"): (0.2, {"emb": [-0.2, -0.2, 0.0], "out": [0.2, -0.2, -0.4]}),
+           ("rare", "bigram"): (0.05, {"emb": [-0.001, 0.0, 0.0], "out": [0.0, 0.001, 0.0]})}  # fmt: skip
+"""Slice → share of tokens, and allocation by component and interval, in nats of the set's loss."""
+
+
+def write(folder: Path, scale: float = 1.0, gap: float = 0.0) -> Any:
+    """Write a run's files, in both sets; the training set's values are of the other sign."""
+    values, closure = [], []
+    for (frequency, context), (tokens, parts) in PLANTED.items():
+        for name, sign in (("train", -scale), ("validation", scale)):
+            loss = 5.0 * tokens
+            for place, (start, end) in enumerate(zip([0, *ENDS], ENDS, strict=False)):
+                keys = {"start": start, "update": end, "set": name, "frequency": frequency, "context": context}
+                blocks = {"emb": ("enc", None), "out": ("enc", 0)}
+                for component, (stack, layer) in blocks.items():
+                    about = {"stack": stack, "layer": layer, "component": component}
+                    values.append(keys | about | {"value": sign * parts[component][place]})
+                change = sign * sum(part[place] for part in parts.values()) - gap
+                closure.append(keys | {"tokens": tokens, "before": loss, "after": loss + change, "closed": gap == 0})
+                loss += change
+    folder.mkdir()
+    words = dict.fromkeys(("set", "frequency", "context"), "category")
+    table = pd.DataFrame(values).astype(words | {"layer": "Int16", "stack": "category", "component": "category"})
+    write_parquet(table, folder / "slices.parquet")
+    write_parquet(pd.DataFrame(closure).astype(words), folder / "slices_closure.parquet")
+    return SimpleNamespace(output=SimpleNamespace(folder=folder))
+
+
+def test_shares_of_each_slice_sum_to_one_and_half_is_when_it_was_reached(tmp_path: Path) -> None:
+    arms: Any = {"causal": {seed: write(tmp_path / str(seed), 1.0 + seed) for seed in range(2)}}
+    table = sliced(arms, 0.95)["slices"].set_index(["frequency", "context", "component"])
+    for key in (("frequent", "unigram"), ("rare", "context")):
+        own = table.loc[key]
+        assert own["share"].drop(EVERY).sum() == pytest.approx(1) == own.loc[EVERY, "share"]
+        assert own["low"].isna().all(), "two seeds have no interval"
+    assert table.loc[("frequent", "unigram", "emb"), "share"] == pytest.approx(1)
+    assert table.loc[("rare", "context", "emb"), "share"] == pytest.approx(0.5)
+    assert table.loc[("frequent", "unigram", EVERY), ["half", "before", "tokens"]].tolist() == [1, 5, 0.75]
+    assert table.loc[("rare", "context", EVERY), "half"] == 8
+    assert table.loc[("rare", "context", EVERY), "after"] == pytest.approx(5 - 1.5 * 0.8 / 0.2)
+    assert table.loc[("rare", "bigram"), "share"].isna().all(), "its loss did not change"
+    assert (table["n"] == 2).all()
+    assert (table["open"] == 0).all()
+
+
+def test_the_loss_is_the_measured_loss_so_a_gap_is_missing_in_the_parts(tmp_path: Path) -> None:
+    arms: Any = {"causal": {0: write(tmp_path / "0", gap=0.1)}}
+    found = sliced(arms, 0.95)
+    table = found["slices"].set_index(["frequency", "context", "component"])["share"]
+    own = table.loc[("frequent", "unigram")]
+    assert own[EVERY] == pytest.approx(1)
+    assert own.drop(EVERY).sum() == pytest.approx(4 / 4.3)
+    assert set(found["slices"]["open"]) == {3}
+    course = found["slices_course"].set_index(["frequency", "context", "component"]).loc[("rare", "context", EVERY)]
+    np.testing.assert_allclose(course["share"], np.array([0.1, 0.6, 1.1]) / 1.1)
+
+
+def test_a_study_without_an_allocation_has_the_figure_and_without_slices_has_none(tmp_path: Path) -> None:
+    arms: Any = {"causal": {0: write(tmp_path / "0")}}
+    tables = dynamics.tables(arms, manifest={}, confidence=0.95)
+    (picture,) = pictures([VIEW], tables)
+    figure = picture.figure()
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert texts.count("no tokens") == 3
+    assert "75 %: 5.00 → −0.33" in texts or "75 %: 5.00 → -0.33" in texts
+    assert "All intervals are closed." in picture.caption
+    assert "frequent, a unigram predicts it, half by update 1: emb 100 %, out 0 %" in picture.spoken
+    assert dynamics.tables({"causal": {}}, manifest={}, confidence=0.95) == {}
