@@ -27,7 +27,8 @@ CALLED = {
 def slice_curves(course: pd.DataFrame, slices: pd.DataFrame) -> Figure:
     """Draw an arm: a row per band of frequency, a column per context; a curve per component, black for the loss."""
     components = ordered(set(course["component"]) - {EVERY}, COMPONENTS)
-    looks = looks_of(components) | {EVERY: {"color": INK, "marker": "", "linewidth": 1.8}}
+    loss: dict[str, Any] = {"color": INK, "marker": "", "linewidth": 1.8}
+    looks = looks_of(components) | {EVERY: loss}
     bands = ordered(slices["frequency"], FREQUENCIES)
     rows = {band: f"{band}\nshare of the change" for band in bands}
     size = (WIDTH, 1.6 * len(bands) + 0.5)

@@ -60,7 +60,7 @@ def _slices(arms: Arms, arm: str, seed: int) -> Iterator[_Slice]:
         sums = by_slice[key].groupby(["update", "component"])["value"].sum().unstack("component").cumsum()
         shares = sums.assign(**{EVERY: own["after"] - before}) / change
         reached = shares.index[shares[EVERY] >= 0.5]
-        facts = {"arm": arm, "seed": seed} | dict(zip(SLICE, key, strict=True))
+        facts: dict[str, Any] = {"arm": arm, "seed": seed} | dict(zip(SLICE, key, strict=True))
         facts |= {"tokens": tokens, "before": before / tokens, "after": after / tokens}
         facts |= {"half": float(reached[0]) if len(reached) else float("nan")}
         yield _Slice(facts | {"intervals": len(own), "open": int((~own["closed"]).sum())}, shares)

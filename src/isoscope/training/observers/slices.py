@@ -1,6 +1,7 @@
 """Allocate the change of the loss of each class of predicted tokens to parts of the model: which part learns what."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -66,7 +67,12 @@ class Slices(IntervalObserver):
         texts = objective.splits["train"].ids
         classes = token_classes(texts, vocab_size=vocab_size, probability=self.probability)
         device = self.parameters[0].device
-        options = {"sentences": self.sentences, "classes": classes, "ranks": self.ranks, "device": device}
+        options: dict[str, Any] = {
+            "sentences": self.sentences,
+            "classes": classes,
+            "ranks": self.ranks,
+            "device": device,
+        }
         sets = [SliceSet(objective, name, **options) for name in SETS]
         self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
         self.rows: SliceRows = SliceRows(self.packed.groups)
