@@ -55,9 +55,10 @@ def objective(task: Task) -> Planted:
 
 def trained(folder: Path, *, frozen: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return values by context, update and component, and losses in nats per token by update and context."""
+    slices = SLICED | ({"dense": 0, "chords": 1} if frozen else {})
     loop = make_loop(
         folder, make=objective, table=planted, rows=960, dropout=0.0, epochs=8, batch_size=48, learning_rate=5e-3,
-        select="loss", checkpoint_every=1000, log_every=100, slices=SLICED | ({"dense": 0, "chords": 1} if frozen else {}),
+        select="loss", checkpoint_every=1000, log_every=100, slices=slices,
     )  # fmt: skip
     for name, parameter in loop.raw_model.named_parameters():
         if frozen and (".attention.self." in name or ".attention.output.dense" in name):
