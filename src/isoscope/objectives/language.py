@@ -174,6 +174,10 @@ class LanguageModel(Planned):
         """Return the row of each predicted token."""
         return batch[self.predicted] // batch[self.given].shape[1]
 
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        """Return the batch of `rows`, as `Objective.batch`; a subclass says what it is."""
+        raise NotImplementedError
+
     def by_class(self, split: str, rows: Indices, numbers: Callable[[Indices, Indices], Indices]) -> dict[int, Batch]:
         """Return the evaluation batch of `rows` once per class of predicted tokens, each with its class's tokens only.
 
