@@ -12,6 +12,7 @@ from isoscope.studies.dynamics.head_shares import head_shares
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.over_time import course, positive, synchronies
+from isoscope.studies.dynamics.profiles import profiles
 from isoscope.studies.dynamics.sliced import SLICED, sliced
 from isoscope.studies.dynamics.totals import allocated, closed
 
@@ -41,6 +42,7 @@ def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: A
     - `allocated`, `closed` (`totals`): sums over training; closure.
     - `course`, `synchrony`, `positive` (`over_time`): the allocation over time.
     - `heads` (`head_shares`): attention heads.
+    - `profiles` (`profiles.profiles`): each run's profile, for `objective_or_data`, which compares several studies.
     - `hurting`, `hurting_published` (`hurting_counts`): how often parts hurt, and agreement with the published table.
     - `slices`, `slices_course` (`sliced`): which part learns which tokens, and when.
 
@@ -61,6 +63,7 @@ def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: A
         "synchrony": synchronies(runs, word),
         "positive": positive(runs),
         "heads": head_shares(runs),
+        "profiles": profiles(runs, manifest, word),
         "hurting": counts,
         "hurting_published": compared(counts, runs, word),
     }

@@ -1,0 +1,93 @@
+"""Do the dynamics depend on the objective or on the data? Shares of the variance of profiles, over several studies."""
+
+from collections.abc import Iterator, Mapping
+from itertools import permutations as pairs
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from isoscope.errors import InputError
+from isoscope.statistics.left_out import left_out
+from isoscope.statistics.permutation_manova import WITHIN, cosine, hellinger, jackknife, sources, unit
+from isoscope.studies.dynamics.learning import NOT
+from isoscope.studies.dynamics.profiles import PART, RUN
+
+DISTANCES = {"hellinger": hellinger, "cosine": cosine}
+FACTORS = ("objective", "data", "size")
+SEED = "seed"
+"""The source of variation between runs that differ only in their seed."""
+ONE_STACK = ("masked", "causal")
+"""Objectives of one architecture: translation has two stacks and cross-attention, which is a difference in itself."""
+LEAST_PERMUTATIONS = 999
+
+
+class Decided(NamedTuple):
+    """What decides the profile of a run."""
+
+    shares: pd.DataFrame
+    """A row per choice of objectives, distance and source: df, share (R²), low, high (over seeds), f, p, runs."""
+    told: pd.DataFrame
+    """A row per choice of objectives, what is told and what is left out: accuracy, chance, p, runs, groups."""
+    left_out: tuple[str, ...]
+    """Arms that are not trained, as `data: arm`; they are in neither table."""
+
+
+def objective_or_data(
+    studies: Mapping[str, pd.DataFrame], *, confidence: float = 0.95, permutations: int = 9999
+) -> Decided:
+    """Decompose the variance of the profiles of several studies. `studies`: name → its table `profiles`.
+
+    Shares (`statistics.permutation_manova`): objective, data (task) and size (training examples), each given the
+    others; `interaction`; and `seed`, between runs that differ in nothing else. A profile is `profiles.halved`; its
+    distances are Hellinger's (magnitudes over their sum) or the cosine's (signed values). For all objectives, and for
+    masked and causal models alone.
+
+    Told (`statistics.left_out`, of signed profiles of length 1): the objective in a data condition that was left out (a
+    condition is data and size), the condition in an objective or a seed that was left out, and so on, each with its
+    chance level and a p from 999 permutations at most.
+
+    Raises `InputError` if fewer than two runs are trained, or no factor has two levels.
+    """
+    table = pd.concat(studies.values(), ignore_index=True)
+    lost = table[table["word"] == NOT]
+    runs = table.drop(lost.index).pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0).reset_index()
+    if len(runs) < 2:
+        raise InputError(f"profiles: {len(runs)} trained runs; train more seeds, objectives or data")
+    shares: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
+    masked_and_causal = runs[runs["objective"].isin(ONE_STACK)]
+    for objectives, own in (("all", runs), (" and ".join(ONE_STACK), masked_and_causal)):
+        if objectives == "all" or len(own) < len(runs):
+            shares += ({"objectives": objectives} | row for row in _shares(own, confidence, permutations))
+            told += ({"objectives": objectives} | row for row in _told(own, min(permutations, LEAST_PERMUTATIONS)))
+    if not shares:
+        raise InputError("profiles: one objective and one data condition; give studies that differ in one of them")
+    names = (f"{row.data}: {row.arm}" for row in lost.itertuples())
+    return Decided(pd.DataFrame(shares), pd.DataFrame(told), tuple(dict.fromkeys(names)))
+
+
+def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterator[dict[str, Any]]:
+    factors = {name: runs[name].tolist() for name in FACTORS if runs[name].nunique() > 1}
+    for name, distance in DISTANCES.items() if factors else ():
+        distances = distance(_values(runs))
+        intervals = jackknife(distances, factors, runs["seed"].tolist(), confidence=confidence)
+        for source in sources(distances, factors, permutations=permutations):
+            low, high = intervals[source.name] or (None, None)
+            about: dict[str, Any] = {"distance": name, "source": SEED if source.name == WITHIN else source.name}
+            about |= {"df": source.df, "share": source.share, "low": low, "high": high}
+            yield about | {"f": source.f, "p": source.p, "runs": len(runs)}
+
+
+def _told(runs: pd.DataFrame, permutations: int) -> Iterator[dict[str, Any]]:
+    condition = runs["data"] + ", " + runs["size"].astype(str)
+    by = {"objective": runs["objective"], "condition": condition, "seed": runs["seed"].astype(str)}
+    profiles = unit(_values(runs))
+    for told, group in pairs(by, 2):
+        if by[told].nunique() > 1 and by[group].nunique() > 1:
+            found = left_out(profiles, by[told].tolist(), by[group].tolist(), permutations=permutations)
+            about = {"told": told, "left_out": group, "accuracy": found.accuracy, "chance": found.chance}
+            yield about | {"p": found.p, "runs": found.n, "groups": found.groups}
+
+
+def _values(runs: pd.DataFrame) -> Any:
+    return runs.drop(columns=RUN, level=0).to_numpy(dtype=float)
