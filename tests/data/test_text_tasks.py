@@ -10,13 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope.config.load import Configuration
+from isoscope.config.tree import read_yaml
 from isoscope.data import tokens
+from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import SPLITS, texts
 from isoscope.data.files import read
 from isoscope.data.ngrams import baselines
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.report.page import task
+from isoscope.runs.prepared import check_prepared
 from isoscope.stages.explore import explore
 from isoscope.stages.prepare import prepare
 from isoscope.stages.training_job import job
@@ -133,6 +136,67 @@ def test_encoding_a_column_keeps_classes_and_counts_cuts(project: Project) -> No
     for column in ("label", "sentence2"):
         with pytest.raises(InputError, match=f"column '{column}': not a text column; the table has sentence"):
             tokens.encode_column(tokenizer, table, column, max_length=4)
+
+
+def joint(folder: Path, path: str) -> Project:
+    """Return a project with two tasks, `pairs` and `others`, of which `texts/<path>` is one of two joint sources."""
+    shutil.copytree(ROOT / "variants", folder / "variants")
+    shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
+    write_rows(folder / "texts/pairs.jsonl")
+    other = (json.dumps({"src": f"{noun} {noun}land", "tgt": f"der {noun}wald"}) for noun in "pqrstuvwxyz")
+    (folder / "texts/others.jsonl").write_text("\n".join(other), "utf-8")
+    sources = "".join(
+        f"""
+      - kind: local
+        path: texts/{name}.jsonl
+        columns: {{sentence1: src, sentence2: tgt}}
+        splits: {{train: train, validation: null, test: null}}
+        held_out: 0.2
+        seed: 0
+        licence: CC0-1.0"""
+        for name in ("pairs", path)
+    )
+    alone = "  tokenizer: {kind: bpe, vocab_size: 60, lowercase: true}\n"
+    shared = f"  tokenizer:\n    kind: joint_bpe\n    vocab_size: 90\n    lowercase: true\n    sources:{sources}\n"
+    for name in ("pairs", "others"):
+        text = OVERLAY.replace("texts/pairs", f"texts/{name}").replace(alone, shared)
+        (folder / f"variants/task/{name}.yaml").write_text(text, "utf-8")
+    return Project(folder, folder)
+
+
+def test_tasks_with_a_joint_vocabulary_have_the_same_tokenizer_and_their_own_baselines(tmp_path: Path) -> None:
+    project = joint(tmp_path, "others")
+    configuration = Configuration(tmp_path)
+    found = [prepare(configuration.data(name), task=name, project=project) for name in ("pairs", "others")]
+    files = [{file.name: file.read_bytes() for file in (folder / "tokenizer").iterdir()} for folder in found]
+    assert files[0] == files[1]
+    assert {"▁est", "wald"} <= tokens.load(found[0] / "tokenizer").backend.get_vocab().keys(), "text of both tasks"
+    manifests = [json.loads((folder / "manifest.json").read_text("utf-8")) for folder in found]
+    assert manifests[0]["splits"]["train"]["rows"] == 18
+    assert manifests[0]["baselines"] != manifests[1]["baselines"]
+    check_prepared(project, configuration, "pairs")
+    with (tmp_path / "texts/others.jsonl").open("a", encoding="utf-8") as file:
+        file.write('\n{"src": "new", "tgt": "neu"}')
+    with pytest.raises(
+        InputError, match=r"^texts/others\.jsonl: has changed since it was prepared to data/processed/pairs"
+    ):
+        check_prepared(project, configuration, "pairs")
+
+
+def test_a_missing_source_of_a_joint_vocabulary_is_named(tmp_path: Path) -> None:
+    project = joint(tmp_path, "nowhere")
+    with pytest.raises(InputError, match=r"texts/nowhere\.jsonl"):
+        prepare(Configuration(tmp_path).data("pairs"), task="pairs", project=project)
+
+
+SIZES = {"captions_9958": 29_000, "encyclopaedia_9958": 89_253, "german_7000": 29_000, "finnish_7000": 55_921}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_shipped_fraction_of_real_data_has_exactly_the_examples_of_its_name(name: str) -> None:
+    fraction = read_yaml(ROOT, Path(f"variants/settings/{name}.yaml"))["training"]["fraction"]
+    rows = draw_fraction(np.zeros(SIZES[name], np.int64), fraction, seed=0)
+    assert len(rows) == int(name.partition("_")[2])
 
 
 def test_what_needs_classes_says_so(project: Project) -> None:

@@ -89,8 +89,26 @@ class Tokenizer(Section):
     """Convert text to lower case. wordpiece also removes accents; bpe keeps them."""
 
 
+AnySource = Annotated[Embedded | Local | Hub, Field(discriminator="kind")]
+
+
+class JointTokenizer(Section):
+    """One byte-pair encoding for several tasks: trained on the train splits of `sources`, all text columns together.
+
+    Tasks with equal sources have the same vocabulary. A task's own text counts only if its source is listed.
+    """
+
+    kind: Literal["joint_bpe"]
+    sources: Annotated[tuple[AnySource, ...], Field(strict=False, min_length=1)]
+    """Sources of text, as in data.source."""
+    vocab_size: Annotated[int, Field(ge=30, le=1_000_000)]
+    """Maximum number of pieces, special tokens included."""
+    lowercase: bool
+    """Convert text to lower case; accents stay."""
+
+
 class Data(Section):
     """The source of a task's text, and its tokenizer."""
 
-    source: Annotated[Embedded | Local | Hub, Field(discriminator="kind")]
-    tokenizer: Tokenizer
+    source: AnySource
+    tokenizer: Annotated[Tokenizer | JointTokenizer, Field(discriminator="kind")]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope import paths, plugins
-from isoscope.config.data import Data, Local
+from isoscope.config.data import Data, JointTokenizer, Local
 from isoscope.config.load import Configuration
 from isoscope.config.tree import Tree, flatten
 from isoscope.errors import InputError
@@ -15,6 +15,8 @@ from isoscope.runs.secrets import scrub_tree
 from isoscope.sealing import sha256
 
 MANIFEST, SETTINGS = "manifest.json", "settings.json"
+VOCABULARY = "vocabulary"
+"""Fact of a manifest: the hashes of the local files that each source of a joint vocabulary consists of."""
 _MISSING = "missing"
 
 
@@ -88,13 +90,18 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
         old, new = then.get(name, _MISSING), now.get(name, _MISSING)
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(f"{folder}: prepared with {name} {old!r}, but {origin(name)} says {new!r}{more}; {again}")
-    if isinstance(data.source, Local):
-        _check_files(project.folder, data.source.path, read_manifest(project, task), f"{folder}: {again}")
+    facts = read_manifest(project, task).get("facts", {})
+    read = [(data.source, facts.get("inputs", {}))]
+    if isinstance(data.tokenizer, JointTokenizer):
+        read += zip(data.tokenizer.sources, facts.get(VOCABULARY, []), strict=False)
+    for source, inputs in read:
+        if isinstance(source, Local):
+            _check_files(project.folder, source.path, inputs, f"{folder}: {again}")
 
 
-def _check_files(root: Path, source: str, manifest: Mapping[str, Any], cure: str) -> None:
+def _check_files(root: Path, source: str, inputs: Mapping[str, str], cure: str) -> None:
     """Check that the user's files have not changed since preparation; a missing file passes."""
-    for name, known in manifest.get("facts", {}).get("inputs", {}).items():
+    for name, known in inputs.items():
         path = Path(source) if (root / source).is_file() else Path(source) / name
         if (root / path).is_file() and sha256(root / path) != known:
             raise InputError(f"{path}: has changed since it was prepared to {cure}")

@@ -7,16 +7,16 @@ from typing import Any
 import pyarrow as pa
 
 from isoscope import paths, plugins
-from isoscope.config.data import Data, Embedded, Hub, Local
+from isoscope.config.data import Data, Embedded, Hub, JointTokenizer, Local
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
 from isoscope.errors import InputError, said
-from isoscope.runs.prepared import SETTINGS, settings
+from isoscope.runs.prepared import SETTINGS, VOCABULARY, settings
 from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import replacing, write_text
 
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
-_TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe}
+_TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joint_bpe": byte_pairs.train_bpe}
 
 
 def prepare(data: Data, *, task: str, project: paths.Project, output: Path | None = None) -> Path:
@@ -26,12 +26,16 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes.
     Raises `InputError` for bad data.
     """
-    corpus = _read(data, project.folder)
+    corpus = _read(data.source, project.folder)
+    read = [corpus]
+    if isinstance(data.tokenizer, JointTokenizer):
+        read = [_read(source, project.folder) for source in data.tokenizer.sources]
+        corpus = corpus._replace(facts=corpus.facts | {VOCABULARY: [one.facts.get("inputs", {}) for one in read]})
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
     with replacing(target, "data") as fresh:
         tokenizer = _TRAIN[data.tokenizer.kind](
-            [text for row in texts(corpus.splits["train"]) for text in row],
+            [text for one in read for row in texts(one.splits["train"]) for text in row],
             fresh / "tokenizer",
             vocab_size=data.tokenizer.vocab_size,
             lowercase=data.tokenizer.lowercase,
@@ -57,8 +61,8 @@ def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Bas
     return ngrams.baselines(ids, vocab_size=tokenizer.vocab_size)
 
 
-def _read(data: Data, folder: Path) -> Corpus:
-    match data.source:
+def _read(given: Any, folder: Path) -> Corpus:
+    match given:
         case Embedded() as source:
             return embedded.generate(source.generator, size=source.size, difficulty=source.difficulty, seed=source.seed)
         case Local() | Hub() as source:

@@ -71,8 +71,11 @@ def test_a_planted_objective_decides_and_is_told_in_unseen_data() -> None:
     assert of["share"] > 0.9
     assert of["low"] <= of["share"] <= of["high"]
     assert of["p"] == 0.01
-    assert share(found, "data")["share"] < 0.05
+    assert share(found, "condition")["share"] < 0.05
     assert share(found, "seed")["share"] < 0.1
+    rows = found.shares[(found.shares["objectives"] == "all") & (found.shares["distance"] == "cosine")]
+    assert rows["source"].tolist() == ["objective", "condition", "interaction", "seed", "data", "size"]
+    assert rows["share"][:4].sum() == pytest.approx(1)
     assert told(found, "objective", "condition")["accuracy"] == 1
     assert told(found, "condition", "seed")["accuracy"] < 0.8
     assert set(found.shares["objectives"]) == {"all", "masked and causal"}
@@ -82,7 +85,8 @@ def test_a_planted_objective_decides_and_is_told_in_unseen_data() -> None:
 def test_planted_data_decide_and_the_objective_is_then_not_told() -> None:
     found = objective_or_data(planted(by="data"), permutations=19)
     assert share(found, "objective")["share"] < 0.05
-    assert share(found, "data")["share"] + share(found, "size")["share"] > 0.5
+    assert share(found, "condition")["share"] > 0.9
+    assert share(found, "data")["p"] == 0.05, "captions and news of equal size"
     assert told(found, "condition", "objective")["accuracy"] == 1
     assert told(found, "objective", "condition")["p"] > 0.05
 

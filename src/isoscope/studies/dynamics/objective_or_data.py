@@ -13,12 +13,13 @@ from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.profiles import PART, RUN
 
 DISTANCES = {"hellinger": hellinger, "cosine": cosine}
-FACTORS = ("objective", "data", "size")
-SEED = "seed"
-"""The source of variation between runs that differ only in their seed."""
+WHOLE, APART = ("objective", "condition"), ("objective", "data", "size")
+"""The factors of the two decompositions; a data condition is data (task) and size (training examples)."""
+CALLED = {WITHIN: "seed"}
+"""Runs of one cell differ only in their seed."""
 ONE_STACK = ("masked", "causal")
 """Objectives of one architecture: translation has two stacks and cross-attention, which is a difference in itself."""
-LEAST_PERMUTATIONS = 999
+TOLD_PERMUTATIONS = 999
 
 
 class Decided(NamedTuple):
@@ -37,14 +38,15 @@ def objective_or_data(
 ) -> Decided:
     """Decompose the variance of the profiles of several studies. `studies`: name → its table `profiles`.
 
-    Shares (`statistics.permutation_manova`): objective, data (task) and size (training examples), each given the
-    others; `interaction`; and `seed`, between runs that differ in nothing else. A profile is `profiles.halved`; its
-    distances are Hellinger's (magnitudes over their sum) or the cosine's (signed values). For all objectives, and for
-    masked and causal models alone.
+    Shares (`statistics.permutation_manova`): objective; data condition (task and number of training examples);
+    `interaction` of the two; and `seed`, between runs that differ in nothing else. If every condition has every
+    objective, these four sum to 1. Then the condition's parts, each given the other and the objective: data at equal
+    size, size of equal data. A profile is `profiles.halved`; its distances are Hellinger's (magnitudes over their sum)
+    or the cosine's (signed values). For all objectives, and for masked and causal models alone.
 
-    Told (`statistics.left_out`, of signed profiles of length 1): the objective in a data condition that was left out (a
-    condition is data and size), the condition in an objective or a seed that was left out, and so on, each with its
-    chance level and a p from 999 permutations at most.
+    Told (`statistics.left_out`, of signed profiles of length 1): the objective in a condition that was left out, the
+    condition in an objective or a seed that was left out, and so on, each with its chance level and a p from 999
+    permutations at most.
 
     Raises `InputError` if fewer than two runs are trained, or no factor has two levels.
     """
@@ -59,7 +61,7 @@ def objective_or_data(
     for objectives, own in (("all", runs), (" and ".join(ONE_STACK), masked_and_causal)):
         if objectives == "all" or len(own) < len(runs):
             shares += ({"objectives": objectives} | row for row in _shares(own, confidence, permutations))
-            told += ({"objectives": objectives} | row for row in _told(own, min(permutations, LEAST_PERMUTATIONS)))
+            told += ({"objectives": objectives} | row for row in _told(own, min(permutations, TOLD_PERMUTATIONS)))
     if not shares:
         raise InputError("profiles: one objective and one data condition; give studies that differ in one of them")
     names = (f"{row.data}: {row.arm}" for row in lost.itertuples())
@@ -67,26 +69,37 @@ def objective_or_data(
 
 
 def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterator[dict[str, Any]]:
-    factors = {name: runs[name].tolist() for name in FACTORS if runs[name].nunique() > 1}
-    for name, distance in DISTANCES.items() if factors else ():
+    by = _factors(runs)
+    whole, apart = ({name: by[name] for name in names if len(set(by[name])) > 1} for names in (WHOLE, APART))
+    for name, distance in DISTANCES.items() if whole else ():
         distances = distance(_values(runs))
-        intervals = jackknife(distances, factors, runs["seed"].tolist(), confidence=confidence)
-        for source in sources(distances, factors, permutations=permutations):
-            low, high = intervals[source.name] or (None, None)
-            about: dict[str, Any] = {"distance": name, "source": SEED if source.name == WITHIN else source.name}
-            about |= {"df": source.df, "share": source.share, "low": low, "high": high}
-            yield about | {"f": source.f, "p": source.p, "runs": len(runs)}
+        for factors, shown in ((whole, None), (apart, set(apart) - set(WHOLE))):
+            if shown is not None and len(shown) < 2:
+                continue  # data or size alone is the condition
+            intervals = jackknife(distances, factors, by["seed"], confidence=confidence)
+            for source in sources(distances, factors, permutations=permutations):
+                if shown is None or source.name in shown:
+                    low, high = intervals[source.name] or (None, None)
+                    about: dict[str, Any] = {"distance": name, "source": CALLED.get(source.name, source.name)}
+                    about |= {"df": source.df, "share": source.share, "low": low, "high": high}
+                    yield about | {"f": source.f, "p": source.p, "runs": len(runs)}
 
 
 def _told(runs: pd.DataFrame, permutations: int) -> Iterator[dict[str, Any]]:
-    condition = runs["data"] + ", " + runs["size"].astype(str)
-    by = {"objective": runs["objective"], "condition": condition, "seed": runs["seed"].astype(str)}
+    by = {name: values for name, values in _factors(runs).items() if name in (*WHOLE, "seed") and len(set(values)) > 1}
     profiles = unit(_values(runs))
     for told, group in pairs(by, 2):
-        if by[told].nunique() > 1 and by[group].nunique() > 1:
-            found = left_out(profiles, by[told].tolist(), by[group].tolist(), permutations=permutations)
-            about = {"told": told, "left_out": group, "accuracy": found.accuracy, "chance": found.chance}
-            yield about | {"p": found.p, "runs": found.n, "groups": found.groups}
+        found = left_out(profiles, by[told], by[group], permutations=permutations)
+        about = {"told": told, "left_out": group, "accuracy": found.accuracy, "chance": found.chance}
+        yield about | {"p": found.p, "runs": found.n, "groups": found.groups}
+
+
+def _factors(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the levels of each run by factor."""
+    names = runs[["objective", "data", "size", "seed"]].astype(str)
+    return {name: names[name].tolist() for name in names} | {
+        "condition": (names["data"] + ", " + names["size"]).tolist()
+    }
 
 
 def _values(runs: pd.DataFrame) -> Any:
