@@ -194,24 +194,24 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
 
 @app.command()
 def reproduce(
-    study: Annotated[str, typer.Argument(help="A study of params.yaml, charted.")],
+    study: Annotated[str, typer.Argument(help="A study of params.yaml, charted or analysed.")],
     as_json: AsJson = False,
 ) -> None:
-    """Compare a study's metrics with the published metrics; exit code 1 if a comparison fails.
+    """Compare a study's results with published results; exit code 1 if a comparison fails.
 
-    Reads the tables of `isoscope chart`. Skips metrics that were published for another backbone or task.
+    Reads the tables of `isoscope chart` (anisotropy) or `isoscope analyse` (which parts hurt). Skips results that were
+    published for another backbone, task or objective.
 
     Example: isoscope reproduce isotropy
     """
     project, configuration = configure([])
-    if not configuration.study(study).looked_at("chart").seeds:
-        why = "it has no seeds, or its `looks` lacks chart"
-        say({"cells": []}, as_json, f"{study}: no runs to compare: {why}")
-        return
-    reproduction = load("studies.isotropy.reproduction")
-    cells = reproduction.read(project.folder / paths.analysed(study) / paths.CHART)
-    say({"cells": [cell._asdict() for cell in cells]}, as_json, reproduction.as_text(cells))
-    if any(cell.verdict == reproduction.FAIL for cell in cells):
+    cells = [found.cell for found in configuration.cells(study).values()]
+    registry = load("studies.registry")
+    found = registry.reproduced(configuration.study(study), cells, project.folder / paths.analysed(study))
+    why = "it has no seeds, or neither its `looks` have chart nor its runs an allocation"
+    text = "\n\n".join(one.text for one in found) or f"{study}: no runs to compare: {why}"
+    say({"cells": [cell for one in found for cell in one.cells]}, as_json, text)
+    if any(one.failed for one in found):
         raise typer.Exit(1)
 
 

@@ -21,6 +21,8 @@ class Agreement(NamedTuple):
     rho: float
     p: float
     """Two-sided, of tau: the share of all permutations whose |tau| is at least as large."""
+    least: float
+    """The smallest p that any order of the same values has: ties and few things keep it large."""
 
 
 def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreement:
@@ -34,14 +36,14 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreem
     own, other = (np.sign(values[:, None] - values[None, :]) for values in (first, second))
     scale = math.sqrt(float((own**2).sum()) * float((other**2).sum()))
     if scale == 0:
-        return Agreement(n, math.nan, math.nan, math.nan)
+        return Agreement(n, math.nan, math.nan, math.nan, math.nan)
     orders = np.array(list(itertools.permutations(range(n))))
     taus = np.zeros(len(orders))
     for i, j in itertools.product(range(n), repeat=2):
         if own[i, j]:
             taus += own[i, j] * other[orders[:, i], orders[:, j]]
-    tau = float((own * other).sum()) / scale
-    p = float((np.abs(taus) / scale >= abs(tau) - 1e-9).mean())
+    tau, sizes = float((own * other).sum()) / scale, np.abs(taus) / scale
+    p, least = (float((sizes >= size - 1e-9).mean()) for size in (abs(tau), sizes.max()))
     rho = float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])
     return Agreement(n, tau, rho, p)
 
@@ -79,3 +81,4 @@ def rank_correlation(
     drawn = np.lexsort((random, np.broadcast_to(of[order], random.shape)), axis=-1)
     found = np.concatenate([[one @ other], other[order][drawn] @ one[order]]) / scale
     return RankCorrelation(len(first), float(found[0]), float((np.abs(found) >= abs(found[0]) - 1e-9).mean()))
+    return Agreement(n, tau, rho, p, least)

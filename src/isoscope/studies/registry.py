@@ -1,18 +1,22 @@
-"""Kinds of study that add tables and views to the stage `analyse`, and through it to the report and the notebook.
+"""Kinds of study: what they add to the stage `analyse`, the report and the notebook, and their published results.
 
 A kind makes tables only of the runs that it applies to. To add a kind, add it to `KINDS`: no stage, no section of the
-report and no other kind changes.
+report and no other kind changes. A kind with published results is in `REPRODUCIBLE`, for `isoscope reproduce`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from isoscope.config.project import Cell, Study
 from isoscope.studies import dynamics
 from isoscope.studies.comparison import Arms
+from isoscope.studies.dynamics import published_ranks
 from isoscope.studies.fusion import remedies
+from isoscope.studies.isotropy import reproduction
+from isoscope.studies.published import Reproduced
 from isoscope.studies.view import View
 
 
@@ -29,6 +33,7 @@ class Kind(NamedTuple):
 
 KINDS = (Kind(remedies.remedies, remedies.VIEWS), Kind(dynamics.tables, dynamics.VIEWS, dynamics.FILES))
 VIEWS = tuple(view for kind in KINDS for view in kind.views)
+REPRODUCIBLE = (reproduction.REPRODUCIBLE, published_ranks.REPRODUCIBLE)
 
 
 def added_tables(
@@ -43,3 +48,11 @@ def read_files(output: Path) -> list[Path]:
     """Return the files in a run's output that kinds of study read, in the order of `KINDS`."""
     paths = (output / name for kind in KINDS for name in kind.files)
     return [path for path in paths if path.is_file()]
+
+
+def reproduced(study: Study, cells: Sequence[Cell], folder: Path) -> list[Reproduced]:
+    """Return the comparisons of a study with published results. `cells`: its arms; `folder`: `reports/parts/<study>`.
+
+    Raises `InputError` that names the command that makes a missing comparison.
+    """
+    return [kind.read(folder) for kind in REPRODUCIBLE if kind.applies(study, cells)]

@@ -96,10 +96,10 @@ def _row(run: AllocatedRun, counted: str, unit: str, key: Any, values: pd.Series
 def compared(counts: pd.DataFrame, runs: Sequence[AllocatedRun], words: Mapping[str, str]) -> pd.DataFrame:
     """Compare the ranks of components by count with the published ranks, per arm and counting.
 
-    Columns objective, n (seeds), components, tau (Kendall's tau-b), rho (Spearman), p (exact, of tau), last, warmup,
-    phase (`inside` or `after` the warm-up), published_last, published_phase, word (of `learned`) and same_phase. Counts
-    themselves are not compared: they depend on the number of updates and on the estimator. An arm that is not trained
-    has no tau and no same_phase. Arms of other objectives have no row.
+    Columns objective, n (seeds), components, tau (Kendall's tau-b), rho (Spearman), p (exact, of tau), least (the
+    smallest possible p), last, warmup, phase (`inside` or `after` the warm-up), published_last, published_phase, word
+    (of `learned`) and same_phase. Counts themselves are not compared: they depend on the number of updates and on the
+    estimator. An arm that is not trained has no tau and no same_phase. Arms of other objectives have no row.
     """
     rows = []
     for arm, own in counts[counts["unit"] == "component"].groupby("arm", sort=False):
@@ -132,10 +132,10 @@ def _phase(last: int, warmup: int) -> str:
 
 def _agreement(own: pd.DataFrame, names: Sequence[str], published: Published, row: Mapping[str, Any]) -> dict[str, Any]:
     if row["word"] != TRAINED:
-        return {"tau": None, "rho": None, "p": None, "same_phase": None}
+        return {"tau": None, "rho": None, "p": None, "least": None, "same_phase": None}
     found = agreement(
         own.loc[list(names), "hurts"].to_numpy(dtype=float),
         np.array([published.counts[name] for name in names], dtype=float),
     )
     same = "same" if row["phase"] == row["published_phase"] else "other"
-    return {"tau": found.tau, "rho": found.rho, "p": found.p, "same_phase": same}
+    return {"tau": found.tau, "rho": found.rho, "p": found.p, "least": found.least, "same_phase": same}

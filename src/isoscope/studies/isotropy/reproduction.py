@@ -12,13 +12,20 @@ from scipy import stats
 
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
-from isoscope.paths import processed
+from isoscope.paths import CHART, processed
 from isoscope.statistics.paired import FEWEST_SEEDS, minimum_detectable_effect
+from isoscope.studies.published import (
+    ALONE,
+    FAIL,
+    INDISTINCT,
+    PASS,
+    UNDERPOWERED,
+    Reproduced,
+    Reproducible,
+    counted,
+)
 
 FILE = "reproduction.json"
-PASS, FAIL, UNDERPOWERED, ALONE = "pass", "fail", "under-powered", "ours alone"
-INDISTINCT = "indistinct"
-VERDICTS = (PASS, FAIL, UNDERPOWERED, INDISTINCT, ALONE)
 
 COMPONENTS = ("a_1", "a_2", "a_3", "a_1_centred", "a_2_centred", "a_3_centred")
 ARMS = ("none", "selected", "all")
@@ -269,5 +276,12 @@ def as_text(cells: Sequence[Cell]) -> str:
         found = f"{cell.mean:>6.3f}  {interval:>14}  {cell.verdict}: {cell.reason}"
         lines.append(f"{cell.arm:{width}}  {cell.figure:12} {known:>9}  {found}")
     lines += [TABLE_2] * any(cell.published is not None for cell in cells)
-    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
-    return "\n".join([*lines, ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)])
+    return "\n".join([*lines, counted([cell.verdict for cell in cells])])
+
+
+def _reproduced(folder: Path) -> Reproduced:
+    cells = read(folder / CHART)
+    return Reproduced([cell._asdict() for cell in cells], as_text(cells), any(cell.verdict == FAIL for cell in cells))
+
+
+REPRODUCIBLE = Reproducible(lambda study, _: bool(study.looked_at("chart").seeds), _reproduced)

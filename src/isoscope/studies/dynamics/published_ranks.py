@@ -1,0 +1,114 @@
+"""Verdicts on the ranks of components by how often they hurt, next to the table of Vázquez et al. 2022."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope.errors import InputError
+from isoscope.statistics.paired import FEWEST_SEEDS
+from isoscope.studies.dynamics.hurting_counts import COUNTED
+from isoscope.studies.dynamics.learning import TRAINED
+from isoscope.studies.published import FAIL, NO_VERDICT, PASS, UNDERPOWERED, Reproduced, Reproducible, counted
+from isoscope.studies.tables import read_tables
+
+TABLE = "hurting_published"
+DECIDES = "updates"
+"""The counting that decides the exit code: the minibatch estimator is the likely published one."""
+
+
+class RankCell(NamedTuple):
+    """The ranks of an arm's components in one counting, next to the published ranks."""
+
+    arm: str
+    objective: str
+    counted: str
+    decides: bool
+    seeds: int
+    components: int
+    tau: float | None
+    p: float | None
+    phase: str
+    """Whether the last hurting update falls inside or after the warm-up, or `never`; not part of the verdict."""
+    published_phase: str
+    verdict: str
+    reason: str
+
+
+def judged(row: Mapping[str, Any], confidence: float) -> tuple[str, str]:
+    """Return the verdict on a row of `hurting_counts.compared`, and its reason.
+
+    - *no verdict*: the arm is not trained.
+    - *under-powered*: fewer than 3 seeds; or no order of these counts, with their ties, reaches p ≤ 1 − `confidence`;
+      or the ranks agree in part (tau > 0) with a larger p.
+    - *pass*: tau > 0 with p ≤ 1 − `confidence` (exact, two-sided).
+    - *fail*: tau ≤ 0.
+    """
+    level = 1 - confidence + 1e-9
+    if row["word"] != TRAINED:
+        return NO_VERDICT, str(row["word"])
+    tau, p, least = (_number(row[name]) for name in ("tau", "p", "least"))
+    if row["n"] < FEWEST_SEEDS:
+        return UNDERPOWERED, f"{row['n']} seed{'s' * (row['n'] != 1)}: no verdict below {FEWEST_SEEDS}"
+    if tau is None or p is None or least is None:
+        return UNDERPOWERED, "all components hurt equally often"
+    if least > level:
+        return UNDERPOWERED, f"no order of {row['components']} components with these ties has p ≤ {level:.2g}"
+    if tau <= 0:
+        return FAIL, "the ranks do not agree (τ ≤ 0)"
+    if p <= level:
+        return PASS, f"the ranks agree (τ > 0, p ≤ {level:.2g})"
+    return UNDERPOWERED, f"the ranks agree in part (τ > 0), but p > {level:.2g}"
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or math.isnan(float(value)) else float(value)
+
+
+def reproduced(folder: Path) -> Reproduced:
+    """Return the comparison of a study that `isoscope analyse` wrote to `folder`.
+
+    Raises `InputError` if it is missing, or from an older version.
+    """
+    again = f"run: isoscope analyse {folder.name}"
+    try:
+        tables = read_tables(folder)
+    except InputError as error:
+        raise InputError(f"{str(error).partition('; run:')[0]}; {again}") from None
+    rows = tables.by_name[TABLE].to_dict("records") if TABLE in tables.by_name else []
+    try:
+        cells = [_cell(row, tables.confidence) for row in rows]
+    except KeyError as error:
+        raise InputError(f"{folder}: table {TABLE} has no column {error}; {again}") from None
+    failed = any(cell.decides and cell.verdict == FAIL for cell in cells)
+    return Reproduced([cell._asdict() for cell in cells], _text(cells), failed)
+
+
+def _cell(row: Mapping[str, Any], confidence: float) -> RankCell:
+    decides = row["counted"] == DECIDES
+    named = (str(row["arm"]), str(row["objective"]), str(row["counted"]), decides, int(row["n"]))
+    agreed = (int(row["components"]), _number(row["tau"]), _number(row["p"]))
+    return RankCell(*named, *agreed, row["phase"], row["published_phase"], *judged(row, confidence))
+
+
+def _text(cells: Sequence[RankCell]) -> str:
+    """Format the cells as lines for a terminal, with the count of each verdict."""
+    if not cells:
+        return "no runs of a published objective (masked, causal, translation) with an allocation"
+    width = max(len(cell.arm) for cell in cells)
+    lines = [f"{'arm':{width}}  {'counted':8}  {'seeds':>5}  {'tau':>5}  {'p':>5}  last hurt (published)  verdict"]
+    for cell in cells:
+        tau, p = ("–" if value is None else f"{value:.2f}" for value in (cell.tau, cell.p))
+        last = f"{cell.phase} ({cell.published_phase})"
+        shown = f"{cell.arm:{width}}  {cell.counted:8}  {cell.seeds:>5}  {tau:>5}  {p:>5}  {last:21}"
+        lines.append(f"{shown}  {cell.verdict}: {cell.reason}")
+    deciding = [cell.verdict for cell in cells if cell.decides]
+    lines += [f"{name}: {text}" for name, text in COUNTED.items() if any(cell.counted == name for cell in cells)]
+    of = f"Only {DECIDES} decide the exit code, since the published estimator is likely the minibatch's"
+    missing = "" if deciding else "; no run has it (settings: [allocated, minibatch])"
+    return "\n".join([*lines, f"{of}{missing}.", counted([cell.verdict for cell in cells])])
+
+
+REPRODUCIBLE = Reproducible(
+    lambda study, cells: bool(study.seeds) and any(cell.training.allocation for cell in cells), reproduced
+)

@@ -1,0 +1,101 @@
+"""`isoscope reproduce` of a study of dynamics: each verdict from planted counts, its words and its exit code."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from allocation_material import ARM, allocation, group, run
+from isoscope.cli import app
+from isoscope.errors import InputError
+from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
+from isoscope.studies.dynamics.published_ranks import judged, reproduced
+from isoscope.studies.tables import Tables, write_tables
+
+ROOT = Path(__file__).parents[3]
+PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}
+REVERSED = {name: 4 - rank for name, rank in PUBLISHED.items()}
+CASES = 20
+
+
+def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> pd.DataFrame:
+    """Return the comparison of runs whose components hurt in as many updates as `counts` says."""
+    minibatch = pd.DataFrame(
+        [
+            {"update": update, "stack": "enc", "layer": 0, "component": name, "value": 1.0 if update <= n else -1.0}
+            for name, n in counts.items()
+            for update in range(1, CASES + 1)
+        ]
+    )
+    table = allocation([(group("W1"), [-1.0])], [CASES])
+    runs = [run(table, seed=seed, minibatch=minibatch) for seed in range(seeds)]
+    found = compared(hurting_counts(runs), runs, {ARM: word})
+    return found[found["counted"] == "updates"]
+
+
+def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
+    (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
+    return ": ".join(judged(row, 0.95))
+
+
+def test_verdicts() -> None:
+    assert verdict(PUBLISHED) == "pass: the ranks agree (τ > 0, p ≤ 0.05)"
+    assert verdict(REVERSED).startswith("fail: ")
+    mixed = PUBLISHED | {"emb": 4, "query": 2}
+    assert verdict(mixed) == "under-powered: the ranks agree in part (τ > 0), but p > 0.05"
+    assert verdict(PUBLISHED, seeds=2) == "under-powered: 2 seeds: no verdict below 3"
+    assert verdict(REVERSED, seeds=1) == "under-powered: 1 seed: no verdict below 3"
+    assert verdict(dict.fromkeys(PUBLISHED, 1)) == "under-powered: all components hurt equally often"
+    few = {name: PUBLISHED[name] for name in ("out", "value", "key")}
+    assert verdict(few) == "under-powered: no order of 3 components with these ties has p ≤ 0.05"
+    assert verdict(PUBLISHED, word="not trained") == "no verdict: not trained"
+
+
+def written(folder: Path, **tables: pd.DataFrame) -> Path:
+    """Write an analysed study with these tables."""
+    bands = pd.DataFrame(columns=["study", "arm", "figure", "epoch", "mean", "sd", "n"])
+    confusion = pd.DataFrame(columns=["study", "arm", "actual", "predicted", "n"])
+    by_name = {"bands": bands, "confusion": confusion} | tables
+    write_tables(folder, Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
+    return folder
+
+
+def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None:
+    decides = ranks(PUBLISHED)
+    other = ranks(REVERSED).assign(counted="single")
+    found = reproduced(written(tmp_path, hurting_published=pd.concat([decides, other])))
+    assert [cell["verdict"] for cell in found.cells] == ["pass", "fail"]
+    assert not found.failed
+    assert found.text.splitlines()[-1] == "1 pass, 1 fail"
+    alone = reproduced(written(tmp_path, hurting_published=other))
+    assert not alone.failed
+    assert "no run has it (settings: [allocated, minibatch])" in alone.text
+    assert reproduced(written(tmp_path, hurting_published=ranks(REVERSED))).failed
+
+
+def test_what_is_missing_names_its_command(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"comparison\.json: no such file; run: isoscope analyse dynamics"):
+        reproduced(tmp_path / "dynamics")
+    old = ranks(PUBLISHED).drop(columns="least")
+    with pytest.raises(InputError, match="hurting_published has no column 'least'; run: isoscope analyse dynamics"):
+        reproduced(written(tmp_path / "dynamics", hurting_published=old))
+    assert reproduced(written(tmp_path / "none")).text.startswith("no runs of a published objective")
+
+
+@pytest.mark.parametrize("counts, code", [(PUBLISHED, 0), (REVERSED, 1)])
+def test_the_command_has_an_exit_code(
+    counts: dict[str, int],
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("variants", "params.yaml", "dvc.yaml"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "reports/parts/dynamics", hurting_published=ranks(counts))
+    assert (app(["reproduce", "dynamics", "--json"], standalone_mode=False) or 0) == code
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (cell["arm"], cell["verdict"]) == (ARM, "fail" if code else "pass")
