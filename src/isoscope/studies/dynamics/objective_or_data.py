@@ -96,10 +96,9 @@ def _told(runs: pd.DataFrame, permutations: int) -> Iterator[dict[str, Any]]:
 
 def _factors(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Return the levels of each run by factor."""
-    names = runs[["objective", "data", "size", "seed"]].astype(str)
-    return {name: names[name].tolist() for name in names} | {
-        "condition": (names["data"] + ", " + names["size"]).tolist()
-    }
+    found = {name: runs[name].astype(str) for name in ("objective", "data", "size", "seed")}
+    found["condition"] = found["data"] + ", " + found["size"]
+    return {name: levels.tolist() for name, levels in found.items()}
 
 
 def _values(runs: pd.DataFrame) -> Any:
