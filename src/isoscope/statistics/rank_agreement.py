@@ -45,7 +45,7 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreem
     tau, sizes = float((own * other).sum()) / scale, np.abs(taus) / scale
     p, least = (float((sizes >= size - 1e-9).mean()) for size in (abs(tau), sizes.max()))
     rho = float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])
-    return Agreement(n, tau, rho, p)
+    return Agreement(n, tau, rho, p, least)
 
 
 class RankCorrelation(NamedTuple):
@@ -81,4 +81,3 @@ def rank_correlation(
     drawn = np.lexsort((random, np.broadcast_to(of[order], random.shape)), axis=-1)
     found = np.concatenate([[one @ other], other[order][drawn] @ one[order]]) / scale
     return RankCorrelation(len(first), float(found[0]), float((np.abs(found) >= abs(found[0]) - 1e-9).mean()))
-    return Agreement(n, tau, rho, p, least)
