@@ -68,6 +68,8 @@ def test_a_relation_within_strata_is_found_against_the_relation_between_them() -
 def test_ties_in_every_stratum_have_no_order() -> None:
     found = rank_correlation(np.array([1.0, 1.0, 2.0, 2.0]), np.arange(4.0), strata=["a", "a", "b", "b"], draws=9)
     assert np.isnan([found.rho, found.p]).all()
+
+
 def test_ties_bound_the_smallest_p() -> None:
     """Of 2, 29 and five equal counts, 2 of 42 orders are as extreme as the most extreme; three things have 2 of 6."""
     published, ours = np.array([2, 29, 24, 24, 24, 24, 24.0]), np.arange(7.0)
