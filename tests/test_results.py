@@ -19,7 +19,9 @@ def rebuild() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(RESULTS)  # as for a script
+        spec.loader.exec_module(module)
     return module
 
 
@@ -60,5 +62,6 @@ def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES)
     assert {found["name"] for found in rebuild.BLOCK.finditer(text)} == set(rebuild.TABLES)
     source = (RESULTS / "rebuild.py").read_text("utf-8")
+    source += "".join(f'"dynamics/{part}"' for part in ("rates", *rebuild.dynamics_tables.PARTS))
     for data in RESULTS.glob("*/*.csv"):
         assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source

@@ -1,6 +1,6 @@
 """The tables of dynamics.md, from the per-run tables in docs/results/dynamics/, which dynamics_runs.py stores.
 
-Each stored table is one that `isoscope analyse` makes of a single run (`isoscope.studies.dynamics`), with its seed;
+`isoscope analyse` makes the same tables (`isoscope.studies.dynamics`); here each row has the seed of its run.
 `folds` has sums over training by fold of the sentences, `minibatch` the sums of the minibatch estimator.
 """
 
@@ -437,18 +437,24 @@ def chords() -> Lines:
         yield f"| {component} | {' | '.join(cells)} |"
 
 
-TABLES: Mapping[str, Callable[[], Lines]] = {
-    "dynamics/rates": rates,
-    "dynamics/learned": learned,
-    "dynamics/closure": closure,
-    "dynamics/components": components,
-    "dynamics/layers": layers,
-    "dynamics/claims": claims,
-    "dynamics/likeness": likeness,
-    "dynamics/timing": timing,
-    "dynamics/hurting": lambda: hurting("own"),
-    "dynamics/ranks": lambda: ranks("own"),
-    "dynamics/hurting_dense": lambda: hurting("dense"),
-    "dynamics/ranks_dense": lambda: ranks("dense"),
-    "dynamics/chords": chords,
+_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
+    "rates": ((), rates),
+    "learned": (("own",), learned),
+    "closure": (("own",), closure),
+    "components": (("own",), components),
+    "layers": (("own",), layers),
+    "claims": (("own",), claims),
+    "likeness": (("own", "depth"), likeness),
+    "timing": (("own",), timing),
+    "hurting": (("own",), lambda: hurting("own")),
+    "ranks": (("own",), lambda: ranks("own")),
+    "hurting_dense": (("dense",), lambda: hurting("dense")),
+    "ranks_dense": (("dense",), lambda: ranks("dense")),
+    "chords": (("dense", "own"), chords),
+}
+"""Name → the parts whose runs it needs, and its lines."""
+TABLES = {
+    f"dynamics/{name}": lines
+    for name, (needs, lines) in _TABLES.items()
+    if all((STORED / f"{part}.csv").exists() for part in needs)
 }

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import dynamics_tables
 import numpy as np
 import pandas as pd
-from dynamics_tables import TABLES as DYNAMICS
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Levels, effects
@@ -455,7 +455,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "embedded/differences": partial(
         differences, "embedded/fusion", [(f"{arm} − additive", arm, "additive") for arm in list(EMBEDDED)[1:]]
     ),
-    **DYNAMICS,
+    **dynamics_tables.TABLES,
 }
 
 

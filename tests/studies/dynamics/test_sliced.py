@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from isoscope.data.parquet import write_parquet
+from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
 from isoscope.studies import dynamics
-from isoscope.studies.dynamics.slice_curves import VIEW
+from isoscope.studies.dynamics.slice_curves import BANDS, CALLED, VIEW
 from isoscope.studies.dynamics.sliced import sliced
 from isoscope.studies.dynamics.totals import EVERY
 from isoscope.studies.view import pictures
@@ -86,3 +87,7 @@ def test_a_study_without_an_allocation_has_the_figure_and_without_slices_has_non
     assert "All intervals are closed." in picture.caption
     assert "frequent, a unigram predicts it, half by update 1: emb 100 %, out 0 %" in picture.spoken
     assert dynamics.tables({"causal": {}}, manifest={}, confidence=0.95) == {}
+
+
+def test_the_figure_has_a_panel_for_every_class_of_tokens() -> None:
+    assert (BANDS, tuple(CALLED)) == (FREQUENCIES, CONTEXTS)

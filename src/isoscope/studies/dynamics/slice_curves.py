@@ -6,7 +6,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.data.token_classes import FREQUENCIES
 from isoscope.figures.style import BOXED, INK, WIDTH, hatched, legend_below, multiples, style
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, floats, ordered
@@ -16,6 +15,7 @@ from isoscope.studies.dynamics.totals import EVERY
 from isoscope.studies.view import View
 
 _LINES: dict[str, Any] = {"markersize": 2.4, "linewidth": 1.1}
+BANDS = ("frequent", "middle", "rare")
 CALLED = {
     "unigram": "a unigram predicts it",
     "bigram": "the token before predicts it",
@@ -29,7 +29,7 @@ def slice_curves(course: pd.DataFrame, slices: pd.DataFrame) -> Figure:
     components = ordered(set(course["component"]) - {EVERY}, COMPONENTS)
     loss: dict[str, Any] = {"color": INK, "marker": "", "linewidth": 1.8}
     looks = looks_of(components) | {EVERY: loss}
-    bands = ordered(slices["frequency"], FREQUENCIES)
+    bands = ordered(slices["frequency"], BANDS)
     rows = {band: f"{band}\nshare of the change" for band in bands}
     size = (WIDTH, 1.6 * len(bands) + 0.5)
     figure, panels = multiples(rows, CALLED, size, across="Update", sharex=True, sharey=True)
