@@ -7,6 +7,7 @@ held from there on, in a run of its own.
 
 `python docs/results/dynamics_held.py models/dynamics/*/seed-*` adds a row per run to docs/results/dynamics/held.csv:
 
+base                         digest of the run that was given
 digest, commit, arm, seed    of the run; choice `none` is the run that was given
 choice, after                which set is held, and the last update before
 parameters, allocated        of the held groups: their number, and their allocation until then (training set, nats)
@@ -39,7 +40,20 @@ from isoscope.studies.dynamics.held_groups import Early, HeldSet, early, held_se
 
 FILE = Path("docs/results/dynamics/held.csv")
 COLUMNS = [
-    *("digest", "commit", "arm", "seed", "choice", "after", "parameters", "allocated", "loss", "same_start", "groups")
+    *(
+        "base",
+        "digest",
+        "commit",
+        "arm",
+        "seed",
+        "choice",
+        "after",
+        "parameters",
+        "allocated",
+        "loss",
+        "same_start",
+        "groups",
+    )
 ]
 WITHOUT = ("training.allocation=null", "training.snapshots={steps: none, epochs: false}")
 """What a held run leaves out: it changes no weight."""
@@ -74,7 +88,8 @@ def row(output: Output, digest: str, folder: Path, known: Early, one: HeldSet) -
     steps, given = (losses(where, "step/loss") for where in (folder, output.folder))
     validation = losses(folder, "validation/loss")
     same = [steps.get(step) == value for step, value in given.items() if step <= known.after]
-    found = {"digest": digest[:12], "commit": commit_of(digest)[:7], "arm": output.run.arm, "seed": output.run.seed}
+    found = {"base": output.run.digest[:12], "digest": digest[:12], "commit": commit_of(digest)[:7]}
+    found |= {"arm": output.run.arm, "seed": output.run.seed}
     found |= {"choice": one.choice, "after": known.after, "parameters": one.parameters, "allocated": one.allocated}
     return found | {
         "loss": validation[max(validation)],
@@ -85,8 +100,14 @@ def row(output: Output, digest: str, folder: Path, known: Early, one: HeldSet) -
 
 def stored(file: Path) -> pd.DataFrame:
     """Return the rows of a file; none if it does not exist."""
-    kinds = {"digest": str, "commit": str}
+    kinds = {"base": str, "digest": str, "commit": str}
     return pd.read_csv(file, dtype=kinds, keep_default_na=False) if file.exists() else pd.DataFrame(columns=COLUMNS)
+
+
+def of_base(table: pd.DataFrame, output: Output) -> pd.DataFrame:
+    """Return the rows without those that belong to an earlier training of this arm and seed."""
+    same = (table["arm"] == output.run.arm) & (table["seed"] == output.run.seed)
+    return table[~same | (table["base"] == output.run.digest[:12])]
 
 
 def trained(output: Output, random: int, overrides: Sequence[str], done: set[str]) -> Iterator[dict[str, Any]]:
@@ -135,10 +156,10 @@ def main() -> None:
         if names := differing(output, arguments.overrides):
             raise SystemExit(f"{folder}: trained with other {', '.join(names)}; repeat its settings with -S")
         table = stored(FILE)
-        of_run = table[(table["arm"] == output.run.arm) & (table["seed"] == output.run.seed)]
+        of_run = table[table["base"] == output.run.digest[:12]]
         for one in trained(output, arguments.random, arguments.overrides, set(of_run["choice"])):
             new = pd.DataFrame([one], columns=COLUMNS)
-            table = stored(FILE)
+            table = of_base(stored(FILE), output)
             (pd.concat([table, new]) if len(table) else new).to_csv(FILE, index=False, lineterminator="\n")
             print(f"{one['arm']} seed {one['seed']}, {one['choice']} held: {one['loss']:.4f}", flush=True)
     print(differences(stored(FILE)).to_string(index=False))

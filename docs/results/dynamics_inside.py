@@ -4,8 +4,8 @@
 and with kept snapshots, and writes into docs/results/dynamics/, without the rows of the runs given before:
 
 damage.csv     how much the validation loss rises without a group: digest, arm, seed, group, component, parameters,
-               allocated (sum over training, training set, nats; negative helps), kind (zero: set to 0; start: set to
-               the values before training), loss, damage. See `isoscope.training.ablation`.
+               allocated (sum until the chosen weights, training set, nats; negative helps), kind (zero: set to 0;
+               start: set to the values before training), loss, damage. See `isoscope.training.ablation`.
 geometry.csv   of every snapshot: digest, arm, seed, update, stack, layer (0: after the embedding block), measure,
                value, n (tokens). `allocated` is the allocation of the layer's parameters until then.
 
@@ -28,6 +28,7 @@ from isoscope.data.batches import drawn_rows
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
 from isoscope.outputs import Output, read_output
+from isoscope.runs.restored import read_metrics
 from isoscope.statistics.lagged_correlation import lagged_correlation
 from isoscope.statistics.rank_agreement import rank_correlation
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, AllocatedRun, read_run
@@ -64,6 +65,15 @@ class Material(NamedTuple):
     def who(self) -> dict[str, Any]:
         return {"digest": self.output.run.digest[:12], "arm": self.output.run.arm, "seed": self.output.run.seed}
 
+    @property
+    def chosen_update(self) -> int:
+        """The last update of the epoch whose weights were chosen."""
+        points = read_metrics(self.output.folder)
+        epoch = next(one["value"] for one in points if one["name"] == "training/best_epoch")
+        return next(
+            int(one["step"]) for one in points if (one["name"], one.get("epoch")) == ("validation/loss", int(epoch))
+        )
+
     def model(self, folder: Path) -> Any:
         """Return the model with the weights in `folder`."""
         model = self.task.objective.build(self.output.params["model"], None)
@@ -82,10 +92,10 @@ class Material(NamedTuple):
 
 
 def damage(run: Material) -> Rows:
-    """Yield the rows of damage.csv of the chosen checkpoint; the word table is left out."""
+    """Yield the rows of damage.csv of the chosen checkpoint, with the allocation until then; without the word table."""
     model = run.model(run.task.folder)
     start = dict(run.model(run.snapshots[0]).named_parameters())
-    known = by_block(run.allocation, run.allocation.updates).set_index("group")
+    known = by_block(run.allocation, run.chosen_update).set_index("group")
     for one in damages(model, start, lambda: run.task.scored(model, "validation").tally.metrics()["loss"]):
         if one.group in known.index:
             block = known.loc[one.group]

@@ -6,7 +6,8 @@ rates      every arm with three learning rates, a quarter of the updates, one se
 own        the three objectives, each at its own rate, five seeds
 common     the same at one rate, where the own rate is another
 dense      the three objectives, every update to 500 allocated, one seed
-depth      masked and causal models as deep as a stack of the translation model, three seeds
+depth      masked and causal models as deep as a stack of the translation model, three seeds, at the rates of full depth
+depth_common  the same at one rate, to compare with `common`
 part       causal models whose loss counts 15 % of the tokens, three seeds
 fusions    Conv2D and circular convolution, three objectives, three seeds
 more       masked models that see 6.7 times the sentences: as many predicted tokens as a causal model, three seeds
@@ -47,7 +48,7 @@ RUN_COLUMNS = ("digest", "commit", "arm", "seed")
 
 
 class Part(NamedTuple):
-    """A set of runs: arms are objective × fusion; `rate` None: each arm's own."""
+    """A set of runs: arms are objective × fusion; `rate` None: the own rate of the objective and fusion in `rates`."""
 
     objectives: Sequence[str] = OBJECTIVES
     fusions: Sequence[str] = ("additive",)
@@ -62,6 +63,9 @@ PARTS: Mapping[str, Part] = {
     "common": Part(seeds=(0, 1, 2, 3, 4), rate=COMMON),
     "dense": Part(seeds=(0,), settings=("allocated", "minibatch", "dense")),
     "depth": Part(objectives=("masked", "causal"), settings=("allocated", "minibatch", "half_depth")),
+    "depth_common": Part(
+        objectives=("masked", "causal"), settings=("allocated", "minibatch", "half_depth"), rate=COMMON
+    ),
     "part": Part(objectives=("causal_part",)),
     "fusions": Part(fusions=FUSIONS[1:]),
     "more": Part(objectives=("masked",), overrides=("training.budget.number=26800", "training.epochs=60")),
@@ -137,7 +141,9 @@ def append(file: Path, table: pd.DataFrame) -> None:
     file.parent.mkdir(exist_ok=True)
     text = table.astype(str)
     both = pd.concat([stored(file), text], ignore_index=True) if file.exists() else text
-    both.to_csv(file, index=False, lineterminator="\n")
+    whole = file.with_suffix(".new")
+    both.to_csv(whole, index=False, lineterminator="\n")
+    whole.replace(file)
 
 
 def run(name: str) -> None:
@@ -157,7 +163,10 @@ def run(name: str) -> None:
 
 
 def store(name: str, output: Output) -> None:
-    """Add a run's metrics to `<name>.csv`, and its tables to `<name>/<table>.parquet`."""
+    """Add a run's tables to `<name>/<table>.parquet`, then its metrics to `<name>.csv`, which says that it is stored.
+
+    Rows of an earlier, interrupted call are replaced.
+    """
     manifest = json.loads((paths.processed(output.run.task) / "manifest.json").read_text("utf-8"))
     arms = results([output], manifest["splits"]["test"]["rows"])
     found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
@@ -166,9 +175,16 @@ def store(name: str, output: Output) -> None:
     for table in KEPT:
         own = found[table].assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all")
         file = folder / f"{table}.parquet"
-        before = [pd.read_parquet(file)] if file.exists() else []
-        pd.concat([*before, own], ignore_index=True).to_parquet(file, compression="zstd", index=False)
+        before = [others(pd.read_parquet(file), output)] if file.exists() else []
+        whole = file.with_suffix(".new")
+        pd.concat([*before, own], ignore_index=True).to_parquet(whole, compression="zstd", index=False)
+        whole.replace(file)
     append(STORED / f"{name}.csv", pd.DataFrame(rows(output, commit_of(output.run.digest)), columns=COLUMNS))
+
+
+def others(table: pd.DataFrame, output: Output) -> pd.DataFrame:
+    """Return the rows of the other runs."""
+    return table[(table["arm"] != output.run.arm) | (table["seed"] != output.run.seed)]
 
 
 def sums(arms: Arms) -> dict[str, pd.DataFrame]:

@@ -22,6 +22,8 @@ ATTENTION, FEED_FORWARD = ("query", "key", "value", "out"), ("W1", "W2")
 COMPONENTS = ("emb", "pos", *ATTENTION, *FEED_FORWARD, "LayerNorm", "other")
 STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
 SHOWN = "validation"
+BEYOND = 0.2
+"""Share of its sum over training by which a part's cumulative allocation may leave the span from 0 to this sum."""
 Lines = Iterator[str]
 Measure = Callable[[pd.DataFrame], NDArray[np.float64]]
 """From a run's shares of the change of the loss, rows (stack, layer, component), to a number per column."""
@@ -47,6 +49,7 @@ PARTS = {
     "common": "common rate",
     "dense": "own rate, dense",
     "depth": "half of the layers",
+    "depth_common": "half of the layers, common rate",
     "part": "15 % of the loss",
     "more": "6.7 × the sentences",
     "fusions": "own rate",
@@ -152,8 +155,10 @@ class Shares(NamedTuple):
 def shares(part: str) -> dict[str, dict[int, Shares]]:
     """Return arm → seed → shares, rows (stack, layer, component).
 
-    A share is an allocation over the sum of all allocations of the run; a positive share helps. The folds' mean is the
-    share of the whole set.
+    A share is an allocation over the sum of all allocations of the run; a positive share helps. A fold's number is
+    `share + (fold − share · fold's total) / total`: the ratio's linear form (as `training.allocation.over_folds`,
+    Cochran 1977), so that the folds' mean is the share of the whole set, and what moves all groups of a fold alike is no
+    noise.
     """
     folds, batch = stored(part, "folds"), stored(part, "minibatch")
     folds = folds[folds["set"] == SHOWN]
@@ -162,7 +167,10 @@ def shares(part: str) -> dict[str, dict[int, Shares]]:
     found: dict[str, dict[int, Shares]] = {}
     for (arm, seed), own in folds.groupby(["arm", "seed"], sort=False):
         of_batch = batch[(batch["arm"] == arm) & (batch["seed"] == seed)].set_index(keys)[["nats"]]
-        fixed = own.set_index(keys)[names] / own["value"].sum()
+        of_folds, total = own.set_index(keys)[names], own["value"].sum()
+        share = of_folds.mean(axis=1) / total
+        fixed = (of_folds - share.to_numpy()[:, None] * of_folds.sum().to_numpy()) / total
+        fixed = fixed.add(share, axis=0)
         found.setdefault(arm, {})[int(seed)] = Shares(fixed, of_batch / of_batch["nats"].sum())
     return found
 
@@ -362,13 +370,28 @@ def likeness() -> Lines:
 
 
 def _cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> NDArray[np.float64]:
-    """Return the cosine of two profiles, per column: a stack of an encoder-decoder, and a model of one stack."""
+    """Return the cosine of the profiles of an encoder-decoder's stack and of a model of one stack, by jackknife folds.
+
+    Noise of the sentences pulls a cosine towards 0, more for a profile of few predicted tokens. The pseudo-values
+    `F · c − (F − 1) · c₋f`, with c₋f from all folds but f, have a mean without most of this bias. A single column,
+    which has no folds, has its plain cosine.
+    """
     profiles = []
     for table, own in ((both, stack), (single, None)):
         index = table.index.to_frame()
         chosen = (index["layer"] >= 0) & ((index["stack"] == own) if own else True)
         profiles.append(table[chosen].droplevel("stack").sort_index().to_numpy(dtype=float))
     one, other = profiles
+    folds = one.shape[1]
+    whole = _cosines(one.mean(1, keepdims=True), other.mean(1, keepdims=True))
+    if folds == 1:
+        return whole
+    without = ((table.sum(1, keepdims=True) - table) / (folds - 1) for table in (one, other))
+    return folds * whole - (folds - 1) * _cosines(*without)
+
+
+def _cosines(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine of each column with its counterpart."""
     found: NDArray[np.float64] = (one * other).sum(0) / np.sqrt((one**2).sum(0) * (other**2).sum(0))
     return found
 
@@ -397,7 +420,11 @@ def _bounds(found: Interval | None) -> str:
 
 
 def halves(part: str = "own") -> dict[str, pd.DataFrame]:
-    """Return arm → the update by which a component or stack has half of its allocation: a row per seed."""
+    """Return arm → the update by which a component or stack has half of its allocation: a row per seed.
+
+    NaN where the cumulative allocation exceeds its end by more than `BEYOND`: such a part gains and then loses, so
+    "half" has no meaning.
+    """
     table = stored(part, "course")
     found: dict[str, dict[str, dict[int, float]]] = {}
     for (arm, group, seed), own in table.groupby(["arm", "group", "seed"], sort=False):
@@ -406,18 +433,31 @@ def halves(part: str = "own") -> dict[str, pd.DataFrame]:
         at = int(np.argmax(reached >= 0.5))
         ends = np.concatenate([[0.0], course["update"]])
         inside = (0.5 - reached[at - 1]) / (reached[at] - reached[at - 1])
-        found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = ends[at - 1] + inside * (ends[at] - ends[at - 1])
+        half = ends[at - 1] + inside * (ends[at] - ends[at - 1])
+        once = reached.max() <= 1 + BEYOND and reached.min() >= -BEYOND
+        found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = half if once else np.nan
     return {arm: pd.DataFrame(own) for arm, own in found.items()}
 
 
 def timing() -> Lines:
-    """Yield the update by which each component and each stack has half of its allocation, interpolated in intervals."""
+    """Yield the update by which each component and each stack has half of its allocation, interpolated in intervals.
+
+    The geometric mean over seeds with the t interval of the logarithms.
+    """
     every = halves()
     arms = sorted(every, key=_order)
     yield from head("half of the allocation by update", *map(called, arms))
     for group in (*COMPONENTS, "enc", "cross", "dec"):
-        cells = [interval(every[arm][group], 0) if group in every[arm] else "–" for arm in arms]
+        cells = [_updates(every[arm][group]) if group in every[arm] else "–" for arm in arms]
         yield f"| {STACKS.get(group, group)} | {' | '.join(cells)} |"
+
+
+def _updates(values: pd.Series) -> str:
+    """Format the geometric mean of updates over seeds and its interval; a dash if a seed has none."""
+    found = paired_t(list(np.log(values)), confidence=CONFIDENCE)
+    bounds = found.interval
+    shown = f" [{number(np.exp(bounds.low), 0)}, {number(np.exp(bounds.high), 0)}]" if bounds else ""
+    return number(float(np.exp(found.mean)), 0) + shown
 
 
 def chords() -> Lines:

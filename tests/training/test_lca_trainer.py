@@ -1,5 +1,6 @@
 """Loss change allocation in a real Trainer: the documentation's lines, closure, divisors, masks, refusals."""
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, Trainer, TrainingArguments
 
+from isoscope.config.training import Allocation as Settings
+from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.observers.trainer_callback import ObserverCallback
 from isoscope.training.observers.trainer_data import TrainerData
 
-DOCS = (Path(__file__).parents[2] / "docs/allocation.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs/allocation.md").read_text("utf-8")
 LINES = next(block for block in re.findall(r"```python\n(.*?)```", DOCS, re.S) if "add_callback" in block)
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -140,3 +144,10 @@ def test_it_needs_evaluation_data(tmp_path: Path) -> None:
     trainer.add_callback(ObserverCallback(observer(), trainer))
     with pytest.raises(InputError, match="give the Trainer an eval_dataset"):
         trainer.train()
+
+
+def test_the_defaults_are_those_of_the_overlay() -> None:
+    overlay = read_yaml(ROOT, Path("variants/settings/allocated.yaml"))
+    given = inspect.signature(Allocation).parameters
+    asked = Settings(**overlay["training"]["allocation"]).model_dump()
+    assert {name: one.default for name, one in given.items()} == asked

@@ -62,7 +62,6 @@ def test_slices_add_up_to_the_allocation_of_the_set_and_each_closes(tmp_path: Pa
     assert closure["closed"].all()
     assert (closure["gap"].abs() < 0.1 * closure["change"].abs().max()).all()
     assert closure.groupby(["frequency", "context"], observed=True).ngroups >= 3
-    np.testing.assert_allclose(closure["allocated"] - closure["gap"], closure["change"], atol=1e-15)
 
 
 @pytest.mark.parametrize("make", [*OBJECTIVES, denoises, continues])

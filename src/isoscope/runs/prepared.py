@@ -93,7 +93,10 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
     facts = read_manifest(project, task).get("facts", {})
     read = [(data.source, facts.get("inputs", {}))]
     if isinstance(data.tokenizer, JointTokenizer):
-        read += zip(data.tokenizer.sources, facts.get(VOCABULARY, []), strict=False)
+        known = facts.get(VOCABULARY, [])
+        if len(known) != len(data.tokenizer.sources):
+            raise InputError(f"{folder}: its manifest has {len(known)} of the tokenizer's sources; {again}")
+        read += zip(data.tokenizer.sources, known, strict=True)
     for source, inputs in read:
         if isinstance(source, Local):
             _check_files(project.folder, source.path, inputs, f"{folder}: {again}")

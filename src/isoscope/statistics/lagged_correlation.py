@@ -36,7 +36,8 @@ def lagged_correlation(
     At lag k, Pearson's r of `first[t + 1] − first[t]` and `second[t + k + 1] − second[t + k]`. Differences remove a
     linear trend of the curves; what trends in the differences stays, so that two curves of one shape correlate. Each
     draw puts blocks of `block` neighbouring changes of the second curve in another order: dependence within a block
-    stays. p is exact for independent changes if `block` divides their number. None for fewer than `FEWEST_BLOCKS`
+    stays. p is exact if the blocks of changes are exchangeable (and `block` divides their number). A common envelope,
+    such as large changes early in both curves, breaks this: p is then too small. None for fewer than `FEWEST_BLOCKS`
     blocks, for a straight line, and for a value that is not finite. Raises `ValueError` for curves of unequal length.
     """
     if len(first) != len(second):

@@ -35,9 +35,11 @@ def damages(model: nn.Module, start: Mapping[str, Tensor], loss: Callable[[], fl
         trained = {name: one.detach().clone() for name, one in parameters.items()}
         size = sum(one.numel() for one in parameters.values())
         for kind in (START,) if group.endswith(".LayerNorm") else (ZERO, START):
-            for name, one in parameters.items():
-                one.zero_() if kind == ZERO else one.copy_(start[name])
-            without = loss()
-            for name, one in parameters.items():
-                one.copy_(trained[name])
+            try:
+                for name, one in parameters.items():
+                    one.zero_() if kind == ZERO else one.copy_(start[name])
+                without = loss()
+            finally:
+                for name, one in parameters.items():
+                    one.copy_(trained[name])
             yield Damage(group, kind, size, without, without - whole)

@@ -77,7 +77,7 @@ def test_a_planted_objective_decides_and_is_told_in_unseen_data() -> None:
     assert rows["source"].tolist() == ["objective", "condition", "interaction", "seed", "data", "size"]
     assert rows["share"][:4].sum() == pytest.approx(1)
     assert told(found, "objective", "condition")["accuracy"] == 1
-    assert told(found, "condition", "seed")["accuracy"] < 0.8
+    assert told(found, "condition", "seed")["p"] > 0.05
     assert set(found.shares["objectives"]) == {"all", "masked and causal"}
     assert found.left_out == ()
 

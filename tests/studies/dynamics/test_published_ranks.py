@@ -44,7 +44,11 @@ def test_verdicts() -> None:
     assert verdict(PUBLISHED) == "pass: the ranks agree (τ > 0, p ≤ 0.05)"
     assert verdict(REVERSED).startswith("fail: ")
     mixed = PUBLISHED | {"emb": 4, "query": 2}
-    assert verdict(mixed) == "under-powered: the ranks agree in part (τ > 0), but p > 0.05"
+    assert verdict(mixed) == "under-powered: no clear order: p > 0.05"
+    against = REVERSED | {"emb": 0, "query": 2}
+    (row,) = ranks(against).to_dict("records")
+    assert row["tau"] < 0 < 0.05 < row["p"]
+    assert verdict(against) == "under-powered: no clear order: p > 0.05"
     assert verdict(PUBLISHED, seeds=2) == "under-powered: 2 seeds: no verdict below 3"
     assert verdict(REVERSED, seeds=1) == "under-powered: 1 seed: no verdict below 3"
     assert verdict(dict.fromkeys(PUBLISHED, 1)) == "under-powered: all components hurt equally often"

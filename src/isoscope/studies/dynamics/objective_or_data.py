@@ -52,7 +52,14 @@ def objective_or_data(
     """
     table = pd.concat(studies.values(), ignore_index=True)
     lost = table[table["word"] == NOT]
-    runs = table.drop(lost.index).pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0).reset_index()
+    kept = table.drop(lost.index)
+    cells = kept.groupby(["objective", "data", "size", "seed"])[["arm", *PART]]
+    if doubled := [key for key, own in cells if own["arm"].nunique() > 1 or own.duplicated().any()]:
+        raise InputError(
+            f"profiles: {len(doubled)} cells have several runs, such as {', '.join(map(str, doubled[0]))}; give "
+            "studies whose runs differ in objective, data, size or seed alone"
+        )
+    runs = kept.pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0).reset_index()
     if len(runs) < 2:
         raise InputError(f"profiles: {len(runs)} trained runs; train more seeds, objectives or data")
     shares: list[dict[str, Any]] = []

@@ -40,9 +40,9 @@ def judged(row: Mapping[str, Any], confidence: float) -> tuple[str, str]:
 
     - *no verdict*: the arm is not trained.
     - *under-powered*: fewer than 3 seeds; or no order of these counts, with their ties, reaches p ≤ 1 − `confidence`;
-      or the ranks agree in part (tau > 0) with a larger p.
+      or p is larger than that.
     - *pass*: tau > 0 with p ≤ 1 − `confidence` (exact, two-sided).
-    - *fail*: tau ≤ 0.
+    - *fail*: tau < 0 with such a p: the order is rather the reverse.
     """
     level = 1 - confidence + 1e-9
     if row["word"] != TRAINED:
@@ -54,11 +54,11 @@ def judged(row: Mapping[str, Any], confidence: float) -> tuple[str, str]:
         return UNDERPOWERED, "all components hurt equally often"
     if least > level:
         return UNDERPOWERED, f"no order of {row['components']} components with these ties has p ≤ {level:.2g}"
-    if tau <= 0:
-        return FAIL, "the ranks do not agree (τ ≤ 0)"
-    if p <= level:
+    if p > level:
+        return UNDERPOWERED, f"no clear order: p > {level:.2g}"
+    if tau > 0:
         return PASS, f"the ranks agree (τ > 0, p ≤ {level:.2g})"
-    return UNDERPOWERED, f"the ranks agree in part (τ > 0), but p > {level:.2g}"
+    return FAIL, f"the ranks are rather reversed (τ < 0, p ≤ {level:.2g})"
 
 
 def _number(value: Any) -> float | None:

@@ -43,7 +43,8 @@ def sliced(arms: Arms, confidence: float) -> dict[str, pd.DataFrame]:
     facts = pd.DataFrame([one.facts for one in found])
     long = pd.concat([_long(one) for one in found], ignore_index=True)
     keys = ["arm", *SLICE, "component", "update"]
-    course = long.dropna().groupby(keys, sort=False)["share"].mean().reset_index()
+    means = long.groupby(keys, sort=False)["share"].agg(lambda shares: shares.mean(skipna=False))
+    course = means.dropna().reset_index()
     return {"slices": _totals(facts, long, confidence), "slices_course": course}
 
 

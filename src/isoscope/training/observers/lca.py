@@ -28,8 +28,9 @@ class Allocation(IntervalObserver):
     they were. Memory: one copy of the weights, a gradient per fold and set, and five more while an interval is
     computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
 
-    Arguments are those of `training.allocation`, which describes them. Raises `InputError` for sharded or
-    half-precision weights, for an unknown architecture, and for a split with fewer rows than folds.
+    Arguments are those of `training.allocation`, which describes them; the defaults are the overlay `allocated`. Raises
+    `InputError` for sharded or half-precision weights, for an unknown architecture, and for a split with fewer rows
+    than folds.
     """
 
     name = "allocation"
@@ -40,7 +41,7 @@ class Allocation(IntervalObserver):
         sentences: int = 128,
         folds: int = 8,
         estimator: str = "simpson",
-        tolerance: float | None = None,
+        tolerance: float | None = 2e-3,
         most_splits: int = 16,
         dense: int = 16,
         chords: int = 100,
