@@ -157,8 +157,7 @@ def shares(part: str) -> dict[str, dict[int, Shares]]:
 
     A share is an allocation over the sum of all allocations of the run; a positive share helps. A fold's number is
     `share + (fold − share · fold's total) / total`: the ratio's linear form (as `training.allocation.over_folds`,
-    Cochran 1977), so that the folds' mean is the share of the whole set, and what moves all groups of a fold alike is no
-    noise.
+    Cochran 1977). The folds' mean is the share of the whole set, and what moves all groups of a fold alike is no noise.
     """
     folds, batch = stored(part, "folds"), stored(part, "minibatch")
     folds = folds[folds["set"] == SHOWN]

@@ -1,0 +1,106 @@
+"""What the page on dynamics computes from its stored tables, on planted ones, and how runs are stored."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "docs/results"
+GROUPS = [("enc", -1, "emb"), ("enc", 0, "W1"), ("enc", 0, "key"), ("enc", 1, "W1")]
+FOLDS = [f"fold_{number}" for number in range(1, 9)]
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        import dynamics_tables
+
+        yield dynamics_tables
+        sys.modules.pop("dynamics_tables", None)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        import dynamics_runs
+
+        yield dynamics_runs
+        for name in ("dynamics_runs", "collect"):
+            sys.modules.pop(name, None)
+
+
+def planted(folder: Path, folds: np.ndarray) -> None:
+    """Store the allocation of a run by group and fold, `[groups, 8]`, and a minibatch estimator of ten times that."""
+    (folder / "own").mkdir()
+    keys = pd.DataFrame(GROUPS, columns=["stack", "layer", "component"]).assign(arm="masked-additive", seed=0)
+    table = keys.assign(set="validation", value=folds.mean(1)).join(pd.DataFrame(folds, columns=FOLDS))
+    table.to_parquet(folder / "own/folds.parquet")
+    keys.assign(nats=10 * folds.mean(1)).to_parquet(folder / "own/minibatch.parquet")
+
+
+def test_what_moves_all_groups_of_a_fold_alike_is_no_noise_of_a_share(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "STORED", tmp_path)
+    scale = np.array([0.5, 0.7, 0.9, 1.0, 1.0, 1.1, 1.3, 1.5])
+    planted(tmp_path, np.outer([-4.0, -3.0, -1.0, -2.0], scale))
+    found = page.shares("own")["masked-additive"][0]
+    np.testing.assert_allclose(found.fixed, np.outer([0.4, 0.3, 0.1, 0.2], np.ones(8)))
+    np.testing.assert_allclose(found.minibatch["nats"], [0.4, 0.3, 0.1, 0.2])
+
+
+def test_a_share_is_that_of_the_whole_set_and_a_group_that_varies_alone_has_noise(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "STORED", tmp_path)
+    folds = -np.random.default_rng(0).uniform(1, 3, (4, 8))
+    planted(tmp_path, folds)
+    found = page.shares("own")["masked-additive"][0].fixed.to_numpy()
+    np.testing.assert_allclose(found.mean(1), folds.mean(1) / folds.mean(1).sum())
+    np.testing.assert_allclose(found.sum(0), 1.0, err_msg="the folds of all shares sum to 1")
+    assert (found.std(1) > 0.02).all()
+
+
+def test_the_jackknife_takes_most_of_the_noise_out_of_a_cosine(page: ModuleType) -> None:
+    """Two noisy copies of one profile: the mean of the folds' own cosines is far below 1."""
+    draw, index = np.random.default_rng(0), pd.MultiIndex.from_tuples(GROUPS[1:], names=["stack", "layer", "component"])
+    true = np.array([[3.0], [1.0], [2.0]])
+    plain, corrected = [], []
+    for _ in range(200):
+        one, other = (pd.DataFrame(true + draw.normal(size=(3, 8)), index=index) for _ in range(2))
+        plain.append(page._cosines(one.to_numpy(), other.to_numpy()).mean())
+        corrected.append(page._cosine(one, other, "enc").mean())
+    assert np.mean(plain) < 0.9
+    assert np.mean(corrected) == pytest.approx(1, abs=0.01)
+    exact = pd.DataFrame(true, index=index)
+    assert page._cosine(exact, 2 * exact, "enc") == pytest.approx([1])
+
+
+def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "STORED", tmp_path)
+    (tmp_path / "own").mkdir()
+    courses = {"W1": [-1.0, -3.0, -4.0], "emb": [-1.0, -1.0, -4.0], "LayerNorm": [-2.0, -9.0, -4.0]}
+    rows = [
+        {"arm": "causal-additive", "group": name, "seed": 0, "update": update, "cumulative": value}
+        for name, course in courses.items()
+        for update, value in zip((10, 20, 40), course, strict=True)
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "own/course.parquet")
+    found = page.halves()["causal-additive"].loc[0]
+    assert found["W1"] == 15
+    assert found["emb"] == pytest.approx(20 + 20 / 3)
+    assert np.isnan(found["LayerNorm"])
+
+
+def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:
+    table = pd.DataFrame({"arm": ["a", "a", "b"], "seed": [0, 1, 0], "value": [1.0, 2.0, 3.0]})
+    output = SimpleNamespace(run=SimpleNamespace(arm="a", seed=0))
+    assert runs.others(table, output)["value"].tolist() == [2.0, 3.0]
