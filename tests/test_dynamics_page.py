@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,14 +15,27 @@ GROUPS = [("enc", -1, "emb"), ("enc", 0, "W1"), ("enc", 0, "key"), ("enc", 1, "W
 FOLDS = [f"fold_{number}" for number in range(1, 9)]
 
 
-@pytest.fixture(scope="module")
-def page() -> Iterator[ModuleType]:
+class Page(NamedTuple):
+    """The modules of the page."""
+
+    stored: ModuleType
+    claims: ModuleType
+    tables: ModuleType
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
+        import dynamics_stored
+
+        patch.setattr(dynamics_stored, "STORED", tmp_path)
+        import dynamics_claims
         import dynamics_tables
 
-        yield dynamics_tables
-        sys.modules.pop("dynamics_tables", None)
+        yield Page(dynamics_stored, dynamics_claims, dynamics_tables)
+        for name in ("dynamics_stored", "dynamics_claims", "dynamics_tables"):
+            sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
@@ -44,48 +58,39 @@ def planted(folder: Path, folds: np.ndarray) -> None:
     keys.assign(nats=10 * folds.mean(1)).to_parquet(folder / "own/minibatch.parquet")
 
 
-def test_what_moves_all_groups_of_a_fold_alike_is_no_noise_of_a_share(
-    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page, "STORED", tmp_path)
+def test_what_moves_all_groups_of_a_fold_alike_is_no_noise_of_a_share(page: Page, tmp_path: Path) -> None:
     scale = np.array([0.5, 0.7, 0.9, 1.0, 1.0, 1.1, 1.3, 1.5])
     planted(tmp_path, np.outer([-4.0, -3.0, -1.0, -2.0], scale))
-    found = page.shares("own")["masked-additive"][0]
+    found = page.claims.shares("own")["masked-additive"][0]
     np.testing.assert_allclose(found.fixed, np.outer([0.4, 0.3, 0.1, 0.2], np.ones(8)))
     np.testing.assert_allclose(found.minibatch["nats"], [0.4, 0.3, 0.1, 0.2])
 
 
-def test_a_share_is_that_of_the_whole_set_and_a_group_that_varies_alone_has_noise(
-    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page, "STORED", tmp_path)
+def test_a_share_is_that_of_the_whole_set_and_a_group_that_varies_alone_has_noise(page: Page, tmp_path: Path) -> None:
     folds = -np.random.default_rng(0).uniform(1, 3, (4, 8))
     planted(tmp_path, folds)
-    found = page.shares("own")["masked-additive"][0].fixed.to_numpy()
+    found = page.claims.shares("own")["masked-additive"][0].fixed.to_numpy()
     np.testing.assert_allclose(found.mean(1), folds.mean(1) / folds.mean(1).sum())
     np.testing.assert_allclose(found.sum(0), 1.0, err_msg="the folds of all shares sum to 1")
     assert (found.std(1) > 0.02).all()
 
 
-def test_the_jackknife_takes_most_of_the_noise_out_of_a_cosine(page: ModuleType) -> None:
+def test_the_jackknife_takes_most_of_the_noise_out_of_a_cosine(page: Page) -> None:
     """Two noisy copies of one profile: the mean of the folds' own cosines is far below 1."""
     draw, index = np.random.default_rng(0), pd.MultiIndex.from_tuples(GROUPS[1:], names=["stack", "layer", "component"])
     true = np.array([[3.0], [1.0], [2.0]])
     plain, corrected = [], []
     for _ in range(200):
         one, other = (pd.DataFrame(true + draw.normal(size=(3, 8)), index=index) for _ in range(2))
-        plain.append(page._cosines(one.to_numpy(), other.to_numpy()).mean())
-        corrected.append(page._cosine(one, other, "enc").mean())
+        plain.append(page.claims._cosines(one.to_numpy(), other.to_numpy()).mean())
+        corrected.append(page.claims._cosine(one, other, "enc").mean())
     assert np.mean(plain) < 0.9
     assert np.mean(corrected) == pytest.approx(1, abs=0.01)
     exact = pd.DataFrame(true, index=index)
-    assert page._cosine(exact, 2 * exact, "enc") == pytest.approx([1])
+    assert page.claims._cosine(exact, 2 * exact, "enc") == pytest.approx([1])
 
 
-def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(
-    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page, "STORED", tmp_path)
+def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(page: Page, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     courses = {"W1": [-1.0, -3.0, -4.0], "emb": [-1.0, -1.0, -4.0], "LayerNorm": [-2.0, -9.0, -4.0]}
     rows = [
@@ -94,7 +99,7 @@ def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(
         for update, value in zip((10, 20, 40), course, strict=True)
     ]
     pd.DataFrame(rows).to_parquet(tmp_path / "own/course.parquet")
-    found = page.halves()["causal-additive"].loc[0]
+    found = page.tables.halves()["causal-additive"].loc[0]
     assert found["W1"] == 15
     assert found["emb"] == pytest.approx(20 + 20 / 3)
     assert np.isnan(found["LayerNorm"])

@@ -1,0 +1,202 @@
+"""The published claims about shares of the allocation, each with intervals and a verdict, for dynamics.md."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from dynamics_stored import ATTENTION, CONFIDENCE, FEED_FORWARD, SHOWN, Lines, called, head, interval, number, stored
+from numpy.typing import NDArray
+
+from isoscope.statistics.paired import Interval, in_family, judge, paired_t, two_way_interval
+
+POWER, MARGIN = 0.8, 0.01
+Measure = Callable[[pd.DataFrame], NDArray[np.float64]]
+"""From a run's shares of the change of the loss, rows (stack, layer, component), to a number per column."""
+
+
+class Shares(NamedTuple):
+    """A run's shares of the change of the loss: on the fixed set, by fold `[groups, 8]`; by the minibatch estimator."""
+
+    fixed: pd.DataFrame
+    minibatch: pd.DataFrame
+
+
+def shares(part: str) -> dict[str, dict[int, Shares]]:
+    """Return arm → seed → shares, rows (stack, layer, component).
+
+    A share is an allocation over the sum of all allocations of the run; a positive share helps. A fold's number is
+    `share + (fold − share · fold's total) / total`: the ratio's linear form (as `training.allocation.over_folds`,
+    Cochran 1977). The folds' mean is the share of the whole set, and what moves all groups of a fold alike is no noise.
+    """
+    folds, batch = stored(part, "folds"), stored(part, "minibatch")
+    folds = folds[folds["set"] == SHOWN]
+    names = [name for name in folds if name.startswith("fold_")]
+    keys = ["stack", "layer", "component"]
+    found: dict[str, dict[int, Shares]] = {}
+    for (arm, seed), own in folds.groupby(["arm", "seed"], sort=False):
+        of_batch = batch[(batch["arm"] == arm) & (batch["seed"] == seed)].set_index(keys)[["nats"]]
+        of_folds, total = own.set_index(keys)[names], own["value"].sum()
+        share = of_folds.mean(axis=1) / total
+        fixed = (of_folds - share.to_numpy()[:, None] * of_folds.sum().to_numpy()) / total
+        fixed = fixed.add(share, axis=0)
+        found.setdefault(arm, {})[int(seed)] = Shares(fixed, of_batch / of_batch["nats"].sum())
+    return found
+
+
+def of(table: pd.DataFrame, *names: str, stack: str | None = None, layers: Sequence[int] = ()) -> NDArray[np.float64]:
+    """Return the sum over groups of these components, of a stack and of these layers, per column."""
+    index = table.index.to_frame()
+    chosen = index["component"].isin(names)
+    if stack:
+        chosen &= index["stack"] == stack
+    if layers:
+        chosen &= index["layer"].isin(layers)
+    found: NDArray[np.float64] = table[chosen].to_numpy(dtype=float).sum(0)
+    return found
+
+
+class Claim(NamedTuple):
+    """A published claim as a difference that it says is above 0, for one arm of the part `own`."""
+
+    text: str
+    arm: str
+    measure: Measure
+
+
+def _difference(*pairs: tuple[Sequence[str], str | None, Sequence[int]]) -> Measure:
+    """Return the mean share per layer of the first groups minus that of the second."""
+
+    def measure(table: pd.DataFrame) -> NDArray[np.float64]:
+        one, other = (
+            of(table, *names, stack=stack, layers=layers) / max(1, len(layers)) for names, stack, layers in pairs
+        )
+        return one - other
+
+    return measure
+
+
+_ALL: tuple[str | None, Sequence[int]] = (None, ())
+CLAIMS = (
+    *(
+        Claim(f"{called(arm)}: feed-forward − attention", arm, _difference((FEED_FORWARD, *_ALL), (ATTENTION, *_ALL)))
+        for arm in ("masked-additive", "causal-additive", "translation-additive")
+    ),
+    *(
+        Claim(f"{called(arm)}: feed-forward − word table", arm, _difference((FEED_FORWARD, *_ALL), (("emb",), *_ALL)))
+        for arm in ("masked-additive", "causal-additive", "translation-additive")
+    ),
+    *(
+        Claim(
+            f"{called(arm)}: feed-forward of the upper − the lower layers{title}",
+            arm,
+            _difference((FEED_FORWARD, stack, upper), (FEED_FORWARD, stack, lower)),
+        )
+        for arm, title, stack, lower, upper in (
+            ("masked-additive", "", "enc", (0, 1), (2, 3)),
+            ("causal-additive", "", "dec", (0, 1), (2, 3)),
+            ("translation-additive", ", encoder", "enc", (0,), (1,)),
+            ("translation-additive", ", decoder", "dec", (0,), (1,)),
+        )
+    ),
+    Claim(
+        "CLM: attention of the middle − the outer layers",
+        "causal-additive",
+        _difference((ATTENTION, "dec", (1, 2)), (ATTENTION, "dec", (0, 3))),
+    ),
+)
+
+
+class Found(NamedTuple):
+    """A claim's numbers: by seed and fold of the sentences on the fixed set, and by seed of the minibatch estimator."""
+
+    text: str
+    folds: NDArray[np.float64]
+    minibatch: Sequence[float]
+
+
+def claims() -> Lines:
+    """Yield the claims about shares of components and layers."""
+    every = shares("own")
+    found = []
+    for claim in CLAIMS:
+        runs = list(every[claim.arm].values())
+        folds = np.stack([claim.measure(one.fixed) for one in runs])
+        found.append(Found(claim.text, folds, [float(claim.measure(one.minibatch)[0]) for one in runs]))
+    yield from judged("difference of shares", found)
+
+
+def likeness() -> Lines:
+    """Yield whether a stack of MT is more like MLM or CLM of its depth: differences of cosines of profiles.
+
+    A profile: shares of components × layers of a stack. Runs of the same seed are paired.
+    """
+    translation, single = shares("own")["translation-additive"], shares("depth")
+    both = [seed for seed in single["masked-additive"] if seed in single["causal-additive"] and seed in translation]
+    found = []
+    for stack, text, like, unlike in (
+        ("enc", "MT's encoder: cosine with MLM − with CLM", "masked-additive", "causal-additive"),
+        ("dec", "MT's decoder: cosine with CLM − with MLM", "causal-additive", "masked-additive"),
+    ):
+        fixed, minibatch = (
+            np.stack(
+                [
+                    _cosine(getattr(translation[seed], kind), getattr(single[like][seed], kind), stack)
+                    - _cosine(getattr(translation[seed], kind), getattr(single[unlike][seed], kind), stack)
+                    for seed in both
+                ]
+            )
+            for kind in Shares._fields
+        )
+        found.append(Found(text, fixed, list(minibatch[:, 0])))
+    yield from judged("difference of cosines", found)
+
+
+def _cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> NDArray[np.float64]:
+    """Return the cosine of the profiles of an encoder-decoder's stack and of a model of one stack, by jackknife folds.
+
+    Noise of the sentences pulls a cosine towards 0, more for a profile of few predicted tokens. The pseudo-values
+    `F · c − (F − 1) · c₋f`, with c₋f from all folds but f, have a mean without most of this bias. A single column,
+    which has no folds, has its plain cosine.
+    """
+    profiles = []
+    for table, own in ((both, stack), (single, None)):
+        index = table.index.to_frame()
+        chosen = (index["layer"] >= 0) & ((index["stack"] == own) if own else True)
+        profiles.append(table[chosen].droplevel("stack").sort_index().to_numpy(dtype=float))
+    one, other = profiles
+    folds = one.shape[1]
+    whole = _cosines(one.mean(1, keepdims=True), other.mean(1, keepdims=True))
+    if folds == 1:
+        return whole
+    without = ((table.sum(1, keepdims=True) - table) / (folds - 1) for table in (one, other))
+    return folds * whole - (folds - 1) * _cosines(*without)
+
+
+def _cosines(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine of each column with its counterpart."""
+    found: NDArray[np.float64] = (one * other).sum(0) / np.sqrt((one**2).sum(0) * (other**2).sum(0))
+    return found
+
+
+def judged(title: str, claims: Sequence[Found]) -> Lines:
+    """Yield each claim with its intervals and verdict on the fixed set, and its mean with the minibatch estimator.
+
+    A claim says that a number is above 0. p by Holm over the table. Over sentences: the eight folds of the set.
+    """
+    tests = [paired_t(list(one.folds.mean(1)), confidence=CONFIDENCE) for one in claims]
+    family = in_family(tests, confidence=CONFIDENCE, power=POWER)
+    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
+    yield from head(title, *columns, "minibatch estimator")
+    for claim, test, (p, detectable) in zip(claims, tests, family, strict=True):
+        two_way = two_way_interval(claim.folds, confidence=CONFIDENCE)
+        verdict = judge(test, two_way, p_holm=p, detectable=detectable, confidence=CONFIDENCE, margin=MARGIN)
+        opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
+        cells = (str(test.n), number(test.mean, 3, True), _bounds(test.interval), _bounds(two_way))
+        word = f"{opposite}*{verdict.word}*: {verdict.reason}"
+        chances = (number(np.nan if one is None else one) for one in (p, detectable))
+        yield f"| {claim.text} | {' | '.join((*cells, *chances, word, interval(claim.minibatch)))} |"
+
+
+def _bounds(found: Interval | None) -> str:
+    return "–" if found is None else f"[{number(found.low, 3, True)}, {number(found.high, 3, True)}]"
