@@ -150,8 +150,8 @@ def jackknife(
 
     The standard error is the jackknife's, √((S − 1)/S · Σ(share without s − their mean)²) over the S seeds, and the
     interval is cut at 0 and 1. None below 3 seeds. It covers other seeds, not other data or objectives: those are
-    fixed. Simulated coverage of the 95 % interval (3 objectives, 6 data sets, normal noise, 200 draws): 93 % at 3 and at 5
-    seeds. The share of `WITHIN` itself grows with the number of seeds, and that of `INTERACTION` falls.
+    fixed. Simulated coverage of the 95 % interval (3 objectives, 6 data sets, normal noise, 200 draws): 93 % at 3 and
+    at 5 seeds. The share of `WITHIN` itself grows with the number of seeds, and that of `INTERACTION` falls.
     """
     marks = np.asarray(seeds)
     every = sources(distances, factors, permutations=0)
