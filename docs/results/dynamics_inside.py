@@ -9,11 +9,13 @@ damage.csv     how much the validation loss rises without a group: digest, arm, 
 geometry.csv   of every snapshot: digest, arm, seed, update, stack, layer (0: after the embedding block), measure,
                value, n (tokens). `allocated` is the allocation of the layer's parameters until then.
 
-Then it prints, and stores in damage_ranks.csv and geometry_lags.csv, what agrees. `--compare` only does this.
+Then it prints, and stores in damage_ranks.csv, geometry_lags.csv and geometry_layers.csv, what agrees. `--compare` only
+does this.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from isoscope.geometry.moments import spectrum
 from isoscope.outputs import Output, read_output
 from isoscope.runs.restored import read_metrics
 from isoscope.statistics.lagged_correlation import lagged_correlation
+from isoscope.statistics.paired import in_family, paired_t
 from isoscope.statistics.rank_agreement import rank_correlation
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, AllocatedRun, read_run
 from isoscope.studies.dynamics.held_groups import CHOSEN_ON, by_block
@@ -189,7 +192,44 @@ def geometry_lags(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-PARTS = {"damage": (damage, damage_ranks, "damage_ranks"), "geometry": (geometry, geometry_lags, "geometry_lags")}
+def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return whether a layer's geometry changes when this layer helps, rather than when any layer of its stack does.
+
+    Pearson's r of the changes of help and geometry of a layer, minus the mean r of its help with the geometry of the
+    stack's other layers, averaged over layers. Curves of a training change much at first and little later, whatever
+    they are: this makes both r, and cancels in their difference. Mean over seeds with the t interval, p by Holm over
+    the rows of an arm; `lag` in snapshots, fixed in advance (see `geometry_lags`).
+    """
+    rows = []
+    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
+        changes = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna().diff().iloc[1:]
+        if changes[ALLOCATED].shape[1] < 2:
+            continue
+        for measure, lag in product(MEASURES, (0, 1)):
+            ends = slice(0, len(changes) - lag), slice(lag, len(changes))
+            help_, shape = -changes[ALLOCATED].iloc[ends[0]].to_numpy(), changes[measure].iloc[ends[1]].to_numpy()
+            count = help_.shape[1]
+            r = np.corrcoef(help_.T, shape.T)[:count, count:]
+            others = (r.sum() - np.trace(r)) / (count * (count - 1))
+            about = {"arm": arm, "stack": stack, "measure": measure, "lag": lag, "seed": seed}
+            rows.append(about | {"difference": np.trace(r) / count - others})
+    found = []
+    for arm, own in pd.DataFrame(rows).groupby("arm", sort=False) if rows else ():
+        groups = list(own.groupby(["stack", "measure", "lag"], sort=False)["difference"])
+        tests = [paired_t(values.tolist(), confidence=confidence) for _, values in groups]
+        family = in_family(tests, confidence=confidence, power=0.8)
+        for (key, _), test, (p, detectable) in zip(groups, tests, family, strict=True):
+            low, high = test.interval or (None, None)
+            about = {"arm": arm} | dict(zip(("stack", "measure", "lag"), key, strict=True)) | {"n": test.n}
+            about |= {"difference": test.mean, "low": low, "high": high}
+            found.append(about | {"p_holm": p, "detectable": detectable})
+    return pd.DataFrame(found)
+
+
+PARTS = {
+    "damage": (damage, {"damage_ranks": damage_ranks}),
+    "geometry": (geometry, {"geometry_lags": geometry_lags, "geometry_layers": geometry_layers}),
+}
 
 
 def store(name: str, rows: list[dict[str, Any]], digest: str) -> None:
@@ -219,10 +259,10 @@ def main() -> None:
         for name in names:
             store(name, [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
     for name in names:
-        _, compare, target = PARTS[name]
-        table = compare(pd.read_csv(FOLDER / f"{name}.csv"))
-        table.to_csv(FOLDER / f"{target}.csv", index=False, lineterminator="\n", float_format="%.6g")
-        print(table.to_string(index=False))
+        for target, compare in PARTS[name][1].items():
+            table = compare(pd.read_csv(FOLDER / f"{name}.csv"))
+            table.to_csv(FOLDER / f"{target}.csv", index=False, lineterminator="\n", float_format="%.6g")
+            print(table.to_string(index=False))
 
 
 if __name__ == "__main__":
