@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
+from collect import output_of
 
 from isoscope import code
-from isoscope.config.tree import Tree, read_yaml
 from isoscope.objectives import Objective, Place, Scored, Task
+from isoscope.outputs import Output
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
 
 
 class Chosen(NamedTuple):
-    """A run's config.yaml, the folder of its chosen checkpoint, and its task as an objective."""
+    """A finished run, the folder of its chosen checkpoint, and its task as an objective."""
 
-    config: Tree
+    output: Output
     folder: Path
     objective: Objective
 
@@ -33,13 +34,10 @@ class Chosen(NamedTuple):
 
 def chosen(run: Path) -> Chosen:
     """Read the run in the folder `run`; its task is prepared in the project at the current folder."""
-    config = read_yaml(run, Path("config.yaml"))
+    output = output_of(run)
     (folder,) = (run / "checkpoints").iterdir()
-    data = Path("data/processed") / config["task"]
+    data = Path("data/processed") / output.run.task
     manifest = json.loads((data / "manifest.json").read_text("utf-8"))
-    longest, asked = (
-        config["params"]["model"]["max_length"],
-        dict(config["params"].get("objective", {"kind": "classification"})),
-    )
-    task = Task(data, manifest, folder, longest, 1.0, 64, 1, 0)
-    return Chosen(config, folder, code.load(code.OBJECTIVES, asked.pop("kind")).objective(task, **asked))
+    asked = dict(output.params.get("objective", {"kind": "classification"}))
+    task = Task(data, manifest, folder, output.params["model"]["max_length"], 1.0, 64, 1, 0)
+    return Chosen(output, folder, code.load(code.OBJECTIVES, asked.pop("kind")).objective(task, **asked))

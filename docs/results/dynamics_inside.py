@@ -1,7 +1,8 @@
 """Does the allocation of a run agree with what its groups and layers do? Run it at the root of a project.
 
-`python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` reads finished runs with an allocation
-and with kept snapshots, and writes into docs/results/dynamics/, without the rows of the runs given before:
+`python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` (or .isoscope/runs/*/output) reads
+finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, without the rows of the
+runs given before:
 
 damage.csv     how much the validation loss rises without a group: digest, arm, seed, group, component, parameters,
                allocated (sum until the chosen weights, training set, nats; negative helps), kind (zero: set to 0;
@@ -29,7 +30,7 @@ from torch import Tensor
 from isoscope.data.batches import drawn_rows
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
-from isoscope.outputs import Output, read_output
+from isoscope.outputs import Output
 from isoscope.runs.restored import read_metrics
 from isoscope.statistics.lagged_correlation import lagged_correlation
 from isoscope.statistics.paired import in_family, paired_t
@@ -254,8 +255,9 @@ def main() -> None:
     names = [one for one in arguments.what if one in PARTS]
     folders = [Path(one) for one in arguments.what if one not in PARTS]
     for folder in [] if arguments.compare else folders:
-        output = read_output(folder)
-        run = Material(output, read_run(output.run.arm, output.run.seed, output), chosen(folder))
+        task = chosen(folder)
+        output = task.output
+        run = Material(output, read_run(output.run.arm, output.run.seed, output), task)
         for name in names:
             store(name, [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
     for name in names:

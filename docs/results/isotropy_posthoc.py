@@ -22,7 +22,7 @@ FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_
 def figures(run: Path) -> dict[str, float]:
     """Return the metrics of a run."""
     one = chosen(run)
-    watch = one.config["params"]["training"]["watch"]
+    watch = one.output.params["training"]["watch"]
     place = Place(watch["layer"], watch["vectors"])
     scored = one.on_test(load_classifier(one.folder), place)
     return posthoc_figures(scored.points[place], one.objective.splits["test"].labels)

@@ -105,7 +105,7 @@ def measure(run: Path) -> Iterator[tuple[str, str, float]]:
     one = chosen(run)
     for name in INTERVENTIONS:
         model = load_classifier(one.folder)
-        intervene(model.eval(), name, int(one.config["seed"]))
+        intervene(model.eval(), name, one.output.run.seed)
         scored = one.on_test(model)
         metrics = scored.tally.metrics()
         yield from ((name, metric, metrics[metric]) for metric in ("loss", "accuracy"))
