@@ -1,8 +1,8 @@
 """Does the allocation of a run agree with what its groups and layers do? Run it at the root of a project.
 
 `python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` (or .isoscope/runs/*/output) reads
-finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, without the rows of the
-runs given before:
+finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, without the rows of
+the runs given before:
 
 damage.csv     how much the validation loss rises without a group: digest, arm, seed, group, component, parameters,
                allocated (sum until the chosen weights, training set, nats; negative helps), kind (zero: set to 0;
