@@ -27,7 +27,7 @@ def scripts() -> Iterator[tuple[ModuleType, ModuleType]]:
         import dynamics_inside
 
         yield dynamics_held, dynamics_inside
-        for name in ("dynamics_held", "dynamics_inside", "checkpoints", "collect"):
+        for name in ("dynamics_held", "dynamics_inside", "dynamics_agreement", "checkpoints", "collect"):
             sys.modules.pop(name, None)
 
 
@@ -124,7 +124,7 @@ def test_a_common_envelope_is_no_relation_of_a_layer_with_itself(scripts: tuple[
     """In five seeds of curves that all decay: p below .05 in about 5 % of 200 experiments without a relation."""
     layers = scripts[1].geometry_layers
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts[1], "MEASURES", {"a_1": None})
+        patch.setattr(sys.modules["dynamics_agreement"], "MEASURES", ("a_1",))
 
         def lag_0(first: int, matched: float) -> pd.Series:
             rows = [row for seed in range(5) for row in with_envelope(first + seed, matched=matched)]

@@ -10,13 +10,11 @@ damage.csv     how much the validation loss rises without a group: digest, arm, 
 geometry.csv   of every snapshot: digest, arm, seed, update, stack, layer (0: after the embedding block), measure,
                value, n (tokens). `allocated` is the allocation of the layer's parameters until then.
 
-Then it prints, and stores in damage_ranks.csv, geometry_lags.csv and geometry_layers.csv, what agrees. `--compare` only
-does this.
+Then it prints what agrees (dynamics_agreement.py). `--compare` only does this.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 from checkpoints import Chosen, chosen
+from dynamics_agreement import ALLOCATED, damage_ranks, geometry_lags, geometry_layers
 from safetensors.torch import load_model
 from torch import Tensor
 
@@ -32,9 +31,6 @@ from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
 from isoscope.outputs import Output
 from isoscope.runs.restored import read_metrics
-from isoscope.statistics.lagged_correlation import lagged_correlation
-from isoscope.statistics.paired import in_family, paired_t
-from isoscope.statistics.rank_agreement import rank_correlation
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, AllocatedRun, read_run
 from isoscope.studies.dynamics.held_groups import CHOSEN_ON, by_block
 from isoscope.training.ablation import damages
@@ -54,7 +50,6 @@ MEASURES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "effective_rank": lambda points, _: effective_rank(spectrum(points)),
     "avg_sim": avg_sim,
 }
-ALLOCATED = "allocated"
 Rows = Iterator[dict[str, Any]]
 
 
@@ -108,20 +103,6 @@ def damage(run: Material) -> Rows:
             }  # fmt: skip
 
 
-def damage_ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return Spearman's rho of help (−allocation) and damage over groups, per run and kind, with permutation p.
-
-    `within`: with ranks taken relative to the component, so that sizes and kinds of parameters do not count.
-    """
-    rows = []
-    for (arm, seed, kind), own in table.groupby(["arm", "seed", "kind"], sort=False):
-        values = -own[ALLOCATED].to_numpy(), own["damage"].to_numpy()
-        every, within = rank_correlation(*values), rank_correlation(*values, strata=own["component"].to_list())
-        about = {"arm": arm, "seed": seed, "kind": kind, "groups": every.n}
-        rows.append(about | {"rho": every.rho, "p": every.p, "rho_within": within.rho, "p_within": within.p})
-    return pd.DataFrame(rows)
-
-
 @torch.no_grad()
 def tokens(model: Any, run: Material) -> dict[tuple[str, int], tuple[np.ndarray, np.ndarray]]:
     """Return stack and layer → the tokens' vectors `[n, d]` and their sentences; special tokens are left out."""
@@ -169,68 +150,7 @@ def geometry(run: Material) -> Rows:
                 yield about | {"measure": ALLOCATED, "value": value}
 
 
-def geometry_lags(table: pd.DataFrame) -> pd.DataFrame:
-    """Return how changes of a layer's geometry go with its help (−allocation) between snapshots, per run and layer.
-
-    `course`: `own`, or `relative` to the mean of the stack's other layers, without what all layers have in common. A
-    positive lag: the geometry changes later, in snapshots. p: `isoscope.statistics.lagged_correlation`.
-    """
-    rows = []
-    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
-        curves = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna()
-        for measure in MEASURES:
-            for layer in curves[measure]:
-                others = [one for one in curves[measure] if one != layer]
-                for course in ("own", "relative") if others else ("own",):
-                    help_, shape = (
-                        curves[name][layer] - (curves[name][others].mean(axis=1) if course == "relative" else 0.0)
-                        for name in (ALLOCATED, measure)
-                    )
-                    if (found := lagged_correlation(-help_.to_numpy(), shape.to_numpy())) is not None:
-                        about = {"arm": arm, "seed": seed, "stack": stack, "layer": layer, "measure": measure}
-                        rows.append(about | {"course": course, "lag": found.lag, "r": found.r, "p": found.p})
-                        rows[-1] |= {"r_at_0": found.by_lag[0], "changes": found.changes}
-    return pd.DataFrame(rows)
-
-
-def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Return whether a layer's geometry changes when this layer helps, rather than when any layer of its stack does.
-
-    Pearson's r of the changes of help and geometry of a layer, minus the mean r of its help with the geometry of the
-    stack's other layers, averaged over layers. Curves of a training change much at first and little later, whatever
-    they are: this makes both r, and cancels in their difference. Mean over seeds with the t interval, p by Holm over
-    the rows of an arm; `lag` in snapshots, fixed in advance (see `geometry_lags`).
-    """
-    rows = []
-    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
-        changes = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna().diff().iloc[1:]
-        if changes[ALLOCATED].shape[1] < 2:
-            continue
-        for measure, lag in product(MEASURES, (0, 1)):
-            ends = slice(0, len(changes) - lag), slice(lag, len(changes))
-            help_, shape = -changes[ALLOCATED].iloc[ends[0]].to_numpy(), changes[measure].iloc[ends[1]].to_numpy()
-            count = help_.shape[1]
-            r = np.corrcoef(help_.T, shape.T)[:count, count:]
-            others = (r.sum() - np.trace(r)) / (count * (count - 1))
-            about = {"arm": arm, "stack": stack, "measure": measure, "lag": lag, "seed": seed}
-            rows.append(about | {"difference": np.trace(r) / count - others})
-    found = []
-    for arm, own in pd.DataFrame(rows).groupby("arm", sort=False) if rows else ():
-        groups = list(own.groupby(["stack", "measure", "lag"], sort=False)["difference"])
-        tests = [paired_t(values.tolist(), confidence=confidence) for _, values in groups]
-        family = in_family(tests, confidence=confidence, power=0.8)
-        for (key, _), test, (p, detectable) in zip(groups, tests, family, strict=True):
-            low, high = test.interval or (None, None)
-            about = {"arm": arm} | dict(zip(("stack", "measure", "lag"), key, strict=True)) | {"n": test.n}
-            about |= {"difference": test.mean, "low": low, "high": high}
-            found.append(about | {"p_holm": p, "detectable": detectable})
-    return pd.DataFrame(found)
-
-
-PARTS = {
-    "damage": (damage, {"damage_ranks": damage_ranks}),
-    "geometry": (geometry, {"geometry_lags": geometry_lags, "geometry_layers": geometry_layers}),
-}
+PARTS = {"damage": (damage, [damage_ranks]), "geometry": (geometry, [geometry_lags, geometry_layers])}
 
 
 def store(name: str, rows: list[dict[str, Any]], digest: str) -> None:
@@ -261,10 +181,9 @@ def main() -> None:
         for name in names:
             store(name, [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
     for name in names:
-        for target, compare in PARTS[name][1].items():
-            table = compare(pd.read_csv(FOLDER / f"{name}.csv"))
-            table.to_csv(FOLDER / f"{target}.csv", index=False, lineterminator="\n", float_format="%.6g")
-            print(table.to_string(index=False))
+        table = pd.read_csv(FOLDER / f"{name}.csv")
+        for compare in PARTS[name][1]:
+            print(compare(table).to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import dynamics_stored
 import numpy as np
 import pandas as pd
+from dynamics_agreement import damage_ranks, geometry_layers
 from dynamics_claims import Shares, claims, likeness, of, shares
 from dynamics_stored import (
     ATTENTION,
@@ -28,6 +29,7 @@ from isoscope.statistics.paired import paired_t
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 
 STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
+DAMAGES = {"zero": "set to 0", "start": "set back to the start"}
 BEYOND = 0.2
 """Share of its sum over training by which a part's cumulative allocation may leave the span from 0 to this sum."""
 
@@ -233,6 +235,29 @@ def chords() -> Lines:
         yield f"| {component} | {' | '.join(cells)} |"
 
 
+def damage() -> Lines:
+    """Yield the rank correlation of a group's help with the damage of losing it, per arm and kind, by seed."""
+    table = damage_ranks(pd.read_csv(dynamics_stored.STORED / "damage.csv"))
+    yield from head("arm", "the group is", "groups", "Spearman's ρ", "ρ within components", "seeds", "p < .05", left=2)
+    for arm in sorted(set(table["arm"]), key=order):
+        for kind, own in table[table["arm"] == arm].groupby("kind", sort=False):
+            cells = (str(own["groups"].iloc[0]), interval(own["rho"], 2), interval(own["rho_within"], 2))
+            within = f"{(own['p'] < 0.05).sum()}; within {(own['p_within'] < 0.05).sum()}"
+            yield f"| {called(arm)} | {DAMAGES[str(kind)]} | {' | '.join(cells)} | {len(own)} | {within} |"
+
+
+def geometry() -> Lines:
+    """Yield r of a layer's help with its own geometry minus with that of other layers: mean over seeds, p by Holm."""
+    table = geometry_layers(pd.read_csv(dynamics_stored.STORED / "geometry.csv"))
+    columns = ("seeds", "difference of r", "interval", "p (Holm)", "detectable")
+    yield from head("arm", "stack", "measure", "lag", *columns, left=3)
+    for row in table.sort_values("arm", key=lambda arms: arms.map(order), kind="stable").to_dict("records"):
+        bounds = "–" if row["low"] is None else f"[{number(row['low'], 2, True)}, {number(row['high'], 2, True)}]"
+        chances = (number(np.nan if row[name] is None else row[name], 2) for name in ("p_holm", "detectable"))
+        cells = (str(row["lag"]), str(row["n"]), number(row["difference"], 2, True), bounds, *chances)
+        yield f"| {called(row['arm'])} | {row['stack']} | {row['measure']} | {' | '.join(cells)} |"
+
+
 _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "rates": ((), rates),
     "learned": (("own",), learned),
@@ -247,6 +272,8 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "hurting_dense": (("dense",), lambda: hurting("dense")),
     "ranks_dense": (("dense",), lambda: ranks("dense")),
     "chords": (("dense", "own"), chords),
+    "damage": (("damage",), damage),
+    "geometry": (("geometry",), geometry),
 }
 """Name → the parts whose runs it needs, and its lines."""
 TABLES = {

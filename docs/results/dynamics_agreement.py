@@ -1,0 +1,88 @@
+"""Does the allocation of a run agree with what its groups and layers do? Statistics of damage.csv and geometry.csv.
+
+dynamics_inside.py writes both files.
+"""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from isoscope.statistics.lagged_correlation import lagged_correlation
+from isoscope.statistics.paired import in_family, paired_t
+from isoscope.statistics.rank_agreement import rank_correlation
+
+MEASURES = ("a_1", "effective_rank", "avg_sim")
+ALLOCATED = "allocated"
+
+
+def damage_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Return Spearman's rho of help (−allocation) and damage over groups, per run and kind, with permutation p.
+
+    `within`: with ranks taken relative to the component, so that sizes and kinds of parameters do not count.
+    """
+    rows = []
+    for (arm, seed, kind), own in table.groupby(["arm", "seed", "kind"], sort=False):
+        values = -own[ALLOCATED].to_numpy(), own["damage"].to_numpy()
+        every, within = rank_correlation(*values), rank_correlation(*values, strata=own["component"].to_list())
+        about = {"arm": arm, "seed": seed, "kind": kind, "groups": every.n}
+        rows.append(about | {"rho": every.rho, "p": every.p, "rho_within": within.rho, "p_within": within.p})
+    return pd.DataFrame(rows)
+
+
+def geometry_lags(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how changes of a layer's geometry go with its help (−allocation) between snapshots, per run and layer.
+
+    `course`: `own`, or `relative` to the mean of the stack's other layers, without what all layers have in common. A
+    positive lag: the geometry changes later, in snapshots. p: `isoscope.statistics.lagged_correlation`.
+    """
+    rows = []
+    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
+        curves = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna()
+        for measure in MEASURES:
+            for layer in curves[measure]:
+                others = [one for one in curves[measure] if one != layer]
+                for course in ("own", "relative") if others else ("own",):
+                    help_, shape = (
+                        curves[name][layer] - (curves[name][others].mean(axis=1) if course == "relative" else 0.0)
+                        for name in (ALLOCATED, measure)
+                    )
+                    if (found := lagged_correlation(-help_.to_numpy(), shape.to_numpy())) is not None:
+                        about = {"arm": arm, "seed": seed, "stack": stack, "layer": layer, "measure": measure}
+                        rows.append(about | {"course": course, "lag": found.lag, "r": found.r, "p": found.p})
+                        rows[-1] |= {"r_at_0": found.by_lag[0], "changes": found.changes}
+    return pd.DataFrame(rows)
+
+
+def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return whether a layer's geometry changes when this layer helps, rather than when any layer of its stack does.
+
+    Pearson's r of the changes of help and geometry of a layer, minus the mean r of its help with the geometry of the
+    stack's other layers, averaged over layers. Curves of a training change much at first and little later, whatever
+    they are: this makes both r, and cancels in their difference. Mean over seeds with the t interval, p by Holm over
+    the rows of an arm; `lag` in snapshots, fixed in advance (see `geometry_lags`).
+    """
+    rows = []
+    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
+        changes = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna().diff().iloc[1:]
+        if changes[ALLOCATED].shape[1] < 2:
+            continue
+        for measure, lag in product(MEASURES, (0, 1)):
+            ends = slice(0, len(changes) - lag), slice(lag, len(changes))
+            help_, shape = -changes[ALLOCATED].iloc[ends[0]].to_numpy(), changes[measure].iloc[ends[1]].to_numpy()
+            count = help_.shape[1]
+            r = np.corrcoef(help_.T, shape.T)[:count, count:]
+            others = (r.sum() - np.trace(r)) / (count * (count - 1))
+            about = {"arm": arm, "stack": stack, "measure": measure, "lag": lag, "seed": seed}
+            rows.append(about | {"difference": np.trace(r) / count - others})
+    found = []
+    for arm, own in pd.DataFrame(rows).groupby("arm", sort=False) if rows else ():
+        groups = list(own.groupby(["stack", "measure", "lag"], sort=False)["difference"])
+        tests = [paired_t(values.tolist(), confidence=confidence) for _, values in groups]
+        family = in_family(tests, confidence=confidence, power=0.8)
+        for (key, _), test, (p, detectable) in zip(groups, tests, family, strict=True):
+            low, high = test.interval or (None, None)
+            about = {"arm": arm} | dict(zip(("stack", "measure", "lag"), key, strict=True)) | {"n": test.n}
+            about |= {"difference": test.mean, "low": low, "high": high}
+            found.append(about | {"p_holm": p, "detectable": detectable})
+    return pd.DataFrame(found)
