@@ -252,7 +252,7 @@ def geometry() -> Lines:
     columns = ("seeds", "difference of r", "interval", "p (Holm)", "detectable")
     yield from head("arm", "stack", "measure", "lag", *columns, left=3)
     for row in table.sort_values("arm", key=lambda arms: arms.map(order), kind="stable").to_dict("records"):
-        bounds = "–" if row["low"] is None else f"[{number(row['low'], 2, True)}, {number(row['high'], 2, True)}]"
+        bounds = "–" if pd.isna(row["low"]) else f"[{number(row['low'], 2, True)}, {number(row['high'], 2, True)}]"
         chances = (number(np.nan if row[name] is None else row[name], 2) for name in ("p_holm", "detectable"))
         cells = (str(row["lag"]), str(row["n"]), number(row["difference"], 2, True), bounds, *chances)
         yield f"| {called(row['arm'])} | {row['stack']} | {row['measure']} | {' | '.join(cells)} |"
