@@ -27,9 +27,6 @@ from transformers import (
     DataCollatorForSeq2Seq,
     EncoderDecoderConfig,
     EncoderDecoderModel,
-    PrinterCallback,
-    Trainer,
-    TrainingArguments,
 )
 
 from isoscope import code
@@ -40,7 +37,7 @@ from isoscope.objectives.language import LanguageModel
 from isoscope.paths import Project
 from isoscope.runs.prepared import read_manifest
 from isoscope.stages.prepare import prepare
-from training import Clock, fitted
+from training import fitted, trainer_seconds
 
 ROOT = Path(__file__).parents[1]
 OBJECTIVES = ("masked", "causal", "translation")
@@ -124,7 +121,7 @@ def ours(of: Case) -> float:
 def trainer(kind: str, of: Case) -> float:
     """Return sentences per second of the Trainer, on as many updates of as many sentences."""
     tokenizer = AutoTokenizer.from_pretrained(of.tokenizer)
-    texts, clock = of.objective.texts, Clock()
+    texts = of.objective.texts
     source, target = texts.source["train"].ids, texts.target["train"].ids
     if kind == "translation":
         rows = [
@@ -134,32 +131,8 @@ def trainer(kind: str, of: Case) -> float:
     else:
         rows = [{"input_ids": one.tolist()} for one in source]
         collator = DataCollatorForLanguageModeling(tokenizer, mlm=kind == "masked")
-    with tempfile.TemporaryDirectory() as folder:
-        peer = Trainer(
-            model=plain(kind, of),
-            args=TrainingArguments(
-                output_dir=folder,
-                max_steps=of.updates,
-                per_device_train_batch_size=of.training.batch_size,
-                learning_rate=of.training.learning_rate,
-                warmup_steps=of.training.schedule.warmup,
-                max_grad_norm=of.training.clip_norm or 0.0,
-                logging_steps=of.training.log_every,
-                save_strategy="no",
-                report_to="none",
-                use_cpu=True,
-                dataloader_pin_memory=False,
-                disable_tqdm=True,
-                log_level="error",
-                seed=0,
-            ),
-            train_dataset=rows,
-            data_collator=collator,
-            callbacks=[clock],
-        )
-        peer.remove_callback(PrinterCallback)
-        peer.train()
-    return of.updates * of.training.batch_size / clock.seconds
+    seconds = trainer_seconds(plain(kind, of), rows, collator, of.training, max_steps=of.updates)
+    return of.updates * of.training.batch_size / seconds
 
 
 def plain(kind: str, of: Case) -> Any:

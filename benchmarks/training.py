@@ -219,21 +219,28 @@ def plain_bert(setting: Setting) -> BertForSequenceClassification:
 def trainer(setting: Setting, training: Training, padding: str) -> float:
     """Return tokens per second of one epoch of the Trainer; `padding`: "longest" (of a batch) or "max_length"."""
     tokenizer = AutoTokenizer.from_pretrained(setting.tokenizer)
-    train, clock = setting.train, Clock()
+    train = setting.train
     rows = [
         {"input_ids": ids.tolist(), "token_type_ids": types.tolist(), "labels": int(label)}
         for ids, types, label in zip(train.ids, train.type_ids, train.labels, strict=True)
     ]
+    collator = DataCollatorWithPadding(tokenizer, padding=padding, max_length=setting.longest)
+    seconds = trainer_seconds(plain_bert(setting), rows, collator, training, num_train_epochs=1)
+    return int(train.lengths.sum()) / seconds
+
+
+def trainer_seconds(model: Any, rows: list[dict[str, Any]], collator: Any, training: Training, **length: int) -> float:
+    """Return the seconds of the Trainer's own loop; `length`: its epochs or updates."""
+    clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         peer = Trainer(
-            model=plain_bert(setting),
+            model=model,
             args=TrainingArguments(
                 output_dir=folder,
-                num_train_epochs=1,
                 per_device_train_batch_size=training.batch_size,
                 learning_rate=training.learning_rate,
                 warmup_steps=training.schedule.warmup,
-                max_grad_norm=training.clip_norm,
+                max_grad_norm=training.clip_norm or 0.0,
                 logging_steps=training.log_every,
                 save_strategy="no",
                 report_to="none",
@@ -242,14 +249,15 @@ def trainer(setting: Setting, training: Training, padding: str) -> float:
                 disable_tqdm=True,
                 log_level="error",
                 seed=0,
+                **length,
             ),
             train_dataset=rows,
-            data_collator=DataCollatorWithPadding(tokenizer, padding=padding, max_length=setting.longest),
+            data_collator=collator,
             callbacks=[clock],
         )
         peer.remove_callback(PrinterCallback)
         peer.train()
-    return int(train.lengths.sum()) / clock.seconds
+    return clock.seconds
 
 
 def speeds(setting: Setting, training: Training, rounds: int) -> str:

@@ -33,26 +33,8 @@ class Slices(IntervalObserver):
 
     name = "slices"
 
-    def __init__(
-        self,
-        *,
-        sentences: int,
-        estimator: str,
-        tolerance: float | None,
-        most_splits: int,
-        dense: int,
-        chords: int,
-        probability: float,
-    ) -> None:
-        super().__init__(
-            sentences=sentences,
-            estimator=estimator,
-            tolerance=tolerance,
-            most_splits=most_splits,
-            dense=dense,
-            chords=chords,
-            heads=False,
-        )
+    def __init__(self, *, probability: float, **intervals: Any) -> None:
+        super().__init__(heads=False, **intervals)
         self.probability = probability
 
     def begin(self, context: Context) -> None:
