@@ -20,7 +20,8 @@ class Page(NamedTuple):
 
     stored: ModuleType
     claims: ModuleType
-    tables: ModuleType
+    hurting: ModuleType
+    time: ModuleType
 
 
 @pytest.fixture
@@ -31,10 +32,11 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
         patch.setattr(dynamics_stored, "STORED", tmp_path)
         import dynamics_claims
-        import dynamics_tables
+        import dynamics_hurting
+        import dynamics_time
 
-        yield Page(dynamics_stored, dynamics_claims, dynamics_tables)
-        for name in ("dynamics_stored", "dynamics_claims", "dynamics_tables"):
+        yield Page(dynamics_stored, dynamics_claims, dynamics_hurting, dynamics_time)
+        for name in ("dynamics_stored", "dynamics_claims", "dynamics_hurting", "dynamics_time"):
             sys.modules.pop(name, None)
 
 
@@ -99,10 +101,17 @@ def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(page: Pag
         for update, value in zip((10, 20, 40), course, strict=True)
     ]
     pd.DataFrame(rows).to_parquet(tmp_path / "own/course.parquet")
-    found = page.tables.halves()["causal-additive"].loc[0]
+    found = page.time.halves()["causal-additive"].loc[0]
     assert found["W1"] == 15
     assert found["emb"] == pytest.approx(20 + 20 / 3)
     assert np.isnan(found["LayerNorm"])
+
+
+def test_more_often_compares_ranks(page: Page) -> None:
+    counts = {"key": 9.0, "query": 3.0, "W1": 3.0, "W2": 1.0}
+    assert page.hurting.more_often(counts, ("key", "query")) == pytest.approx((1 + 1 + 0.5 + 1) / 4 - 0.5)
+    assert page.hurting.more_often(dict.fromkeys(counts, 2.0), ("key", "query")) == 0
+    assert page.hurting.more_often({name: -count for name, count in counts.items()}, ("key", "query")) == -0.375
 
 
 def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:

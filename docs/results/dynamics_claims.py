@@ -192,11 +192,12 @@ def judged(title: str, claims: Sequence[Found]) -> Lines:
         two_way = two_way_interval(claim.folds, confidence=CONFIDENCE)
         verdict = judge(test, two_way, p_holm=p, detectable=detectable, confidence=CONFIDENCE, margin=MARGIN)
         opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
-        cells = (str(test.n), number(test.mean, 3, True), _bounds(test.interval), _bounds(two_way))
+        cells = (str(test.n), number(test.mean, 3, True), bounds(test.interval), bounds(two_way))
         word = f"{opposite}*{verdict.word}*: {verdict.reason}"
         chances = (number(np.nan if one is None else one) for one in (p, detectable))
         yield f"| {claim.text} | {' | '.join((*cells, *chances, word, interval(claim.minibatch)))} |"
 
 
-def _bounds(found: Interval | None) -> str:
+def bounds(found: Interval | None) -> str:
+    """Format an interval; a dash for none."""
     return "–" if found is None else f"[{number(found.low, 3, True)}, {number(found.high, 3, True)}]"

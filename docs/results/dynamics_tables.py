@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from dynamics_agreement import damage_ranks, geometry_layers
 from dynamics_claims import Shares, claims, likeness, of, shares
+from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
     ATTENTION,
     COMPONENTS,
-    CONFIDENCE,
     FEED_FORWARD,
     PARTS,
     SHOWN,
@@ -24,14 +24,9 @@ from dynamics_stored import (
     parts,
     stored,
 )
+from dynamics_time import timing
 
-from isoscope.statistics.paired import paired_t
-from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
-
-STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
 DAMAGES = {"zero": "set to 0", "start": "set back to the start"}
-BEYOND = 0.2
-"""Share of its sum over training by which a part's cumulative allocation may leave the span from 0 to this sum."""
 
 
 def rates() -> Lines:
@@ -129,95 +124,6 @@ def layers() -> Lines:
             yield f"| {called(arm)} | {stack} | {layer + 1} | {' | '.join(cells)} |"
 
 
-def hurting(part: str) -> Lines:
-    """Yield per component: the published count, and how often it hurts here, by what is counted."""
-    table = stored(part, "hurting")
-    table = table[table["unit"] == "component"].groupby("component")
-    arms = sorted(set(stored(part, "learned")["arm"]), key=order)
-    counted = [name for name in COUNTED if (stored(part, "hurting")["counted"] == name).any()]
-    columns = [f"{called(arm)}: published" if name == "" else name for arm in arms for name in ("", *counted)]
-    yield from head("component", *columns)
-    for component in COMPONENTS:
-        cells = []
-        for arm in arms:
-            known = PUBLISHED[arm.partition("-")[0]].counts.get(component)
-            cells.append("–" if known is None else f"{known:,}")
-            own = table.get_group(component)
-            cells += [_hurts(own[(own["arm"] == arm) & (own["counted"] == name)]) for name in counted]
-        yield f"| {component} | {' | '.join(cells)} |"
-
-
-def _hurts(own: pd.DataFrame) -> str:
-    """Format the share of cases that hurt and, with folds, that surely hurt, each with what noise would give."""
-    if own.empty:
-        return "–"
-    mean = own[["cases", "hurts", "surely", "hurts_by_noise", "surely_by_noise"]].mean()
-    share = {name: 100 * mean[name] / mean["cases"] for name in mean.index}
-    text = f"{share['hurts']:.1f} %"
-    if np.isnan(mean["surely"]):
-        return text
-    return f"{text} ({share['hurts_by_noise']:.0f}); {share['surely']:.1f} % ({share['surely_by_noise']:.1f})"
-
-
-def ranks(part: str) -> Lines:
-    """Yield the agreement of each run's ranks of components with the published ranks, and the last that hurts."""
-    table = stored(part, "hurting_published")
-    columns = ("runs", "Kendall's τ, by seed", "p", "last that hurts", "warm-up", "published last")
-    yield from head("arm", "counted", *columns, left=2)
-    for arm in sorted(set(table["arm"]), key=order):
-        for counted in COUNTED:
-            own = table[(table["arm"] == arm) & (table["counted"] == counted)]
-            if own.empty:
-                continue
-            taus = ", ".join(number(value, 2, True) for value in own["tau"])
-            chances = ", ".join(number(value, 3) for value in own["p"])
-            last = ", ".join(f"{value:,}" for value in own["last"])
-            warm, published = own["warmup"].iloc[0], own["published_last"].iloc[0]
-            cells = (str(len(own)), taus, chances, last, f"{warm:,}", f"{published:,} of 125,000")
-            yield f"| {called(arm)} | {counted} | {' | '.join(cells)} |"
-
-
-def halves(part: str = "own") -> dict[str, pd.DataFrame]:
-    """Return arm → the update by which a component or stack has half of its allocation: a row per seed.
-
-    NaN where the cumulative allocation exceeds its end by more than `BEYOND`: such a part gains and then loses, so
-    "half" has no meaning.
-    """
-    table = stored(part, "course")
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for (arm, group, seed), own in table.groupby(["arm", "group", "seed"], sort=False):
-        course = own.sort_values("update")
-        reached = np.concatenate([[0.0], course["cumulative"] / course["cumulative"].iloc[-1]])
-        at = int(np.argmax(reached >= 0.5))
-        ends = np.concatenate([[0.0], course["update"]])
-        inside = (0.5 - reached[at - 1]) / (reached[at] - reached[at - 1])
-        half = ends[at - 1] + inside * (ends[at] - ends[at - 1])
-        once = reached.max() <= 1 + BEYOND and reached.min() >= -BEYOND
-        found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = half if once else np.nan
-    return {arm: pd.DataFrame(own) for arm, own in found.items()}
-
-
-def timing() -> Lines:
-    """Yield the update by which each component and each stack has half of its allocation, interpolated in intervals.
-
-    The geometric mean over seeds with the t interval of the logarithms.
-    """
-    every = halves()
-    arms = sorted(every, key=order)
-    yield from head("half of the allocation by update", *map(called, arms))
-    for group in (*COMPONENTS, "enc", "cross", "dec"):
-        cells = [_updates(every[arm][group]) if group in every[arm] else "–" for arm in arms]
-        yield f"| {STACKS.get(group, group)} | {' | '.join(cells)} |"
-
-
-def _updates(values: pd.Series) -> str:
-    """Format the geometric mean of updates over seeds and its interval; a dash if a seed has none."""
-    found = paired_t(list(np.log(values)), confidence=CONFIDENCE)
-    bounds = found.interval
-    shown = f" [{number(np.exp(bounds.low), 0)}, {number(np.exp(bounds.high), 0)}]" if bounds else ""
-    return number(float(np.exp(found.mean)), 0) + shown
-
-
 def chords() -> Lines:
     """Yield the allocation of one training in nats by two schedules of intervals, per component: dense and sparse."""
     one, other = (
@@ -269,6 +175,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "timing": (("own",), timing),
     "hurting": (("own",), lambda: hurting("own")),
     "ranks": (("own",), lambda: ranks("own")),
+    "claims_hurting": (("own",), claims_hurting),
     "hurting_dense": (("dense",), lambda: hurting("dense")),
     "ranks_dense": (("dense",), lambda: ranks("dense")),
     "chords": (("dense", "own"), chords),

@@ -252,6 +252,15 @@ def test_without_items_nothing_holds() -> None:
     assert verdict == ("under-powered", "no interval over test items")
 
 
+def test_a_number_that_is_no_mean_over_items_is_judged_over_seeds() -> None:
+    options = {"confidence": 0.95, "items": False}
+    strong = judge(STRONG, None, p_holm=0.002, detectable=0.02, margin=0.01, **options)
+    assert strong == ("holds", "over seeds")
+    weak = judge(WEAK, None, p_holm=0.5, detectable=0.02, margin=0.05, **options)
+    assert weak == ("does not", "the interval lies within ± 0.05")
+    assert judge(WEAK, None, p_holm=0.5, detectable=0.02, margin=0.04, **options).word == "under-powered"
+
+
 def test_identical_arms_do_not_differ() -> None:
     assert word(Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0), Interval(0.0, 0.0), 1.0) == "does not"
 

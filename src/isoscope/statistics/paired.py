@@ -178,6 +178,7 @@ def judge(
     detectable: float | None,
     confidence: float,
     margin: float,
+    items: bool = True,
 ) -> Verdict:
     """Return the verdict on "this arm differs from the reference"; `paired` is None if the arms share no seed.
 
@@ -185,22 +186,24 @@ def judge(
     - *does not*: both intervals lie within ± `margin`, the smallest difference that matters.
     - *under-powered*: neither, or fewer than 3 pairs.
 
-    `detectable`: the minimum detectable effect of Holm's first step over the same family. (*artefact of …* needs a
-    control arm and is assigned by a person.)
+    `items`: whether the number is a mean over test items; if not, such as a count of updates, only seeds are a sample,
+    and there is no two-way interval. `detectable`: the minimum detectable effect of Holm's first step over the same
+    family. (*artefact of …* needs a control arm and is assigned by a person.)
     """
     pairs = paired.n if paired else 0
     if paired is None or pairs < FEWEST_SEEDS:
         return Verdict("under-powered", f"{pairs} paired seed{'s' * (pairs != 1)}: no interval below {FEWEST_SEEDS}")
     if paired.interval is None or p_holm is None:
         return Verdict("under-powered", "no test: the same difference at every seed, or no number at one")
-    if two_way is None:
+    whole = two_way if items else paired.interval
+    if whole is None:
         return Verdict("under-powered", "no interval over test items")
     significant = p_holm < 1 - confidence
-    if significant and not two_way.holds(0):
-        small = abs(paired.mean) < margin
-        return Verdict("holds", f"but smaller than the margin {margin:g}" if small else "over seeds and test items")
-    if paired.interval.within(margin) and two_way.within(margin):
-        return Verdict("does not", f"both intervals lie within ± {margin:g}")
+    if significant and not whole.holds(0):
+        over = "over seeds and test items" if items else "over seeds"
+        return Verdict("holds", f"but smaller than the margin {margin:g}" if abs(paired.mean) < margin else over)
+    if paired.interval.within(margin) and whole.within(margin):
+        return Verdict("does not", f"{'both intervals lie' if items else 'the interval lies'} within ± {margin:g}")
     if significant:
         return Verdict("under-powered", "seeds agree, but another test sample could reverse it")
     if detectable is not None and detectable > margin:
