@@ -27,7 +27,7 @@ from isoscope.inside.choices import DEFAULTS, Settings
 from isoscope.inside.measures import BUILT_IN, measured
 from isoscope.inside.trajectory import Trajectory
 from isoscope.stages.geometry_tables import asked_vectors, extract_model
-from isoscope.studies import fusion, isotropy, registry, scored
+from isoscope.studies import comparisons, fusion, isotropy, registry, scored
 from isoscope.studies.tables import COMPARISON, read_tables
 from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
 
@@ -117,21 +117,21 @@ class StudyTables(NamedTuple):
                 (*scored.VIEWS, *registry.VIEWS),
                 read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
             ),
+            (comparisons.VIEWS, StoredTables(self.folder / paths.COMPARED)),
         ]
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
-    """Return the tables and views of a study in the project around the working folder (or around `project`).
+    """Return the tables and views of a study or comparison, in the project around the working folder or `project`.
 
-    Raises `InputError` without project, for an unknown study, and for a study without tables; it names the command that
-    makes them.
+    Raises `InputError` without project, for an unknown name, and without tables; it names the command that makes them.
     """
     root = paths.find_project(project).folder
     folder = root / paths.analysed(study)
     configuration = Configuration(root)  # loads the plugins, which may add views
     if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
         remedy = "run: isoscope repro"
-        if not configuration.study(study).seeds:
+        if study not in configuration.root.comparisons and not configuration.study(study).seeds:
             remedy = f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then {remedy}"
         raise InputError(f"study {study!r}: {folder} does not exist; {remedy}")
     return StudyTables(study, folder)

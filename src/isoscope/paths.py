@@ -19,6 +19,8 @@ INSIDE, FIGURES = "inside", "figures"
 """Tables that compare the representations of a study's arms, and their figures."""
 CHART, CHARTS = "chart", "charts"
 """Tables of a study's arms over training, and their figures."""
+COMPARED = "compared"
+"""Tables of a comparison of studies; its figures are in `RESULTS`."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
@@ -90,5 +92,7 @@ def measured(study: str, arm: str, seed: int) -> Path:
 
 
 def analysed(study: str) -> Path:
-    """Folder of tables, metrics and figures of a study; its subfolders: `RESULTS`, `INSIDE`, `CHART` and figures."""
+    """Folder of tables, metrics and figures of a study or comparison; its subfolders: `RESULTS`, `INSIDE`, `CHART`,
+    `COMPARED` and figures.
+    """
     return PARTS / checked_name("study", study)

@@ -14,7 +14,11 @@ from isoscope.config.tree import merge, parse_yaml, read_yaml
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "report", "repro", "search"}
+COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "compare"} | {
+    "report",
+    "repro",
+    "search",
+}
 
 
 @pytest.fixture

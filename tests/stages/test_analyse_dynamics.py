@@ -15,6 +15,7 @@ from isoscope.stages import analyse as stage
 from isoscope.stages.prepare import prepare
 from isoscope.stages.report import report
 from isoscope.stages.train import train
+from isoscope.stages.trained_runs import run_files
 from isoscope.stages.training_job import job
 from isoscope.studies import registry
 from isoscope.studies.dynamics import FILES
@@ -113,20 +114,21 @@ def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
 
 def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
     study = {"dynamics": made.configuration.study("dynamics")}
-    page = report(made.configuration.root.report, study, ("reordered",), project=made.project).read_text("utf-8")
+    page = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project).read_text("utf-8")
     section = page[page.index("Study dynamics") :]
     for text in ("Which parts lower the loss?", "When do parts hurt?", "Which attention heads lower the loss?"):
         assert text in section
 
 
 def test_a_changed_allocation_changes_the_inputs_of_the_analysis(made: Made) -> None:
-    read = stage._read(made.outputs[0])
+    read = run_files(made.outputs[0], registry.FILES)
     assert {file.name for file in read} >= set(FILES)
     config = (made.part / "config.yaml").read_text("utf-8")
     for name in FILES:
         assert f"masked-additive/seed-0/{name}" in config
     (made.outputs[0] / "minibatch.parquet").unlink()
-    assert {file.name for file in stage._read(made.outputs[0])} & set(FILES) == set(FILES) - {"minibatch.parquet"}
+    read = run_files(made.outputs[0], registry.FILES)
+    assert {file.name for file in read} & set(FILES) == set(FILES) - {"minibatch.parquet"}
 
 
 def test_runs_without_an_allocation_have_no_such_tables(made: Made) -> None:

@@ -193,6 +193,27 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
 
 
 @app.command()
+def compare(
+    name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")],
+    overrides: Set = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Compare the runs of several studies: tables and figures.
+
+    Example: isoscope compare data -S comparisons.data.permutations=999
+    """
+    as_stage()
+    project, configuration = configure(overrides)
+    comparison, studies = configuration.comparison(name), configuration.root.studies
+    configuration.check_comparison(name)
+    arms = {study: [*configuration.arms(study)] for study in comparison.studies}
+    begin(project, configuration, *(studies[study].task for study in comparison.studies))
+    analysis = configuration.root.analysis
+    folder = load("stages.compare").compare(analysis, comparison, studies, name=name, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
+
+
+@app.command()
 def reproduce(
     study: Annotated[str, typer.Argument(help="A study of params.yaml, charted or analysed.")],
     as_json: AsJson = False,
@@ -227,7 +248,7 @@ def report(
     project, configuration = configure(overrides)
     root = configuration.root
     begin(project, configuration, *root.tasks)
-    page = load("stages.report").report(root.report, root.studies, root.tasks, project=project)
+    page = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
 
 

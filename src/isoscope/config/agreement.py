@@ -15,7 +15,9 @@ from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
-_OF_STUDIES = ("train", "extract", "measure", "explore", "analyse", "chart")
+_LOOPS = dict.fromkeys(("train", "extract", "measure", "explore", "analyse", "chart"), ("studies", "study"))
+_LOOPS["compare"] = ("comparisons", "comparison")
+"""Command of a stage → section whose entries it loops over, and what an entry is called."""
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")
 
 
@@ -92,9 +94,7 @@ def _check_profiles(profiles: list[Path], configuration: Configuration, found: F
 
 
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:
-    """Check that stages of studies loop over all studies, and that stage params are known sections."""
-    studies = configuration.raw.get("studies")
-    named = studies if isinstance(studies, dict) else configuration.root.studies  # includes invalid studies
+    """Check that stages loop over all studies or comparisons, and that stage params are known sections."""
     for name, stage in stages.items():
         body = stage.get("do", stage)
         found.keep(
@@ -104,16 +104,17 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
                 if not isinstance(section, str) or section.split(".")[0] not in SECTIONS
             )
         )
-        _, command, study, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]
-        every, foreach = study == "${key}", stage.get("foreach")
-        faults = {
-            f"cmd: no study {study!r}{nearest(study, named)}": not every and study not in named,
-            f"foreach: expected '${{studies}}', got {foreach!r}": every and foreach != "${studies}",
-            "params: DVC would miss changes of a study; add 'studies.${key}'": (
-                every and "studies.${key}" not in body.get("params", ())
-            ),
-        }
-        if command in _OF_STUDIES:
+        _, command, entry, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]
+        if command in _LOOPS:
+            section, one = _LOOPS[command]
+            given = configuration.raw.get(section)
+            named = given if isinstance(given, dict) else getattr(configuration.root, section)  # also invalid
+            every, foreach, own = entry == "${key}", stage.get("foreach"), f"{section}.${{key}}"
+            faults = {
+                f"cmd: no {one} {entry!r}{nearest(entry, named)}": not every and entry not in named,
+                f"foreach: expected '${{{section}}}', got {foreach!r}": every and foreach != f"${{{section}}}",
+                f"params: DVC would miss changes of a {one}; add {own!r}": every and own not in body.get("params", ()),
+            }
             found.keep(*(f"{DVC}: stages.{name}.{fault}" for fault, applies in faults.items() if applies))
     found.keep(*(f"{DVC}: stages.{verb}: missing" for verb in ("train", "analyse") if verb not in stages))
 

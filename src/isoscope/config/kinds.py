@@ -38,7 +38,7 @@ def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
         return cast(Root, validate(Root, tree, origin))
     except InputError as error:
         faults.keep(*error.lines)
-    sound: dict[str, Any] = {"plugins": (), "tasks": (), "search": None}
+    sound: dict[str, Any] = {"plugins": (), "tasks": (), "comparisons": {}, "search": None}
     for name, field in Root.model_fields.items():
         alone = extended(Section, **{name: (field.annotation, field)})
         with contextlib.suppress(InputError):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, create_model
 
 from isoscope import paths, plugins
+from isoscope.config.comparing import Comparison
 from isoscope.config.data import Data
 from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
@@ -100,6 +101,13 @@ class Configuration:
         if name not in self.root.studies:
             raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
         return self.root.studies[name]
+
+    def comparison(self, name: str) -> Comparison:
+        """Return the comparison called `name`."""
+        known = self.root.comparisons
+        if name not in known:
+            raise InputError(f"{paths.PARAMS}: comparisons.{name}: no such comparison{nearest(name, known)}")
+        return known[name]
 
     def arms(self, study: str) -> dict[str, dict[str, str]]:
         """Return every arm of a study by name, as axis → value, in the order of its axes."""
@@ -221,10 +229,25 @@ class Configuration:
         for name, arm in cells:
             with found.each():
                 self.cell(name, arm)
+        for name in self.root.comparisons:
+            with found.each():
+                self.check_comparison(name)
         with found.each():
             self.check_search(found.lines)
         found.stop()
         return len(tasks) + len(cells)
+
+    def check_comparison(self, name: str) -> None:
+        """Check that a comparison has a name of its own and names studies that are run."""
+        place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
+        if name in self.root.studies:
+            found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
+        for study in self.comparison(name).studies:
+            if study not in self.root.studies:
+                found.keep(f"{place}.studies: no study {study!r}{nearest(study, self.root.studies)}")
+            elif not self.root.studies[study].seeds:
+                found.keep(f"{place}.studies: study {study!r} has no seeds; set studies.{study}.seeds")
+        found.stop()
 
     def check_search(self, known: Container[str] = ()) -> None:
         """Resolve every corner of the search space, so that no trial sets a name that does not exist.

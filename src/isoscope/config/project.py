@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from isoscope.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
+from isoscope.config.comparing import Comparison
 from isoscope.config.data import Data
 from isoscope.config.extraction import Extraction, Measures
 from isoscope.config.model import Model
@@ -93,6 +94,8 @@ class Root(Section):
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; they must include the task of every study with seeds."""
     studies: dict[Name, Study]
+    comparisons: dict[Name, Comparison]
+    """Comparisons of studies, by name."""
     search: Search | None
     """Options of `isoscope search`; null: no search."""
     extraction: Extraction

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -10,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from isoscope import __version__
 from isoscope.errors import InputError
 from isoscope.report import numbers
+from isoscope.report.comparison_section import show_comparison
 from isoscope.report.runs import plugins, run_row, server
 from isoscope.report.search_section import read_search
 from isoscope.report.study_section import show
@@ -29,6 +31,7 @@ def build(
     tracking_uri: str | None,
     experiments: Mapping[str, str],
     folders: Mapping[str, Path],
+    comparisons: Mapping[str, Sequence[str]] = MappingProxyType({}),
     search: Path | None = None,
 ) -> str:
     """Return the report as HTML text: figures, tables, style and script are inside, and nothing is loaded.
@@ -37,7 +40,8 @@ def build(
     - `records`: by digest; runs may lack a record.
     - `tracking_uri`: the MLflow server to link to. If it is not http(s), the page gives a search to paste instead.
     - `experiments`: study → id of its MLflow experiment; links need it.
-    - `folders`: study → where its stages wrote figures and tables.
+    - `folders`: study or comparison → where its stages wrote figures and tables.
+    - `comparisons`: name → the studies that it compares.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
@@ -50,13 +54,16 @@ def build(
         for study in studies
     }
     every = [row for part in rows.values() for row in part]
+    keys = {study.study: f"study-{i}" for i, study in enumerate(studies, start=1)}
     template = environment().get_template("page.html")
     return template.render(
         title=title,
         version=__version__,
         studies=[
-            show(study, rows[study.study], position=i, folder=folders[study.study])
-            for i, study in enumerate(studies, start=1)
+            show(study, rows[study.study], key=keys[study.study], folder=folders[study.study]) for study in studies
+        ],
+        comparisons=[
+            show_comparison(name, compared, folders[name], keys=keys) for name, compared in comparisons.items()
         ],
         search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],

@@ -57,13 +57,12 @@ def read_inside(folder: Path, *, key: str) -> dict[str, Any] | None:
     return {"drawings": drawings, "phases": phases, "differences": differences, "explorer": Markup(inert)}
 
 
-def show(tables: Tables, rows: Sequence[RunRow], *, position: int, folder: Path) -> dict[str, Any]:
-    """Return everything the template needs of a study. `position` counts studies from 1 and makes ids unique.
+def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> dict[str, Any]:
+    """Return everything the template needs of a study. `key` makes ids unique.
 
     `folder`: where `isoscope analyse` wrote its figures; those of `isoscope explore` and `isoscope chart` are optional.
     Raises `InputError` for missing or damaged files.
     """
-    key = f"study-{position}"
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics: dict[str, list[Comparison]] = {}
     for row in tables.comparison:

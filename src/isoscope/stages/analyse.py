@@ -7,12 +7,12 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.project import Analysis, Study
-from isoscope.outputs import PREDICTIONS, read_output
-from isoscope.runs.prepared import check_trained_on, content_md5, read_manifest
+from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.restored import ANALYSE, CONFIG, METRICS, SCORES, score_points, shown
+from isoscope.runs.restored import ANALYSE, CONFIG, SCORES, score_points, shown
 from isoscope.sealing import replacing, write_text
-from isoscope.stages.study_run import check_present, draw_views, finish, md5s_of, study_run
+from isoscope.stages.study_run import draw_views, finish, md5s_of, study_run
+from isoscope.stages.trained_runs import checked_runs
 from isoscope.studies import registry, scored
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import scores, tables, write_tables
@@ -23,24 +23,19 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
 
     A study without seeds has empty tables. Raises `InputError` if a run is missing.
     """
-    outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
-    check_present(name, {output: _read(output) for output in outputs}, project)
+    outputs = checked_runs(name, study, arms, registry.FILES, project)
     manifest = read_manifest(project, study.task)
-    for output in outputs:  # baselines and runs must use the same test split
-        trained = read_output(output).run
-        again = f"isoscope train {name} {trained.arm} --seed {trained.seed}"
-        check_trained_on(trained.inputs, project, study.task, output.relative_to(project.folder), again)
     data = paths.processed(study.task)
-    runs = md5s_of((file for output in outputs for file in _read(output)), project)
+    runs = md5s_of((file for files in outputs.values() for file in files), project)
     inputs = {data.as_posix(): content_md5(project.folder / data), **runs}
     named = inputs | {data.as_posix(): dvc_md5(project.folder / data)}
     params = {"analysis": analysis.model_dump(mode="json")}
     target = project.folder / paths.analysed(name)
-    with study_run(ANALYSE, study, name, project, params=params, inputs=inputs, named=named) as (run, _):
+    with study_run(ANALYSE, study.task, name, project, params=params, inputs=inputs, named=named) as (run, _):
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         items = int(manifest["splits"]["test"]["rows"])
         more = partial(registry.added_tables, manifest=manifest)
-        made = tables(name, outputs, baselines_on_test(manifest), items=items, more=more, **options)
+        made = tables(name, [*outputs], baselines_on_test(manifest), items=items, more=more, **options)
         write_tables(target, made)
         with replacing(project.folder / paths.analysed(name) / paths.RESULTS, "table") as drawn:
             draw_views(drawn, (*scored.VIEWS, *registry.VIEWS), made.by_name)
@@ -50,14 +45,3 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
         for point in score_points(found):
             run.record.metric(**point)
         return finish(run, target, shown(target))
-
-
-def _read(output: Path) -> list[Path]:
-    """Return the files of a run that its study's tables need: predictions of a classifier, files that kinds read."""
-    classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
-    return [
-        output / CONFIG,
-        output / METRICS,
-        *([output / PREDICTIONS] if classifies else []),
-        *registry.read_files(output),
-    ]

@@ -51,7 +51,7 @@ def chart(
         "doses": doses,
     }
     target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.CHART, paths.CHARTS))
-    with study_run("chart", study, name, project, params=params, inputs=inputs, named=inputs) as (run, _):
+    with study_run("chart", study.task, name, project, params=params, inputs=inputs, named=inputs) as (run, _):
         points = curves(outputs)
         means = averages(points, last=reproduced.last)
         options = analysis.model_dump(include={"confidence", "power"})

@@ -71,7 +71,7 @@ def explore(
         workers(measures.processes, key="measures.processes") as spread,
         study_run(
             "explore",
-            study,
+            study.task,
             name,
             project,
             params=params,

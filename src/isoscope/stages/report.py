@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from isoscope import paths
+from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, read_records
@@ -13,8 +14,15 @@ from isoscope.sealing import write_text
 from isoscope.studies.tables import read_tables
 
 
-def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str], *, project: paths.Project) -> Path:
-    """Write `reports/index.html` from the studies' tables, the tasks' manifests and the runs' records.
+def report(
+    report: Report,
+    studies: Mapping[str, Study],
+    comparisons: Mapping[str, Comparison],
+    tasks: Collection[str],
+    *,
+    project: paths.Project,
+) -> Path:
+    """Write `reports/index.html` from the tables of studies and comparisons, tasks' manifests and runs' records.
 
     A study without seeds is not shown. Raises `InputError` if tables or a manifest are missing.
     """
@@ -27,7 +35,8 @@ def report(report: Report, studies: Mapping[str, Study], tasks: Collection[str],
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`
         experiments=known_experiments(project.state, None),
         search=project.folder / paths.SEARCH,
-        folders={study.study: project.folder / paths.analysed(study.study) for study in shown},
+        folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
+        comparisons={name: comparison.studies for name, comparison in comparisons.items()},
     )
     target = project.folder / paths.INDEX
     write_text(target, page, "report")

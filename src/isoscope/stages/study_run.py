@@ -1,4 +1,4 @@
-"""A run over all cells of a study, as stages analyse, explore and chart make: checked, tracked, its figures drawn."""
+"""A run over all cells of one or several studies, as stages such as analyse make: checked, tracked, figures drawn."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from isoscope import paths
-from isoscope.config.project import Study
 from isoscope.errors import InputError
 from isoscope.figures.style import notice, to_svg
 from isoscope.guard import StopSignal
@@ -53,7 +52,7 @@ def md5s_of(files: Iterable[Path], project: paths.Project) -> dict[str, str]:
 @contextmanager
 def study_run(
     stage: str,
-    study: Study,
+    task: str | None,
     name: str,
     project: paths.Project,
     *,
@@ -62,7 +61,10 @@ def study_run(
     named: Mapping[str, str],
     threads: int | None = None,
 ) -> Iterator[tuple[Run, StopSignal]]:
-    """Begin a tracked run of a stage over the whole study `name`. `named`: paths and digests that its record shows."""
+    """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
+
+    `named`: paths and digests that its record shows.
+    """
     run = Run(
         project,
         Identity(
@@ -70,7 +72,7 @@ def study_run(
             study=name,
             arm=None,
             seed=None,
-            task=study.task,
+            task=task,
             axes={},
             params=dict(params),
             inputs=dict(inputs),

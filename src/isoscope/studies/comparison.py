@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
     `margin` is the smallest difference that counts; only the verdict uses it.
     """
     rows: list[Comparison] = []
-    options = {"confidence": confidence, "margin": margin}
+    options: dict[str, Any] = {"confidence": confidence, "margin": margin}
     for metric in metrics_of(arms) if arms else ():
         family = [*_rows(arms, metric, baselines, confidence=confidence)]
         corrected = in_family([row.paired for row in family], confidence=confidence, power=power)

@@ -33,6 +33,7 @@ class Kind(NamedTuple):
 
 KINDS = (Kind(remedies.remedies, remedies.VIEWS), Kind(dynamics.tables, dynamics.VIEWS, dynamics.FILES))
 VIEWS = tuple(view for kind in KINDS for view in kind.views)
+FILES = tuple(name for kind in KINDS for name in kind.files)
 REPRODUCIBLE = (reproduction.REPRODUCIBLE, published_ranks.REPRODUCIBLE)
 
 
@@ -42,12 +43,6 @@ def added_tables(
     """Return the tables of all kinds by name. `manifest`: of the study's task."""
     settings = {"confidence": confidence, "power": power, "margin": margin}
     return {name: table for kind in KINDS for name, table in kind.tables(arms, manifest=manifest, **settings).items()}
-
-
-def read_files(output: Path) -> list[Path]:
-    """Return the files in a run's output that kinds of study read, in the order of `KINDS`."""
-    paths = (output / name for kind in KINDS for name in kind.files)
-    return [path for path in paths if path.is_file()]
 
 
 def reproduced(study: Study, cells: Sequence[Cell], folder: Path) -> list[Reproduced]:

@@ -1,0 +1,54 @@
+"""Stage `compare@<name>`: compare the runs of several studies. It trains nothing."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from isoscope import paths
+from isoscope.config.comparing import Comparison
+from isoscope.config.project import Analysis, Study
+from isoscope.data.parquet import write_parquet
+from isoscope.outputs import read_output
+from isoscope.runs.prepared import content_md5, read_manifest
+from isoscope.runs.provenance import dvc_md5
+from isoscope.sealing import replacing
+from isoscope.stages.study_run import draw_views, finish, md5s_of, study_run
+from isoscope.stages.trained_runs import checked_runs
+from isoscope.studies.comparison import results
+from isoscope.studies.comparisons import COMPARISONS, StudyRuns
+
+
+def compare(
+    analysis: Analysis,
+    comparison: Comparison,
+    studies: Mapping[str, Study],
+    *,
+    name: str,
+    arms: Mapping[str, Collection[str]],
+    project: paths.Project,
+) -> Path:
+    """Write `reports/parts/<name>/`: tables (parquet) in `compared/`, figures (svg) in `results/`; return the first.
+
+    `arms`: study → its arms, for the studies of the comparison. Raises `InputError` if a run is missing.
+    """
+    kind, runs = COMPARISONS[comparison.kind], {}
+    inputs: dict[str, str] = {}
+    for study in comparison.studies:
+        own = studies[study]
+        files = checked_runs(study, own, arms[study], kind.files, project)
+        manifest = read_manifest(project, own.task)
+        items = int(manifest["splits"]["test"]["rows"])
+        runs[study] = StudyRuns(results(map(read_output, files), items), manifest)
+        data = paths.processed(own.task)
+        inputs |= {data.as_posix(): content_md5(project.folder / data)}
+        inputs |= md5s_of((file for of_run in files.values() for file in of_run), project)
+    named = {path: dvc_md5(project.folder / path) if path.startswith("data/") else md5 for path, md5 in inputs.items()}
+    params = {"analysis": analysis.model_dump(mode="json"), "comparison": comparison.model_dump(mode="json")}
+    target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.COMPARED, paths.RESULTS))
+    with study_run("compare", None, name, project, params=params, inputs=inputs, named=named) as (run, _):
+        options = comparison.model_dump(exclude={"kind", "studies"})
+        tables = kind.tables(runs, confidence=analysis.confidence, **options)
+        with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
+            for table, rows in tables.items():
+                write_parquet(rows, fresh / f"{table}.parquet")
+            draw_views(shown, kind.views, tables, {"Source": f"isoscope digest {run.digest}"})
+        return finish(run, target, sorted(drawn.glob("*.svg")))

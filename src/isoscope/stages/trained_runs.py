@@ -1,0 +1,40 @@
+"""The finished training runs of a study, checked, for the stages that compare them."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from isoscope import paths
+from isoscope.config.project import Study
+from isoscope.outputs import PREDICTIONS, read_output
+from isoscope.runs.prepared import check_trained_on
+from isoscope.runs.restored import CONFIG, METRICS
+from isoscope.stages.study_run import check_present
+
+
+def checked_runs(
+    name: str, study: Study, arms: Iterable[str], files: Collection[str], project: paths.Project
+) -> dict[Path, list[Path]]:
+    """Return the folder of each run of a study, reference arm first, with its `run_files`.
+
+    Raises `InputError` if a run is missing, or was not trained on the prepared data.
+    """
+    outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
+    found = {output: run_files(output, files) for output in outputs}
+    check_present(name, found, project)
+    for output in outputs:  # baselines and runs must use the same test split
+        run = read_output(output).run
+        again = f"isoscope train {name} {run.arm} --seed {run.seed}"
+        check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
+    return found
+
+
+def run_files(output: Path, files: Collection[str]) -> list[Path]:
+    """Return the parameters and metrics of a run, the predictions of a classifier, and those of `files` that it has."""
+    classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
+    optional = [output / name for name in files]
+    return [
+        output / CONFIG,
+        output / METRICS,
+        *([output / PREDICTIONS] if classifies else []),
+        *(path for path in optional if path.is_file()),
+    ]

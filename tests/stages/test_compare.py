@@ -1,0 +1,147 @@
+"""Compare two trained studies: tables, figures, section of the report, notebook, and what is refused."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from isoscope import notebook, paths
+from isoscope.config.load import Configuration
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.report.comparison_section import show_comparison
+from isoscope.runs.follower import FOLLOWED
+from isoscope.stages.compare import compare
+from isoscope.stages.prepare import prepare
+from isoscope.stages.train import train
+from isoscope.stages.training_job import job
+from isoscope.studies.comparisons import VIEWS
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = "variants/settings/small_allocated.yaml:training"
+TINY = (
+    "variants/task/reordered.yaml:data.source.size=300",
+    "variants/task/reordered.yaml:data.tokenizer.vocab_size=200",
+    *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
+    f"{SETTINGS}.budget.number=4",
+    *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=1", "chords=2")),
+)
+STUDY = {"task": "reordered", "settings": ["small_allocated"], "seeds": [0, 1], "looks": []}
+AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
+NAME = "what_decides"
+
+
+class Made(NamedTuple):
+    """A project with two trained studies that differ in the number of training examples."""
+
+    configuration: Configuration
+    project: Project
+
+    def compare(self) -> Path:
+        root = self.configuration.root
+        arms = {study: [*self.configuration.arms(study)] for study in root.studies}
+        section = self.configuration.comparison(NAME)
+        return compare(root.analysis, section, root.studies, name=NAME, arms=arms, project=self.project)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder, tree = tmp_path_factory.mktemp("compared"), read_yaml(ROOT, paths.PARAMS)
+    tree["tasks"], tree["search"] = ["reordered"], None
+    tree["studies"] = {"all": STUDY | {"axes": AXES}, "few": STUDY | {"axes": AXES | {"fraction": ["three_tenths"]}}}
+    tree["comparisons"] = {NAME: {"kind": "objective_or_data", "studies": ["all", "few"], "permutations": 99}}
+    configuration, project = Configuration(ROOT, TINY, raw=tree), Project(folder, folder)
+    configuration.check()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
+        prepare(configuration.data("reordered"), task="reordered", project=project)
+        made_easy(folder / paths.processed("reordered") / "manifest.json")
+        for study in configuration.root.studies:
+            for arm, cell in configuration.cells(study).items():
+                for seed in (0, 1):
+                    work = job(cell, study, arm, seed, "reordered", project)
+                    train(work, output=folder / paths.trained(study, arm, seed))
+        yield Made(configuration, project)
+
+
+def made_easy(manifest: Path) -> None:
+    """Raise the unigram losses: runs of four updates count as trained."""
+    found = json.loads(manifest.read_text())
+    for name in ("unigram", "unigram_masked"):
+        for loss in found["baselines"][name]["validation"].values():
+            loss["loss"] = 99.0
+    manifest.write_text(json.dumps(found))
+
+
+def test_tables_figures_and_section_are_there(made: Made) -> None:
+    folder = made.compare()
+    assert folder == made.project.folder / f"reports/parts/{NAME}/compared"
+    shares = pd.read_parquet(folder / "shares.parquet")
+    assert set(shares["source"]) == {"objective", "condition", "interaction", "seed"}
+    assert shares.groupby("distance")["share"].sum().to_list() == pytest.approx([1, 1])
+    assert set(shares["runs"]) == {8}
+    profiles = pd.read_parquet(folder / "profiles.parquet")
+    assert set(profiles["size"]) == {210, 63}
+    drawn = {path.stem for path in (folder.parent / paths.RESULTS).glob("*.svg")}
+    assert drawn == {view.name for view in VIEWS}
+    found = show_comparison(NAME, ["all", "few"], folder.parent, keys={"all": "study-1", "few": "study-2"})
+    assert [drawing.caption[:30] for drawing in found["drawings"]] == [
+        "Does the objective or the data",
+        "Can the objective of a run be ",
+    ]
+    assert found["studies"] == [("all", "study-1"), ("few", "study-2")]
+
+
+def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
+    first = {path.name: path.read_bytes() for path in sorted(made.compare().parent.rglob("*.*"))}
+    assert first == {path.name: path.read_bytes() for path in sorted(made.compare().parent.rglob("*.*"))}
+
+
+def test_the_notebook_has_its_tables_and_figures(made: Made) -> None:
+    folder = made.compare().parent
+    tables = notebook.StudyTables(NAME, folder)
+    assert {"profiles", "shares", "told", "left_out"} <= set(tables.tables)
+    assert tables.views == [view.name for view in VIEWS]
+    assert "n = 8 runs" in tables.view("told_apart").caption()
+
+
+def test_a_missing_run_is_named(made: Made) -> None:
+    run = made.project.folder / paths.trained("few", "causal-additive-three_tenths", 1)
+    run.rename(run.with_name("away"))
+    try:
+        with pytest.raises(InputError, match=r"study 'few': 1 of 4 runs are missing .*seed-1"):
+            made.compare()
+    finally:
+        run.with_name("away").rename(run)
+
+
+def test_a_study_without_an_allocation_is_named(made: Made) -> None:
+    hidden = sorted(made.project.folder.glob("models/few/*/*/allocation.parquet"))
+    for file in hidden:
+        file.rename(file.with_suffix(".away"))
+    try:
+        with pytest.raises(InputError, match="study 'few': no run has an allocation"):
+            made.compare()
+    finally:
+        for file in hidden:
+            file.with_suffix(".away").rename(file)
+
+
+@pytest.mark.parametrize(
+    "name, studies, words",
+    [
+        (NAME, ["all", "fiw"], "no study 'fiw'; did you mean 'few'"),
+        (NAME, ["all", "none"], "study 'none' has no seeds; set studies.none.seeds"),
+        ("all", ["all", "few"], "a study has this name"),
+    ],
+)
+def test_a_comparison_names_studies_that_run(made: Made, name: str, studies: list[str], words: str) -> None:
+    tree = dict(made.configuration.raw)
+    tree["studies"] = tree["studies"] | {"none": STUDY | {"axes": AXES, "seeds": []}}
+    tree["comparisons"] = {name: {"kind": "objective_or_data", "studies": studies, "permutations": 99}}
+    with pytest.raises(InputError, match=words):
+        Configuration(ROOT, TINY, raw=tree).check()
