@@ -91,6 +91,12 @@ def test_the_check_merges_a_profile_as_it_is_applied(name: str) -> None:
     assert params == applied
 
 
+def test_a_null_leaves_an_entry_out() -> None:
+    tree = {"studies": {"a": None, "b": {}}, "comparisons": {"a": {}, "c": None}, "search": {"space": {"x": None}}}
+    drop(tree, {"studies": {"a": None}, "comparisons": {"c": None}, "search": {"space": {"x": None}}})
+    assert tree == {"studies": {"b": {}}, "comparisons": {"a": {}}, "search": {"space": {}}}
+
+
 def check(project: Path) -> int:
     found = Faults()
     profiles = check_agreement(project, Configuration(project), COMMANDS, found)

@@ -100,9 +100,10 @@ def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
 
 
 def drop(tree: Tree, overlay: Tree) -> None:
-    """Remove each study, and each name of the search space, that is null in the overlay: DVC makes no stage for it."""
+    """Remove studies, comparisons and names of the search space that are null in the overlay: DVC makes no stage."""
     spaces: Any = ((one.get("search") or {}).get("space") for one in (tree, overlay))
-    for base, given in ((tree.get("studies", {}), overlay.get("studies")), tuple(spaces)):
+    named = ((tree.get(section, {}), overlay.get(section)) for section in ("studies", "comparisons"))
+    for base, given in (*named, tuple(spaces)):
         for name in [name for name, value in (given or {}).items() if value is None]:
             del base[name]
 
