@@ -45,7 +45,7 @@ def test_differences_are_between_the_runs_of_a_seed(scripts: tuple[ModuleType, M
         for seed in range(3)
         for choice, value in losses.items()
     ]
-    found = scripts[0].differences(pd.DataFrame(rows)).set_index("difference")
+    found = scripts[0].held_differences(pd.DataFrame(rows)).set_index("difference")
     assert found["nats"].to_dict() == pytest.approx(
         {"most - random": 0.15, "least - random": -0.1, "random - none": 0.15}
     )

@@ -1,6 +1,6 @@
-"""Does the allocation of a run agree with what its groups and layers do? Statistics of damage.csv and geometry.csv.
+"""Does the allocation of a run agree with what its groups and layers do? Statistics of damage, geometry and held.csv.
 
-dynamics_inside.py writes both files.
+dynamics_inside.py writes the first two, dynamics_held.py the third.
 """
 
 from itertools import product
@@ -86,3 +86,29 @@ def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
             about |= {"difference": test.mean, "low": low, "high": high}
             found.append(about | {"p_holm": p, "detectable": detectable})
     return pd.DataFrame(found)
+
+
+def held_differences(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return differences of the loss between choices of a run, averaged over seeds with t intervals.
+
+    p by Holm over all rows.
+
+    `most` and `least` less the mean of the run's random sets: above 0, holding this set costs more than holding random
+    groups of the same size. `random` less `none`: what holding costs at all.
+    """
+    kind = table["choice"].str.replace(r"_\d+$", "", regex=True)
+    sums = table.assign(kind=kind).pivot_table(index=["arm", "seed"], columns="kind", values="loss", aggfunc="mean")
+    pairs = [(a, b) for a, b in (("most", "random"), ("least", "random"), ("random", "none")) if {a, b} <= {*sums}]
+    found = {
+        (arm, f"{one} - {other}"): paired_t(values.to_list(), confidence=confidence)
+        for arm, own in sums.groupby("arm", sort=False)
+        for one, other in pairs
+        if len(values := (own[one] - own[other]).dropna())
+    }
+    family = in_family([*found.values()], confidence=confidence, power=0.8)
+    rows = []
+    for ((arm, difference), test), (p, detectable) in zip(found.items(), family, strict=True):
+        low, high = test.interval or (None, None)
+        rows.append({"arm": arm, "difference": difference, "n": test.n, "nats": test.mean})
+        rows[-1] |= {"low": low, "high": high, "p_holm": p, "detectable": detectable}
+    return pd.DataFrame(rows)

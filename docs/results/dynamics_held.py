@@ -29,12 +29,12 @@ from typing import Any
 
 import pandas as pd
 from collect import commit_of
+from dynamics_agreement import held_differences
 
 from isoscope.config.load import Configuration
 from isoscope.config.tree import NOT_IN_DIGEST, flatten
 from isoscope.outputs import Output, read_output
 from isoscope.runs.restored import read_metrics
-from isoscope.statistics.paired import in_family, paired_t
 from isoscope.studies.dynamics.allocated_runs import read_run
 from isoscope.studies.dynamics.held_groups import Early, HeldSet, early, held_sets
 
@@ -122,32 +122,6 @@ def trained(output: Output, random: int, overrides: Sequence[str], done: set[str
         yield row(output, digest, folder, known, one)
 
 
-def differences(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Return differences of the loss between choices of a run, averaged over seeds with t intervals.
-
-    p by Holm over all rows.
-
-    `most` and `least` less the mean of the run's random sets: above 0, holding this set costs more than holding random
-    groups of the same size. `random` less `none`: what holding costs at all.
-    """
-    kind = table["choice"].str.replace(r"_\d+$", "", regex=True)
-    sums = table.assign(kind=kind).pivot_table(index=["arm", "seed"], columns="kind", values="loss", aggfunc="mean")
-    pairs = [(a, b) for a, b in (("most", "random"), ("least", "random"), ("random", "none")) if {a, b} <= {*sums}]
-    found = {
-        (arm, f"{one} - {other}"): paired_t(values.to_list(), confidence=confidence)
-        for arm, own in sums.groupby("arm", sort=False)
-        for one, other in pairs
-        if len(values := (own[one] - own[other]).dropna())
-    }
-    family = in_family([*found.values()], confidence=confidence, power=0.8)
-    rows = []
-    for ((arm, difference), test), (p, detectable) in zip(found.items(), family, strict=True):
-        low, high = test.interval or (None, None)
-        rows.append({"arm": arm, "difference": difference, "n": test.n, "nats": test.mean})
-        rows[-1] |= {"low": low, "high": high, "p_holm": p, "detectable": detectable}
-    return pd.DataFrame(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, help="folders of finished runs with an allocation")
@@ -167,7 +141,7 @@ def main() -> None:
             table = of_base(stored(FILE), output)
             (pd.concat([table, new]) if len(table) else new).to_csv(FILE, index=False, lineterminator="\n")
             print(f"{one['arm']} seed {one['seed']}, {one['choice']} held: {one['loss']:.4f}", flush=True)
-    print(differences(stored(FILE)).to_string(index=False))
+    print(held_differences(stored(FILE)).to_string(index=False))
 
 
 if __name__ == "__main__":

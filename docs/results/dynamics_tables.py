@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import dynamics_stored
 import numpy as np
 import pandas as pd
-from dynamics_agreement import damage_ranks, geometry_layers
+from dynamics_agreement import damage_ranks, geometry_layers, held_differences
 from dynamics_claims import Shares, claims, likeness, of, shares
 from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
@@ -26,6 +26,20 @@ from dynamics_stored import (
 )
 from dynamics_time import timing
 
+GROUPS = {
+    "word table": ("emb",),
+    "positions": ("pos",),
+    "keys and queries": ("query", "key"),
+    "values and outputs": ("value", "out"),
+    "feed-forward": FEED_FORWARD,
+    "LayerNorm": ("LayerNorm",),
+    "other": ("other",),
+}
+HELD = {
+    "most - random": "the set that helped most − random sets",
+    "least - random": "the set that helped least − random sets",
+    "random - none": "random sets − none",
+}
 DAMAGES = {"zero": "set to 0", "start": "set back to the start"}
 
 
@@ -106,6 +120,20 @@ def components() -> Lines:
     yield f"| *nats in all* | {' | '.join(cells)} |"
 
 
+def controls() -> Lines:
+    """Yield the shares of groups of components in every training but the dense: what the objective is confounded with.
+
+    `MLM` and `CLM` of half the depth are as deep as a stack of MT.
+    """
+    yield from head("arm", "training", "seeds", *GROUPS, left=2)
+    for part in [one for one in parts() if one != "dense"]:
+        every = shares(part)
+        for arm in sorted(every, key=order):
+            runs = every[arm].values()
+            cells = [interval([of(one.fixed, *names).mean() for one in runs]) for names in GROUPS.values()]
+            yield f"| {called(arm)} | {PARTS[part]} | {len(runs)} | {' | '.join(cells)} |"
+
+
 def layers() -> Lines:
     """Yield the share of attention and of the feed-forward block of each layer."""
     columns = ("attention", "feed-forward", "minibatch: attention", "minibatch: feed-forward")
@@ -152,6 +180,20 @@ def damage() -> Lines:
             yield f"| {called(arm)} | {DAMAGES[str(kind)]} | {' | '.join(cells)} | {len(own)} | {within} |"
 
 
+def held() -> Lines:
+    """Yield what it costs to hold groups of a quarter of the parameters from a tenth of training on, over seeds.
+
+    Differences of the last validation loss, in nats per token; the t interval over seeds, p by Holm over the table.
+    """
+    table = held_differences(pd.read_csv(dynamics_stored.STORED / "held.csv"))
+    yield from head("arm", "held", "seeds", "nats", "interval", "p (Holm)", "detectable", left=2)
+    for row in table.sort_values("arm", key=lambda arms: arms.map(order), kind="stable").to_dict("records"):
+        limits = "–" if pd.isna(row["low"]) else f"[{number(row['low'], 3, True)}, {number(row['high'], 3, True)}]"
+        chances = (number(np.nan if row[name] is None else row[name]) for name in ("p_holm", "detectable"))
+        cells = (str(row["n"]), number(row["nats"], 3, True), limits, *chances)
+        yield f"| {called(row['arm'])} | {HELD[row['difference']]} | {' | '.join(cells)} |"
+
+
 def geometry() -> Lines:
     """Yield r of a layer's help with its own geometry minus with that of other layers: mean over seeds, p by Holm."""
     table = geometry_layers(pd.read_csv(dynamics_stored.STORED / "geometry.csv"))
@@ -169,6 +211,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "learned": (("own",), learned),
     "closure": (("own",), closure),
     "components": (("own",), components),
+    "controls": (("own",), controls),
     "layers": (("own",), layers),
     "claims": (("own",), claims),
     "likeness": (("own", "depth"), likeness),
@@ -180,6 +223,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "ranks_dense": (("dense",), lambda: ranks("dense")),
     "chords": (("dense", "own"), chords),
     "damage": (("damage",), damage),
+    "held": (("held",), held),
     "geometry": (("geometry",), geometry),
 }
 """Name → the parts whose runs it needs, and its lines."""
