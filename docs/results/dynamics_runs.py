@@ -30,7 +30,7 @@ from collect import COLUMNS, commit_of, output_of, rows
 
 from isoscope import paths
 from isoscope.outputs import Output
-from isoscope.studies.comparison import Arms, results
+from isoscope.studies.arms import Arms, results
 from isoscope.studies.dynamics import tables
 from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names
 

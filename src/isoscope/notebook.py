@@ -27,7 +27,8 @@ from isoscope.inside.choices import DEFAULTS, Settings
 from isoscope.inside.measures import BUILT_IN, measured
 from isoscope.inside.trajectory import Trajectory
 from isoscope.stages.geometry_tables import asked_vectors, extract_model
-from isoscope.studies import comparisons, fusion, isotropy, registry, scored
+from isoscope.studies import fusion, isotropy, registry, scored
+from isoscope.studies.comparisons import COMPARISONS
 from isoscope.studies.tables import COMPARISON, read_tables
 from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
 
@@ -68,10 +69,11 @@ class StudyView(NamedTuple):
 
 
 class StudyTables(NamedTuple):
-    """The tables and views of a study, read from its folder."""
+    """The tables and views of a study, or of a comparison of a `kind`, read from its folder."""
 
     name: str
     folder: Path
+    kind: str | None = None
 
     @property
     def tables(self) -> list[str]:
@@ -110,6 +112,8 @@ class StudyTables(NamedTuple):
 
     def _sections(self) -> list[tuple[tuple[View, ...], Tables]]:
         """Return the views of each part of the report, with their tables."""
+        if self.kind:
+            return [(COMPARISONS[self.kind].views, StoredTables(self.folder / paths.COMPARED))]
         return [
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
@@ -117,7 +121,6 @@ class StudyTables(NamedTuple):
                 (*scored.VIEWS, *registry.VIEWS),
                 read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
             ),
-            (comparisons.VIEWS, StoredTables(self.folder / paths.COMPARED)),
         ]
 
 
@@ -129,12 +132,13 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
     root = paths.find_project(project).folder
     folder = root / paths.analysed(study)
     configuration = Configuration(root)  # loads the plugins, which may add views
+    comparison = configuration.root.comparisons.get(study)
     if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
         remedy = "run: isoscope repro"
-        if study not in configuration.root.comparisons and not configuration.study(study).seeds:
+        if comparison is None and not configuration.study(study).seeds:
             remedy = f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then {remedy}"
-        raise InputError(f"study {study!r}: {folder} does not exist; {remedy}")
-    return StudyTables(study, folder)
+        raise InputError(f"{'comparison' if comparison else 'study'} {study!r}: {folder} does not exist; {remedy}")
+    return StudyTables(study, folder, comparison.kind if comparison else None)
 
 
 def geometry(

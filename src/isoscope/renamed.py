@@ -13,7 +13,7 @@ PACKAGES = {"corpora": "data", "analysis": "inside", "tracking": "runs"}
 MODULES = {
     "analysis.baselines": "studies.results",
     "analysis.cells": "inside.cloud",
-    "analysis.comparison": "studies.comparison",
+    "analysis.comparison": "studies.arms",
     "analysis.confirmation": "search.confirmation",
     "analysis.confusion": "studies.results",
     "analysis.courses": "studies.curves",
@@ -50,6 +50,7 @@ MODULES = {
     "search.pool": "executor.execute",
     "statistics.verdicts": "statistics.paired",
     "studies.classified": "studies.results",
+    "studies.comparison": "studies.arms",
     "tracking.addresses": "mirror.fields",
     "tracking.follow": "mirror.follow",
     "tracking.mending": "runs.reconcile",

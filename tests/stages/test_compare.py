@@ -1,6 +1,7 @@
 """Compare two trained studies: tables, figures, section of the report, notebook, and what is refused."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -9,17 +10,20 @@ import pandas as pd
 import pytest
 
 from isoscope import notebook, paths
+from isoscope.config.explain import Faults
 from isoscope.config.load import Configuration
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.report.comparison_section import show_comparison
 from isoscope.runs.follower import FOLLOWED
+from isoscope.stages.analyse import analyse
 from isoscope.stages.compare import compare
 from isoscope.stages.prepare import prepare
+from isoscope.stages.report import report
 from isoscope.stages.train import train
 from isoscope.stages.training_job import job
-from isoscope.studies.comparisons import VIEWS
+from isoscope.studies.comparisons import COMPARISONS
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -33,6 +37,7 @@ TINY = (
 STUDY = {"task": "reordered", "settings": ["small_allocated"], "seeds": [0, 1], "looks": []}
 AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
 NAME = "what_decides"
+VIEWS = [view.name for view in COMPARISONS["objective_or_data"].views]
 
 
 class Made(NamedTuple):
@@ -68,6 +73,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         yield Made(configuration, project)
 
 
+def test_a_fault_of_a_study_is_no_fault_of_the_comparison(made: Made) -> None:
+    tree, faults = dict(made.configuration.raw), Faults()
+    tree["studies"] = tree["studies"] | {"few": tree["studies"]["few"] | {"seeds": "no"}}
+    Configuration(ROOT, TINY, raw=tree, faults=faults).check()
+    assert [line for line in faults.lines if "comparisons" in line] == []
+    assert "studies.few.seeds" in faults.lines[0]
+
+
 def made_easy(manifest: Path) -> None:
     """Raise the unigram losses: runs of four updates count as trained."""
     found = json.loads(manifest.read_text())
@@ -87,13 +100,27 @@ def test_tables_figures_and_section_are_there(made: Made) -> None:
     profiles = pd.read_parquet(folder / "profiles.parquet")
     assert set(profiles["size"]) == {210, 63}
     drawn = {path.stem for path in (folder.parent / paths.RESULTS).glob("*.svg")}
-    assert drawn == {view.name for view in VIEWS}
-    found = show_comparison(NAME, ["all", "few"], folder.parent, keys={"all": "study-1", "few": "study-2"})
-    assert [drawing.caption[:30] for drawing in found["drawings"]] == [
-        "Does the objective or the data",
-        "Can the objective of a run be ",
-    ]
-    assert found["studies"] == [("all", "study-1"), ("few", "study-2")]
+    assert drawn == {*VIEWS}
+
+
+def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
+    folder, root = made.compare(), made.configuration.root
+    for study in root.studies:
+        options = {"name": study, "arms": made.configuration.arms(study), "project": made.project}
+        analyse(root.analysis, root.studies[study], **options)
+    page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).read_text("utf-8")
+    section = page[page.index(f'<h2 id="comparison-{NAME}">') :].partition("</section>")[0]
+    digest = read_yaml(folder, Path("config.yaml"))["digest"]
+    for text in ("Which part of the variance", "Can the objective of a run", digest[:12], "data/processed/reordered"):
+        assert text in section
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert {*re.findall(r'href="#(study-[0-9]+)"', section)} == {"study-1", "study-2"} < {*ids}
+
+
+def test_a_comparison_that_did_not_run_is_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config\.yaml"):
+        show_comparison(NAME, made.configuration.comparison(NAME), tmp_path, keys={"all": "a", "few": "b"})
 
 
 def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
@@ -103,9 +130,9 @@ def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
 
 def test_the_notebook_has_its_tables_and_figures(made: Made) -> None:
     folder = made.compare().parent
-    tables = notebook.StudyTables(NAME, folder)
+    tables = notebook.StudyTables(NAME, folder, "objective_or_data")
     assert {"profiles", "shares", "told", "left_out"} <= set(tables.tables)
-    assert tables.views == [view.name for view in VIEWS]
+    assert tables.views == VIEWS
     assert "n = 8 runs" in tables.view("told_apart").caption()
 
 
@@ -136,12 +163,15 @@ def test_a_study_without_an_allocation_is_named(made: Made) -> None:
     [
         (NAME, ["all", "fiw"], "no study 'fiw'; did you mean 'few'"),
         (NAME, ["all", "none"], "study 'none' has no seeds; set studies.none.seeds"),
+        (NAME, ["all", "all"], "contain a duplicate"),
+        (NAME, ["all", "plain"], "study 'plain' has arms without an allocation"),
         ("all", ["all", "few"], "a study has this name"),
     ],
 )
 def test_a_comparison_names_studies_that_run(made: Made, name: str, studies: list[str], words: str) -> None:
     tree = dict(made.configuration.raw)
-    tree["studies"] = tree["studies"] | {"none": STUDY | {"axes": AXES, "seeds": []}}
+    plain = STUDY | {"axes": AXES, "settings": []}
+    tree["studies"] = tree["studies"] | {"none": STUDY | {"axes": AXES, "seeds": []}, "plain": plain}
     tree["comparisons"] = {name: {"kind": "objective_or_data", "studies": studies, "permutations": 99}}
     with pytest.raises(InputError, match=words):
         Configuration(ROOT, TINY, raw=tree).check()

@@ -200,14 +200,14 @@ def compare(
 ) -> None:
     """Compare the runs of several studies: tables and figures.
 
-    Example: isoscope compare data -S comparisons.data.permutations=999
+    Example: isoscope compare what_decides
     """
     as_stage()
     project, configuration = configure(overrides)
     comparison, studies = configuration.comparison(name), configuration.root.studies
     configuration.check_comparison(name)
-    arms = {study: [*configuration.arms(study)] for study in comparison.studies}
-    begin(project, configuration, *(studies[study].task for study in comparison.studies))
+    arms = {study: [*configuration.arms(study)] for study in comparison.compared}
+    begin(project, configuration, *(studies[study].task for study in comparison.compared))
     analysis = configuration.root.analysis
     folder = load("stages.compare").compare(analysis, comparison, studies, name=name, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
@@ -247,6 +247,8 @@ def report(
     """
     project, configuration = configure(overrides)
     root = configuration.root
+    for name in root.comparisons:
+        configuration.check_comparison(name)
     begin(project, configuration, *root.tasks)
     page = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")

@@ -116,7 +116,8 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
                 f"params: DVC would miss changes of a {one}; add {own!r}": every and own not in body.get("params", ()),
             }
             found.keep(*(f"{DVC}: stages.{name}.{fault}" for fault, applies in faults.items() if applies))
-    found.keep(*(f"{DVC}: stages.{verb}: missing" for verb in ("train", "analyse") if verb not in stages))
+    needed = ("train", "analyse", *(("compare",) if configuration.root.comparisons else ()))
+    found.keep(*(f"{DVC}: stages.{verb}: missing" for verb in needed if verb not in stages))
 
 
 def _check_command(place: str, command: str, known: Collection[str]) -> None:

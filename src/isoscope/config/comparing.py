@@ -1,10 +1,11 @@
 """Section `comparisons`: comparisons of several studies, which train nothing."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Name, Section
+from isoscope.config.base import Conflicts, Name, Section
 
 
 class ObjectiveOrData(Section):
@@ -16,6 +17,20 @@ class ObjectiveOrData(Section):
     """Studies with an allocation. Their runs may differ in objective, task, training examples and seed alone."""
     permutations: Annotated[int, Field(ge=99, le=99_999)]
     """Permutations for each p."""
+
+    def _conflicts(self) -> Conflicts:
+        yield len(set(self.studies)) < len(self.studies), f"studies {list(self.studies)} contain a duplicate"
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The studies that it reads."""
+        return self.studies
+
+    def lacks(self, cells: Iterable[Any]) -> str | None:
+        """Return what the arms of a study lack for this comparison, with the remedy; None if nothing."""
+        if all(cell.training.allocation for cell in cells):
+            return None
+        return "has arms without an allocation; add the overlay allocated to its settings"
 
 
 Comparison = ObjectiveOrData

@@ -44,7 +44,7 @@ def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
         with contextlib.suppress(InputError):
             sound[name] = getattr(validate(alone, {name: tree.get(name)}, origin), name)
     if "studies" not in sound:
-        sound |= {"studies": _sound_studies(tree.get("studies"), origin), "search": None}
+        sound |= {"studies": _sound_studies(tree.get("studies"), origin), "comparisons": {}, "search": None}
     return Root.model_construct(**sound)
 
 

@@ -238,15 +238,18 @@ class Configuration:
         return len(tasks) + len(cells)
 
     def check_comparison(self, name: str) -> None:
-        """Check that a comparison has a name of its own and names studies that are run."""
+        """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
         place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
         if name in self.root.studies:
             found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
-        for study in self.comparison(name).studies:
-            if study not in self.root.studies:
-                found.keep(f"{place}.studies: no study {study!r}{nearest(study, self.root.studies)}")
-            elif not self.root.studies[study].seeds:
-                found.keep(f"{place}.studies: study {study!r} has no seeds; set studies.{study}.seeds")
+        comparison, studies = self.comparison(name), self.root.studies
+        for study in comparison.compared:
+            if study not in studies:
+                found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
+            elif not studies[study].seeds:
+                found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
+            elif lacks := comparison.lacks(arm.cell for arm in self.cells(study).values()):
+                found.keep(f"{place}: study {study!r} {lacks}")
         found.stop()
 
     def check_search(self, known: Container[str] = ()) -> None:

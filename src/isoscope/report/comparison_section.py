@@ -1,21 +1,33 @@
-"""Collect what the page shows of a comparison of studies: its figures, and the studies whose runs it read."""
+"""Collect what the page shows of a comparison of studies: its figures, and where they come from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from isoscope.config.comparing import Comparison
+from isoscope.config.tree import read_yaml
 from isoscope.paths import COMPARED, RESULTS
 from isoscope.report.drawing import read_drawings, reading
-from isoscope.studies.comparisons import VIEWS
+from isoscope.report.runs import SHORT
+from isoscope.runs.restored import CONFIG
+from isoscope.studies.comparisons import COMPARISONS
 from isoscope.studies.view import StoredTables
 
 
-def show_comparison(name: str, studies: Sequence[str], folder: Path, *, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything the template needs of a comparison of `studies`. `keys`: study → id of its section.
+def show_comparison(name: str, section: Comparison, folder: Path, *, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything the template needs of a comparison. `keys`: study → id of its section on the page.
 
     `folder`: where `isoscope compare` wrote. Raises `InputError` for missing or damaged files.
     """
-    key = f"comparison-{name}"
+    key, kind, tables = f"comparison-{name}", COMPARISONS[section.kind], folder / COMPARED
+    run = read_yaml(tables, Path(CONFIG))
     with reading(folder, f"compare {name}"):
-        drawings = read_drawings(VIEWS, StoredTables(folder / COMPARED), folder / RESULTS, key=key)
-    return {"name": name, "key": key, "drawings": drawings, "studies": [(study, keys[study]) for study in studies]}
+        return {
+            "name": name,
+            "key": key,
+            "question": kind.question,
+            "drawings": read_drawings(kind.views, StoredTables(tables), folder / RESULTS, key=key),
+            "studies": [(study, keys[study]) for study in section.compared],
+            "digest": str(run["digest"])[:SHORT],
+            "data": {path: md5 for path, md5 in run["inputs"].items() if path.startswith("data/")},
+        }

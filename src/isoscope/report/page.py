@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isoscope import __version__
+from isoscope.config.comparing import Comparison
 from isoscope.errors import InputError
 from isoscope.report import numbers
 from isoscope.report.comparison_section import show_comparison
@@ -31,7 +32,7 @@ def build(
     tracking_uri: str | None,
     experiments: Mapping[str, str],
     folders: Mapping[str, Path],
-    comparisons: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    comparisons: Mapping[str, Comparison] = MappingProxyType({}),
     search: Path | None = None,
 ) -> str:
     """Return the report as HTML text: figures, tables, style and script are inside, and nothing is loaded.
@@ -41,7 +42,7 @@ def build(
     - `tracking_uri`: the MLflow server to link to. If it is not http(s), the page gives a search to paste instead.
     - `experiments`: study → id of its MLflow experiment; links need it.
     - `folders`: study or comparison → where its stages wrote figures and tables.
-    - `comparisons`: name → the studies that it compares.
+    - `comparisons`: name → its section of params.yaml.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
@@ -62,9 +63,7 @@ def build(
         studies=[
             show(study, rows[study.study], key=keys[study.study], folder=folders[study.study]) for study in studies
         ],
-        comparisons=[
-            show_comparison(name, compared, folders[name], keys=keys) for name, compared in comparisons.items()
-        ],
+        comparisons=[show_comparison(name, section, folders[name], keys=keys) for name, section in comparisons.items()],
         search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,

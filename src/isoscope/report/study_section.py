@@ -13,7 +13,7 @@ from isoscope.report.drawing import read_drawings, read_rows, reading
 from isoscope.report.numbers import called
 from isoscope.report.runs import RunRow
 from isoscope.studies import fusion, registry, scored
-from isoscope.studies.comparison import Comparison
+from isoscope.studies.arms import ArmRow
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
 from isoscope.studies.tables import Tables
@@ -64,7 +64,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> d
     Raises `InputError` for missing or damaged files.
     """
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
-    metrics: dict[str, list[Comparison]] = {}
+    metrics: dict[str, list[ArmRow]] = {}
     for row in tables.comparison:
         metrics.setdefault(called(row.metric), []).append(row)
     with reading(folder, "analyse"):

@@ -10,11 +10,12 @@ from isoscope.data.parquet import write_parquet
 from isoscope.outputs import read_output
 from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
-from isoscope.sealing import replacing
+from isoscope.runs.restored import CONFIG
+from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import draw_views, finish, md5s_of, study_run
 from isoscope.stages.trained_runs import checked_runs
-from isoscope.studies.comparison import results
-from isoscope.studies.comparisons import COMPARISONS, StudyRuns
+from isoscope.studies.arms import StudyRuns, results
+from isoscope.studies.comparisons import COMPARISONS
 
 
 def compare(
@@ -26,13 +27,13 @@ def compare(
     arms: Mapping[str, Collection[str]],
     project: paths.Project,
 ) -> Path:
-    """Write `reports/parts/<name>/`: tables (parquet) in `compared/`, figures (svg) in `results/`; return the first.
+    """Write `reports/parts/<name>/`: `compared/` (tables, `config.yaml`), figures in `results/`; return the first.
 
     `arms`: study → its arms, for the studies of the comparison. Raises `InputError` if a run is missing.
     """
     kind, runs = COMPARISONS[comparison.kind], {}
     inputs: dict[str, str] = {}
-    for study in comparison.studies:
+    for study in comparison.compared:
         own = studies[study]
         files = checked_runs(study, own, arms[study], kind.files, project)
         manifest = read_manifest(project, own.task)
@@ -45,10 +46,12 @@ def compare(
     params = {"analysis": analysis.model_dump(mode="json"), "comparison": comparison.model_dump(mode="json")}
     target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.COMPARED, paths.RESULTS))
     with study_run("compare", None, name, project, params=params, inputs=inputs, named=named) as (run, _):
-        options = comparison.model_dump(exclude={"kind", "studies"})
-        tables = kind.tables(runs, confidence=analysis.confidence, **options)
+        options = analysis.model_dump(include={"confidence", "power", "margin"})
+        options |= comparison.model_dump(exclude={"kind", "studies"})
+        tables = kind.tables(runs, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for table, rows in tables.items():
                 write_parquet(rows, fresh / f"{table}.parquet")
+            write_text(fresh / CONFIG, run.summary(), "table")
             draw_views(shown, kind.views, tables, {"Source": f"isoscope digest {run.digest}"})
         return finish(run, target, sorted(drawn.glob("*.svg")))

@@ -36,7 +36,7 @@ def report(
         experiments=known_experiments(project.state, None),
         search=project.folder / paths.SEARCH,
         folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
-        comparisons={name: comparison.studies for name, comparison in comparisons.items()},
+        comparisons=comparisons,
     )
     target = project.folder / paths.INDEX
     write_text(target, page, "report")

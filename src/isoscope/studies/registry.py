@@ -12,7 +12,7 @@ import pandas as pd
 
 from isoscope.config.project import Cell, Study
 from isoscope.studies import dynamics
-from isoscope.studies.comparison import Arms
+from isoscope.studies.arms import Arms
 from isoscope.studies.dynamics import published_ranks
 from isoscope.studies.fusion import remedies
 from isoscope.studies.isotropy import reproduction

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
-from isoscope.studies.comparison import Baselines, Comparison, compare, results
+from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.results import confusion
 
@@ -22,7 +22,7 @@ TEXTS = ("study", "arm", "actual", "predicted")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[Comparison]), "runs": TypeAdapter(list[Trained])}
+READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[ArmRow]), "runs": TypeAdapter(list[Trained])}
 """Named tuples in comparison.json."""
 
 
@@ -34,7 +34,7 @@ class Tables(NamedTuple):
     """Tables that views draw: `bands`, `confusion` (without rows if no run is a classifier), and those of a kind of
     study.
     """
-    comparison: list[Comparison]
+    comparison: list[ArmRow]
     runs: list[Trained]
     confidence: float
     """Coverage of the intervals."""
@@ -69,7 +69,9 @@ def tables(
     classifiers = [output for output in found if output.objective == "classification"]
     by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
     by_name |= more(arms, **settings) if more else {}
-    return Tables(study, by_name, compare(arms, baselines, **settings), [output.run for output in found], **settings)
+    return Tables(
+        study, by_name, compare_arms(arms, baselines, **settings), [output.run for output in found], **settings
+    )
 
 
 def write_tables(folder: Path, made: Tables) -> None:
@@ -107,7 +109,7 @@ def read_tables(folder: Path) -> Tables:
         raise InputError(f"{folder}: not the tables of a study ({why}); run: isoscope repro") from None
 
 
-def scores(comparison: Sequence[Comparison]) -> dict[str, dict[str, dict[str, float | int]]]:
+def scores(comparison: Sequence[ArmRow]) -> dict[str, dict[str, dict[str, float | int]]]:
     """Return metric → arm → mean, sd, n on the test split, for `dvc metrics`. Baselines are only in their manifest."""
     found: dict[str, dict[str, dict[str, float | int]]] = {}
     for row in comparison:

@@ -96,7 +96,7 @@ def test_arms_that_did_not_learn_are_left_out_and_named() -> None:
     news = studies["news-100"]
     studies["news-100"] = news.assign(word=news["word"].mask(news["arm"] == "causal", "not trained"))
     found = objective_or_data(studies, permutations=9)
-    assert found.left_out == ("news: causal",)
+    assert found.left_out == ("news-100: causal",)
     assert share(found, "objective")["runs"] == 24
     with pytest.raises(InputError, match="0 trained runs"):
         objective_or_data(planted(by="data", word="not trained"))

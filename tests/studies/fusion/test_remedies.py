@@ -12,7 +12,7 @@ from fusions import FFT
 from isoscope.config.load import Configuration
 from isoscope.figures.style import to_svg
 from isoscope.outputs import read_output
-from isoscope.studies.comparison import results
+from isoscope.studies.arms import results
 from isoscope.studies.fusion.remedies import VIEWS, design, levels, remedies
 from isoscope.studies.tables import read_tables, tables, write_tables
 from isoscope.studies.view import pictures

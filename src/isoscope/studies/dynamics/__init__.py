@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.studies.comparison import Arms
+from isoscope.studies.arms import Arms
 from isoscope.studies.dynamics import bars, curves_over_time, head_maps, hurting_figures, slice_curves, summaries
 from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs
 from isoscope.studies.dynamics.head_shares import head_shares

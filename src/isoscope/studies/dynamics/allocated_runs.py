@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isoscope.errors import InputError
 from isoscope.outputs import Output
 from isoscope.statistics.paired import Paired, paired_t
-from isoscope.studies.comparison import Arms
+from isoscope.studies.arms import Arms
 
 ALLOCATION, CLOSURE, MINIBATCH = ALLOCATED = ("allocation.parquet", "closure.parquet", "minibatch.parquet")
 """What `training.allocation` writes into a run's output (`isoscope.training.allocation_tables` has the columns)."""

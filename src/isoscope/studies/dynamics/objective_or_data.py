@@ -8,6 +8,7 @@ import pandas as pd
 
 from isoscope.errors import InputError
 from isoscope.statistics.left_out import left_out
+from isoscope.statistics.paired import holm
 from isoscope.statistics.permutation_manova import WITHIN, cosine, hellinger, jackknife, sources, unit
 from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.profiles import PART, RUN
@@ -26,11 +27,13 @@ class Decided(NamedTuple):
     """What decides the profile of a run."""
 
     shares: pd.DataFrame
-    """A row per choice of objectives, distance and source: df, share (R²), low, high (over seeds), f, p, runs."""
+    """A row per choice of objectives, distance and source: df, share (R²), low, high (over seeds), f, p, p_holm (over
+    the table), runs, cells (of all objectives × conditions, those with a run), of (their number).
+    """
     told: pd.DataFrame
-    """A row per choice of objectives, what is told and what is left out: accuracy, chance, p, runs, groups."""
+    """A row per choice of objectives, what is told and what is left out: accuracy, chance, p, p_holm, runs, groups."""
     left_out: tuple[str, ...]
-    """Arms that are not trained, as `data: arm`; they are in neither table."""
+    """Arms that are not trained, as `study: arm`; they are in neither table."""
 
 
 def objective_or_data(
@@ -50,7 +53,7 @@ def objective_or_data(
 
     Raises `InputError` if fewer than two runs are trained, or no factor has two levels.
     """
-    table = pd.concat(studies.values(), ignore_index=True)
+    table = pd.concat([own.assign(study=name) for name, own in studies.items()], ignore_index=True)
     lost = table[table["word"] == NOT]
     kept = table.drop(lost.index)
     cells = kept.groupby(["objective", "data", "size", "seed"])[["arm", *PART]]
@@ -71,8 +74,13 @@ def objective_or_data(
             told += ({"objectives": objectives} | row for row in _told(own, min(permutations, TOLD_PERMUTATIONS)))
     if not shares:
         raise InputError("profiles: one objective and one data condition; give studies that differ in one of them")
-    names = (f"{row.data}: {row.arm}" for row in lost.itertuples())
-    return Decided(pd.DataFrame(shares), pd.DataFrame(told), tuple(dict.fromkeys(names)))
+    names = (f"{row.study}: {row.arm}" for row in lost.itertuples())
+    return Decided(_corrected(shares), _corrected(told), tuple(dict.fromkeys(names)))
+
+
+def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the rows with p by Holm over all of them; NaN where there is no p."""
+    return pd.DataFrame([row | {"p_holm": p} for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True)])
 
 
 def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterator[dict[str, Any]]:
@@ -89,7 +97,13 @@ def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterato
                     low, high = intervals[source.name] or (None, None)
                     about: dict[str, Any] = {"distance": name, "source": CALLED.get(source.name, source.name)}
                     about |= {"df": source.df, "share": source.share, "low": low, "high": high}
-                    yield about | {"f": source.f, "p": source.p, "runs": len(runs)}
+                    yield about | {"f": source.f, "p": source.p, "runs": len(runs)} | _cells(by)
+
+
+def _cells(by: Mapping[str, list[str]]) -> dict[str, int]:
+    """Return how many cells, objective × condition, have a run, and how many there would be in a full design."""
+    objectives, conditions = (by[name] for name in WHOLE)
+    return {"cells": len(set(zip(objectives, conditions, strict=True))), "of": len({*objectives}) * len({*conditions})}
 
 
 def _told(runs: pd.DataFrame, permutations: int) -> Iterator[dict[str, Any]]:

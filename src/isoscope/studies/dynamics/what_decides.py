@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from isoscope.errors import InputError
 from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, INK, WIDTH, legend_below, multiples, style
+from isoscope.studies.arms import StudyRuns
 from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs, floats
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.notes import joined
@@ -17,14 +18,17 @@ from isoscope.studies.dynamics.objective_or_data import DISTANCES, objective_or_
 from isoscope.studies.dynamics.profiles import profiles
 from isoscope.studies.view import View
 
+QUESTION = "Does the objective or the data decide which parts lower the loss?"
 FILES = ALLOCATED
 CALLED = {"all": "All objectives", "masked and causal": "Masked and causal alone"}
 
 
-def tables(studies: Mapping[str, Any], *, confidence: float, permutations: int) -> dict[str, pd.DataFrame]:
+def tables(
+    studies: Mapping[str, StudyRuns], *, confidence: float, permutations: int, **_: Any
+) -> dict[str, pd.DataFrame]:
     """Return the tables `profiles`, `shares`, `told` and `left_out` (see `objective_or_data`) of several studies.
 
-    `studies`: name → its runs. Raises `InputError` for a study without an allocation, and as `objective_or_data`.
+    Raises `InputError` for a study without an allocation, and as `objective_or_data`.
     """
     found = {}
     for name, study in studies.items():
@@ -58,11 +62,11 @@ def shares_of_variance(shares: pd.DataFrame, left_out: pd.DataFrame) -> Figure:
 @style()
 def told_apart(told: pd.DataFrame, left_out: pd.DataFrame) -> Figure:
     """Draw the classifier's accuracy next to chance: a row per told factor and left-out factor."""
-    labels = list(dict.fromkeys(f"{row.told}, new {row.left_out}" for row in told.itertuples()))
+    labels = list(dict.fromkeys(map(_told_label, told.itertuples())))
     figure, panels = _panels(told, 0.9 + 0.32 * len(labels), "Accuracy")
     for objectives, axes in panels.items():
         own = told[told["objectives"] == objectives]
-        at = [labels.index(f"{row.told}, new {row.left_out}") for row in own.itertuples()]
+        at = [labels.index(_told_label(row)) for row in own.itertuples()]
         axes.plot(floats(own["chance"]), at, color=INK, marker="|", markersize=10, linestyle="")
         axes.plot(floats(own["accuracy"]), at, color=ARM_COLOURS[0], marker="o", linestyle="")
         _rows(axes, labels)
@@ -89,32 +93,53 @@ def _mark(place: int, label: str) -> Line2D:
     return Line2D([], [], color=ARM_COLOURS[place], marker=ARM_MARKERS[place], linestyle="", label=label)
 
 
+def _told_label(row: Any) -> str:
+    return f"{row.told} ({row.left_out} left out)"
+
+
 def _shares_caption(shares: pd.DataFrame, left_out: pd.DataFrame) -> str:
-    intervals = "Intervals: jackknife over seeds; they cover other seeds, not other data."
     return joined(
-        "Does the objective or the data decide which parts lower the loss? Share of the variance of the runs' profiles "
-        "(allocation by component and half of the depth) by permutation MANOVA. Condition: task and number of training "
-        "examples; interaction: what objective and condition explain only together; seed: between runs that differ in "
-        "nothing else. Data and size are the condition's parts: data at equal size, size of equal data.",
-        intervals if shares["low"].notna().any() else "Below three seeds there is no interval.",
+        "Which part of the variance of the runs' profiles does each source explain? A profile: the allocation by "
+        "component and half of the depth. Condition: task and number of training examples. Interaction: what objective "
+        "and condition explain only together. Seed: runs that differ in nothing else. Data: tasks of equal size. Size: "
+        "number of examples of one task. Shares by permutation MANOVA, markers by distance.",
+        "Intervals: jackknife over seeds. They cover other seeds, not other data."
+        if shares["low"].notna().any()
+        else "Below three seeds there is no interval.",
         _n(shares),
-        f"p by permutation, not corrected: {_ps(shares)}." if _ps(shares) else "No p without several seeds.",
+        _incomplete(shares.iloc[0]),
+        _chances(shares, "source", "hellinger"),
         _left_out(left_out),
     )
 
 
-def _ps(shares: pd.DataFrame) -> str:
-    """Return the p of each factor over all objectives, with Hellinger's distance."""
-    own = shares[(shares["objectives"] == shares["objectives"].iloc[0]) & (shares["distance"] == "hellinger")]
-    return ", ".join(f"{row.source} {row.p:.3g}" for row in own.itertuples() if row.p is not None and row.p == row.p)
+def _incomplete(first: pd.Series) -> str:
+    if first["cells"] == first["of"]:
+        return ""
+    without = f"{first['cells']} of {first['of']} combinations of objective and condition have runs"
+    return f"{without}, so that a share is what a source adds to the others, and shares need not sum to 1."
+
+
+def _chances(table: pd.DataFrame, named: str, distance: str | None = None) -> str:
+    """Return p by Holm of the first choice of objectives (and of a distance), and the number of tests."""
+    own = table[table["objectives"] == table["objectives"].iloc[0]]
+    own = own[own["distance"] == distance] if distance else own
+    found = {str(row[named]): row["p_holm"] for _, row in own.iterrows() if pd.notna(row["p_holm"])}
+    if not found:
+        return "A p needs several runs per combination of levels."
+    which = f", {distance}" if distance else ""
+    shown = ", ".join(f"{name} {p:.3g}" for name, p in found.items())
+    choice = CALLED[str(own["objectives"].iloc[0])].lower()
+    return f"p by permutation, by Holm over {table['p'].notna().sum()} tests ({choice}{which}): {shown}."
 
 
 def _told_caption(told: pd.DataFrame, left_out: pd.DataFrame) -> str:
     return joined(
-        "Can the objective of a run be told from its profile, in data that the classifier has not seen? Nearest class "
-        "mean of standardised profiles. A row: what is told, and which factor's levels are left out one at a time. "
-        "Chance: mean accuracy with classes permuted within the left-out groups.",
+        "Can the objective of a run be told from its profile, in data that the classifier has not seen? A row: what is "
+        "told. In brackets: the factor whose levels are left out of training, in turn. Classifier: nearest class mean "
+        "of standardised profiles. Chance: mean accuracy with classes permuted within the left-out groups.",
         _n(told),
+        _chances(told.assign(row=[_told_label(row) for row in told.itertuples()]), "row"),
         _left_out(left_out),
     )
 

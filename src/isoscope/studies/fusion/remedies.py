@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
 from isoscope.statistics.factorial import Levels, effects
-from isoscope.studies.comparison import Arms, metrics_of
+from isoscope.studies.arms import Arms, metrics_of
 from isoscope.studies.view import View
 
 FACTORS = ("magnitudes kept", "identity readable")

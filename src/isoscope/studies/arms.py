@@ -24,7 +24,7 @@ Baselines = Mapping[str, Mapping[str, float]]
 """Name → metric → value on the test split; `n` is the number of items."""
 
 
-class Comparison(NamedTuple):
+class ArmRow(NamedTuple):
     """An arm or baseline of a study on a metric of the test split, compared with the study's first arm."""
 
     study: str
@@ -66,6 +66,13 @@ Arms = Mapping[str, Mapping[int, Result]]
 """Arm → seed → its result on the test split."""
 
 
+class StudyRuns(NamedTuple):
+    """The finished runs of a study, and the manifest of its task."""
+
+    arms: Arms
+    manifest: Mapping[str, Any]
+
+
 def results(outputs: Iterable[Output], items: int = 0) -> Arms:
     """Return the results of finished runs by arm and seed; `items`: number of test items of runs without predictions.
 
@@ -83,7 +90,7 @@ def results(outputs: Iterable[Output], items: int = 0) -> Arms:
     return arms
 
 
-def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float, margin: float) -> list[Comparison]:
+def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: float, margin: float) -> list[ArmRow]:
     """Compare the arms of a study on each metric of the test split, reference arm first.
 
     Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
@@ -93,7 +100,7 @@ def compare(arms: Arms, baselines: Baselines, *, confidence: float, power: float
 
     `margin` is the smallest difference that counts; only the verdict uses it.
     """
-    rows: list[Comparison] = []
+    rows: list[ArmRow] = []
     options: dict[str, Any] = {"confidence": confidence, "margin": margin}
     for metric in metrics_of(arms) if arms else ():
         family = [*_rows(arms, metric, baselines, confidence=confidence)]
@@ -121,7 +128,7 @@ def _alike(arms: Arms, metric: str) -> list[Arms]:
     return list(found.values())
 
 
-def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[Comparison]:
+def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[ArmRow]:
     """Yield the rows of a metric, without the fields that need all of them."""
     alike = _alike(arms, metric)
     for group in alike:
@@ -130,10 +137,10 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
     for name, values in baselines.items():
         if metric in values:  # else it is a baseline of another objective
             about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
-            yield Comparison(*about, difference=values[metric] - base.mean)
+            yield ArmRow(*about, difference=values[metric] - base.mean)
 
 
-def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Comparison]:
+def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[ArmRow]:
     """Yield the first arm as reference, and each other arm with its difference from it."""
     (first, reference), *others = arms.items()
     yield _alone(first, reference, metric)
@@ -154,10 +161,10 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Co
         yield row
 
 
-def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> Comparison:
+def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> ArmRow:
     """Return an arm's mean and sd over all its seeds, without a comparison."""
     values = [run.scores[metric] for run in runs.values()]
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     first = next(iter(runs.values()))
     about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
-    return Comparison(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
+    return ArmRow(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 from finished_runs import labels_of, write_metrics, write_run
 from isoscope.errors import InputError
 from isoscope.outputs import Output, Trained, read_output, read_predictions
-from isoscope.studies.comparison import Comparison, compare, results
+from isoscope.studies.arms import ArmRow, compare_arms, results
 from isoscope.studies.results import Result
 
 BASELINES = {
@@ -21,11 +21,11 @@ BASELINES = {
 }
 
 
-def run_compare(folders: list[Path], margin: float = 0.02) -> list[Comparison]:
-    return compare(results(map(read_output, folders)), BASELINES, confidence=0.95, power=0.8, margin=margin)
+def run_compare(folders: list[Path], margin: float = 0.02) -> list[ArmRow]:
+    return compare_arms(results(map(read_output, folders)), BASELINES, confidence=0.95, power=0.8, margin=margin)
 
 
-def only(rows: list[Comparison], arm: str, metric: str = "accuracy") -> Comparison:
+def only(rows: list[ArmRow], arm: str, metric: str = "accuracy") -> ArmRow:
     (row,) = [row for row in rows if (row.arm, row.metric) == (arm, metric)]
     return row
 
@@ -185,7 +185,7 @@ def test_only_arms_of_one_objective_are_compared() -> None:
         "mt-fft": runs("mt-fft", "translation", loss=2.5, bleu=8.0),
         "clm-fft": runs("clm-fft", "causal", loss=3.5),
     }
-    rows = compare(arms, {}, confidence=0.95, power=0.8, margin=0.01)
+    rows = compare_arms(arms, {}, confidence=0.95, power=0.8, margin=0.01)
     found = [(row.metric, row.arm, row.kind, row.difference) for row in rows]
     assert found == [
         ("loss", "mt", "reference", None),
