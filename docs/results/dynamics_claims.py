@@ -1,7 +1,7 @@
 """The published claims about shares of the allocation, each with intervals and a verdict, for dynamics.md."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -184,18 +184,35 @@ def judged(title: str, claims: Sequence[Found]) -> Lines:
 
     A claim says that a number is above 0. p by Holm over the table. Over sentences: the eight folds of the set.
     """
-    tests = [paired_t(list(one.folds.mean(1)), confidence=CONFIDENCE) for one in claims]
-    family = in_family(tests, confidence=CONFIDENCE, power=POWER)
     columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
     yield from head(title, *columns, "minibatch estimator")
-    for claim, test, (p, detectable) in zip(claims, tests, family, strict=True):
-        two_way = two_way_interval(claim.folds, confidence=CONFIDENCE)
-        verdict = judge(test, two_way, p_holm=p, detectable=detectable, confidence=CONFIDENCE, margin=MARGIN)
+    over = [two_way_interval(claim.folds, confidence=CONFIDENCE) for claim in claims]
+    verdicts = verdict_cells([list(claim.folds.mean(1)) for claim in claims], [MARGIN] * len(claims), two_way=over)
+    for claim, (about, rest), two_way in zip(claims, verdicts, over, strict=True):
+        cells = (*about, bounds(two_way), *rest, interval(claim.minibatch))
+        yield f"| {claim.text} | {' | '.join(cells)} |"
+
+
+def verdict_cells(
+    values: Sequence[Sequence[float]],
+    margins: Sequence[float],
+    *,
+    two_way: Sequence[Interval | None] | None = None,
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield for each number by seed: seeds, mean and interval; and p by Holm, detectable effect and verdict.
+
+    `two_way`: intervals over seeds and sentences, of numbers that are means over sentences.
+    """
+    tests = [paired_t(list(one), confidence=CONFIDENCE) for one in values]
+    family = in_family(tests, confidence=CONFIDENCE, power=POWER)
+    for place, (test, (p, detectable), margin) in enumerate(zip(tests, family, margins, strict=True)):
+        over = two_way[place] if two_way else None
+        options: dict[str, Any] = {"confidence": CONFIDENCE, "margin": margin, "items": two_way is not None}
+        verdict = judge(test, over, p_holm=p, detectable=detectable, **options)
         opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
-        cells = (str(test.n), number(test.mean, 3, True), bounds(test.interval), bounds(two_way))
-        word = f"{opposite}*{verdict.word}*: {verdict.reason}"
         chances = (number(np.nan if one is None else one) for one in (p, detectable))
-        yield f"| {claim.text} | {' | '.join((*cells, *chances, word, interval(claim.minibatch)))} |"
+        word = f"{opposite}*{verdict.word}*: {verdict.reason}"
+        yield (str(test.n), number(test.mean, 3, True), bounds(test.interval)), (*chances, word)
 
 
 def bounds(found: Interval | None) -> str:

@@ -1,29 +1,30 @@
 """What hurts, how often and until when, next to the published table and claims, for dynamics.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import MARGIN, POWER, bounds
+from dynamics_claims import verdict_cells
 from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number, order, stored
 from dynamics_time import halves
 
-from isoscope.statistics.paired import in_family, judge, paired_t
 from isoscope.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
-from isoscope.studies.dynamics.learning import TRAINED
+from isoscope.studies.dynamics.published_ranks import corrected
 from isoscope.studies.dynamics.published_ranks import judged as ranks_judged
 
 KEYS_AND_QUERIES = ("query", "key")
 COUNTS = ("updates", "chords")
 UPDATES = 125_000
 """Published updates of a training."""
+RANKS, TIME = 0.1, 0.01
+"""Margins: one of ten pairs of components; a hundredth of training."""
 ARMS = ("masked-additive", "causal-additive", "translation-additive")
 
 
-class Claim(NamedTuple):
-    """A published claim as a number that it says is above 0."""
+class Order(NamedTuple):
+    """A published claim about order or time, as a number that it says is above 0."""
 
     text: str
     arm: str
@@ -32,6 +33,7 @@ class Claim(NamedTuple):
     """The number in the published table, if it has it."""
     values: Sequence[float]
     """By seed."""
+    margin: float
 
 
 def more_often(counts: Mapping[str, float], names: Sequence[str]) -> float:
@@ -44,55 +46,69 @@ def more_often(counts: Mapping[str, float], names: Sequence[str]) -> float:
     return float(np.mean([(one > other) + 0.5 * (one == other) for one in own for other in others])) - 0.5
 
 
-def claims() -> Iterator[Claim]:
-    """Yield the claims about what hurts, and about the order in which the parts of MT learn."""
-    table = stored("own", "hurting")
-    table = table[table["unit"] == "component"]
+def keys_and_queries() -> Iterator[Order]:
+    """Yield whether keys and queries of MLM hurt more often and later than the other published components."""
+    published = PUBLISHED["masked"].counts
+    for counted in COUNTS:
+        of_seeds = _of_seeds("masked-additive", counted, list(published))
+        for text, column, known in (
+            ("keys and queries hurt more often", "hurts", more_often(published, KEYS_AND_QUERIES)),
+            ("keys and queries hurt later", "last", None),
+        ):
+            values = [more_often(one[column].to_dict(), KEYS_AND_QUERIES) for one in of_seeds]
+            yield Order(text, "masked-additive", counted, known, values, RANKS)
+
+
+def ends() -> Iterator[Order]:
+    """Yield whether hurting ends with the warm-up (CLM, MT) or goes on (MLM), of published and of all components."""
     for arm in ARMS:
-        objective = PUBLISHED[arm.partition("-")[0]]
-        names = list(objective.counts)
+        published = PUBLISHED[arm.partition("-")[0]]
+        after = arm == "masked-additive"
+        sign = 1 if after else -1
+        text = "hurt after the warm-up" if after else "hurt only in the warm-up"
+        known = sign * (published.last - WARMUP) / UPDATES
+        warmup, updates = _first("hurting_published", arm, "warmup"), _first("learned", arm, "updates")
         for counted in COUNTS:
-            own = table[(table["arm"] == arm) & (table["counted"] == counted) & table["component"].isin(names)]
-            of_seeds = [of_seed.set_index("component") for _, of_seed in own.groupby("seed")]
-            if arm == "masked-additive":
-                for text, column, known in (
-                    ("keys and queries hurt more often than other components", "hurts", objective.counts),
-                    ("keys and queries hurt later than other components", "last", None),
-                ):
-                    published = known and more_often(known, KEYS_AND_QUERIES)
-                    values = [more_often(one[column].to_dict(), KEYS_AND_QUERIES) for one in of_seeds]
-                    yield Claim(text, arm, counted, published, values)
-            warmup = stored("own", "hurting_published").query("arm == @arm")["warmup"].iloc[0]
-            updates = stored("own", "learned").query("arm == @arm")["updates"].iloc[0]
-            after = arm == "masked-additive"
-            text = "components hurt after the warm-up" if after else "components hurt only in the warm-up"
-            sign = 1 if after else -1
-            values = [float(sign * (one["last"].max() - warmup) / updates) for one in of_seeds]
-            yield Claim(text, arm, counted, sign * (objective.last - WARMUP) / UPDATES, values)
-    half = halves()[ARMS[2]] / updates
+            for whose, names in (("published components", list(published.counts)), ("all components", None)):
+                of_seeds = _of_seeds(arm, counted, names)
+                values = [float(sign * (one["last"].max() - warmup) / updates) for one in of_seeds]
+                yield Order(f"{whose} {text}", arm, counted, None if names is None else known, values, TIME)
+
+
+def chain() -> Iterator[Order]:
+    """Yield the order in which the parts of MT have half of their allocation."""
+    arm = "translation-additive"
+    half = halves()[arm] / _first("learned", arm, "updates")
     for text, later, earlier in (
         ("cross-attention learns later than the decoder", "cross", "dec"),
         ("the encoder learns later than cross-attention", "enc", "cross"),
     ):
-        yield Claim(text, ARMS[2], "set", None, list(half[later] - half[earlier]))
+        yield Order(text, arm, "set", None, list(half[later] - half[earlier]), TIME)
+
+
+def _of_seeds(arm: str, counted: str, names: Sequence[str] | None) -> list[pd.DataFrame]:
+    """Return a table by component for each seed; `names`: only these components."""
+    table = stored("own", "hurting")
+    own = table[(table["unit"] == "component") & (table["arm"] == arm) & (table["counted"] == counted)]
+    own = own if names is None else own[own["component"].isin(names)]
+    return [of_seed.set_index("component") for _, of_seed in own.groupby("seed")]
+
+
+def _first(table: str, arm: str, column: str) -> int:
+    rows = stored("own", table)
+    return int(rows.loc[rows["arm"] == arm, column].iloc[0])
 
 
 def claims_hurting() -> Lines:
-    """Yield the claims of `claims`, each with its interval over seeds and its verdict; p by Holm over the table."""
-    found = list(claims())
-    tests = [paired_t(list(claim.values), confidence=CONFIDENCE) for claim in found]
-    family = in_family(tests, confidence=CONFIDENCE, power=POWER)
+    """Yield these claims, each with its interval over seeds and its verdict; p by Holm over the table."""
+    found = [*keys_and_queries(), *ends(), *chain()]
     columns = ("published", "seeds", "mean", "over seeds", "p (Holm)", "detectable", "verdict")
     yield from head("claim", "counted", *columns, left=2)
-    for claim, test, (p, detectable) in zip(found, tests, family, strict=True):
-        options: dict[str, Any] = {"confidence": CONFIDENCE, "margin": MARGIN, "items": False}
-        verdict = judge(test, None, p_holm=p, detectable=detectable, **options)
-        opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
+    verdicts = verdict_cells([claim.values for claim in found], [claim.margin for claim in found])
+    for claim, (about, rest) in zip(found, verdicts, strict=True):
         published = "–" if claim.published is None else number(claim.published, 3, True)
-        chances = (number(np.nan if one is None else one) for one in (p, detectable))
-        cells = (published, str(test.n), number(test.mean, 3, True), bounds(test.interval), *chances)
-        word = f"{opposite}*{verdict.word}*: {verdict.reason}"
-        yield f"| {called(claim.arm)}: {claim.text} | {claim.counted} | {' | '.join(cells)} | {word} |"
+        cells = (published, *about, *rest)
+        yield f"| {called(claim.arm)}: {claim.text} | {claim.counted} | {' | '.join(cells)} |"
 
 
 def hurting(part: str) -> Lines:
@@ -132,8 +148,7 @@ def ranks(part: str) -> Lines:
     """
     table, hurting = stored(part, "hurting_published"), stored(part, "hurting")
     hurting = hurting[hurting["unit"] == "component"]
-    columns = ("runs", "Kendall's τ", "by seed", "p", "verdict", "last that hurts", "warm-up", "published last")
-    yield from head("arm", "counted", *columns, left=2)
+    rows = []
     for arm in ARMS:
         published = PUBLISHED[arm.partition("-")[0]]
         for counted in COUNTED:
@@ -144,13 +159,15 @@ def ranks(part: str) -> Lines:
             mean = of.groupby("component")["hurts"].mean()
             values = np.array([[mean[name], count] for name, count in published.counts.items()], dtype=float)
             found = agreement(*values.T)
-            row = {"word": TRAINED, "n": len(own), "components": found.n}
-            word, reason = ranks_judged(
-                row | {name: getattr(found, name) for name in ("tau", "p", "least")}, CONFIDENCE
-            )
-            cells = (
-                *(str(len(own)), number(found.tau, 2, True), ", ".join(number(tau, 2, True) for tau in own["tau"])),
-                *(number(found.p), f"*{word}*: {reason}", ", ".join(f"{value:,}" for value in own["last"])),
-                *(f"{own['warmup'].iloc[0]:,}", f"{own['published_last'].iloc[0]:,} of {UPDATES:,}"),
-            )
-            yield f"| {called(arm)} | {counted} | {' | '.join(cells)} |"
+            about = {"word": own["word"].iloc[0], "n": len(own), "components": found.n, "own": own}
+            rows.append(found._asdict() | about | {"arm": arm, "counted": counted})
+    columns = ("runs", "Kendall's τ", "by seed", "p (Holm)", "verdict", "last that hurts", "warm-up", "published last")
+    yield from head("arm", "counted", *columns, left=2)
+    for row, p in zip(rows, corrected(rows), strict=True):
+        own, (word, reason) = row["own"], ranks_judged(row | {"p_holm": p}, CONFIDENCE)
+        cells = (
+            *(str(len(own)), number(row["tau"], 2, True), ", ".join(number(tau, 2, True) for tau in own["tau"])),
+            *(number(p), f"*{word}*: {reason}", ", ".join(f"{value:,}" for value in own["last"])),
+            *(f"{own['warmup'].iloc[0]:,}", f"{own['published_last'].iloc[0]:,} of {UPDATES:,}"),
+        )
+        yield f"| {called(row['arm'])} | {row['counted']} | {' | '.join(cells)} |"

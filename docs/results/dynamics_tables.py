@@ -211,7 +211,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "learned": (("own",), learned),
     "closure": (("own",), closure),
     "components": (("own",), components),
-    "controls": (("own",), controls),
+    "controls": (("own", "depth"), controls),
     "layers": (("own",), layers),
     "claims": (("own",), claims),
     "likeness": (("own", "depth"), likeness),

@@ -11,7 +11,7 @@ from allocation_material import ARM, allocation, group, run
 from isoscope.cli import app
 from isoscope.errors import InputError
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
-from isoscope.studies.dynamics.published_ranks import judged, reproduced
+from isoscope.studies.dynamics.published_ranks import corrected, judged, reproduced
 from isoscope.studies.tables import Tables, write_tables
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,13 @@ def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> p
 
 def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
     (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
-    return ": ".join(judged(row, 0.95))
+    return ": ".join(judged(row | {"p_holm": row["p"]}, 0.95))
+
+
+def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
+    rows = [{"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
+    rows.insert(1, {"counted": "single", "p": 0.04})
+    assert corrected(rows) == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
 
 
 def test_verdicts() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope.errors import InputError
-from isoscope.statistics.paired import FEWEST_SEEDS
+from isoscope.statistics.paired import FEWEST_SEEDS, holm
 from isoscope.studies.dynamics.hurting_counts import COUNTED
 from isoscope.studies.dynamics.learning import TRAINED
 from isoscope.studies.published import FAIL, NO_VERDICT, PASS, UNDERPOWERED, Reproduced, Reproducible, counted
@@ -28,6 +28,9 @@ class RankCell(NamedTuple):
     components: int
     tau: float | None
     p: float | None
+    """Exact, two-sided, of tau."""
+    p_holm: float | None
+    """By Holm over the arms of a counting."""
     phase: str
     """Whether the last hurting update falls inside or after the warm-up, or `never`; not part of the verdict."""
     published_phase: str
@@ -40,14 +43,14 @@ def judged(row: Mapping[str, Any], confidence: float) -> tuple[str, str]:
 
     - *no verdict*: the arm is not trained.
     - *under-powered*: fewer than 3 seeds; or no order of these counts, with their ties, reaches p ≤ 1 − `confidence`;
-      or p is larger than that.
-    - *pass*: tau > 0 with p ≤ 1 − `confidence` (exact, two-sided).
+      or p after Holm (`corrected`) is larger than that.
+    - *pass*: tau > 0 with p after Holm ≤ 1 − `confidence` (exact, two-sided).
     - *fail*: tau < 0 with such a p: the order is rather the reverse.
     """
     level = 1 - confidence + 1e-9
     if row["word"] != TRAINED:
         return NO_VERDICT, str(row["word"])
-    tau, p, least = (_number(row[name]) for name in ("tau", "p", "least"))
+    tau, p, least = (_number(row[name]) for name in ("tau", "p_holm", "least"))
     if row["n"] < FEWEST_SEEDS:
         return UNDERPOWERED, f"{row['n']} seed{'s' * (row['n'] != 1)}: no verdict below {FEWEST_SEEDS}"
     if tau is None or p is None or least is None:
@@ -59,6 +62,17 @@ def judged(row: Mapping[str, Any], confidence: float) -> tuple[str, str]:
     if tau > 0:
         return PASS, f"the ranks agree (τ > 0, p ≤ {level:.2g})"
     return FAIL, f"the ranks are rather reversed (τ < 0, p ≤ {level:.2g})"
+
+
+def corrected(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return p of each row of `hurting_counts.compared` by Holm over the arms of its counting; NaN without p."""
+    found = [math.nan] * len(rows)
+    for counting in dict.fromkeys(row["counted"] for row in rows):
+        places = [place for place, row in enumerate(rows) if row["counted"] == counting]
+        chances = [_number(rows[place]["p"]) for place in places]
+        for place, p in zip(places, holm([math.nan if p is None else p for p in chances]), strict=True):
+            found[place] = p
+    return found
 
 
 def _number(value: Any) -> float | None:
@@ -77,18 +91,19 @@ def reproduced(folder: Path) -> Reproduced:
         raise InputError(f"{str(error).partition('; run:')[0]}; {again}") from None
     rows = tables.by_name[TABLE].to_dict("records") if TABLE in tables.by_name else []
     try:
-        cells = [_cell(row, tables.confidence) for row in rows]
+        cells = [_cell(row, p, tables.confidence) for row, p in zip(rows, corrected(rows), strict=True)]
     except KeyError as error:
         raise InputError(f"{folder}: table {TABLE} has no column {error}; {again}") from None
     failed = any(cell.decides and cell.verdict == FAIL for cell in cells)
     return Reproduced([cell._asdict() for cell in cells], _text(cells), failed)
 
 
-def _cell(row: Mapping[str, Any], confidence: float) -> RankCell:
+def _cell(row: Mapping[str, Any], p_holm: float, confidence: float) -> RankCell:
     decides = row["counted"] == DECIDES
     named = (str(row["arm"]), str(row["objective"]), str(row["counted"]), decides, int(row["n"]))
-    agreed = (int(row["components"]), _number(row["tau"]), _number(row["p"]))
-    return RankCell(*named, *agreed, row["phase"], row["published_phase"], *judged(row, confidence))
+    agreed = (int(row["components"]), _number(row["tau"]), _number(row["p"]), _number(p_holm))
+    verdict = judged({**row, "p_holm": p_holm}, confidence)
+    return RankCell(*named, *agreed, row["phase"], row["published_phase"], *verdict)
 
 
 def _text(cells: Sequence[RankCell]) -> str:
