@@ -114,6 +114,32 @@ def test_more_often_compares_ranks(page: Page) -> None:
     assert page.hurting.more_often({name: -count for name, count in counts.items()}, ("key", "query")) == -0.375
 
 
+def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    last = {"emb": 0, "key": 30, "query": 40, "value": 90, "out": 5, "W1": 5, "W2": 5, "LayerNorm": 600}
+    arms = page.hurting.ARMS
+    rows = [
+        {"arm": arm, "seed": seed, "counted": counted, "unit": "component", "component": name, "last": at, "hurts": at}
+        for arm in arms
+        for seed in (0, 1)
+        for counted in ("updates", "chords")
+        for name, at in last.items()
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "own/hurting.parquet")
+    about = pd.DataFrame([{"arm": arm, "seed": 0, "warmup": 100, "updates": 1000} for arm in arms])
+    about.to_parquet(tmp_path / "own/hurting_published.parquet")
+    about.to_parquet(tmp_path / "own/learned.parquet")
+    found = {(one.arm, one.text, one.counted): one for one in page.hurting.ends()}
+    causal = found["causal-additive", "published components hurt only in the warm-up", "updates"]
+    assert causal.values == [0.01, 0.01]
+    assert causal.published == pytest.approx((8000 - 1072) / 125_000)
+    assert found["causal-additive", "all components hurt only in the warm-up", "updates"].values == [-0.5, -0.5]
+    assert found["masked-additive", "all components hurt after the warm-up", "chords"].values == [0.5, 0.5]
+    more, later = list(page.hurting.keys_and_queries())[:2]
+    assert more.published == 0.5
+    assert more.values == later.values == [pytest.approx(8 / 10 - 0.5)] * 2, "value is above both"
+
+
 def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:
     table = pd.DataFrame({"arm": ["a", "a", "b"], "seed": [0, 1, 0], "value": [1.0, 2.0, 3.0]})
     output = SimpleNamespace(run=SimpleNamespace(arm="a", seed=0))
