@@ -172,7 +172,7 @@ def store(name: str, output: Output) -> None:
     found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
     folder = STORED / name
     folder.mkdir(parents=True, exist_ok=True)
-    for table in KEPT:
+    for table in (name for name in KEPT if name in found):  # a dense allocation has no heads
         own = found[table].assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all")
         file = folder / f"{table}.parquet"
         before = [others(pd.read_parquet(file), output)] if file.exists() else []
