@@ -60,7 +60,7 @@ def keys_and_queries() -> Iterator[Order]:
 
 
 def ends() -> Iterator[Order]:
-    """Yield whether hurting ends with the warm-up (CLM, MT) or goes on (MLM), of published and of all components."""
+    """Yield whether hurting ends with the warm-up (CLM, MT) or continues (MLM), of published and of all components."""
     for arm in ARMS:
         published = PUBLISHED[arm.partition("-")[0]]
         after = arm == "masked-additive"
