@@ -117,6 +117,7 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 READERS = {
     "training_job": ["train fusion additive --seed 0", "accept", "search run", "search worker", "search confirm"],
     "analyse": ["analyse fusion"],
+    "compare": ["compare decides"],
     "extract": ["extract fusion additive"],
     "measure": ["measure fusion additive"],
     "explore": ["explore fusion"],
@@ -127,6 +128,8 @@ READERS = {
 @pytest.mark.parametrize("command", [command for commands in READERS.values() for command in commands])
 def test_every_command_that_reads_data_refuses(project: Project, command: str) -> None:
     before = content_md5(project.folder / "data/processed/tiny")
+    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
+    edit(project.folder / "params.yaml", "comparisons: {}", section)
     edit(project.folder / TINY, "seed: 0", "seed: 1")
     assert "prepared with data.source.seed 0" in refused(command.split())
     edit(project.folder / TINY, "seed: 1", "seed: 0")

@@ -205,9 +205,9 @@ def compare(
     as_stage()
     project, configuration = configure(overrides)
     comparison, studies = configuration.comparison(name), configuration.root.studies
+    begin(project, configuration, *(configuration.study(study).task for study in comparison.compared))
     configuration.check_comparison(name)
     arms = {study: [*configuration.arms(study)] for study in comparison.compared}
-    begin(project, configuration, *(studies[study].task for study in comparison.compared))
     analysis = configuration.root.analysis
     folder = load("stages.compare").compare(analysis, comparison, studies, name=name, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
@@ -247,9 +247,9 @@ def report(
     """
     project, configuration = configure(overrides)
     root = configuration.root
+    begin(project, configuration, *root.tasks)
     for name in root.comparisons:
         configuration.check_comparison(name)
-    begin(project, configuration, *root.tasks)
     page = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
     say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
 
