@@ -40,20 +40,8 @@ from isoscope.studies.dynamics.held_groups import Early, HeldSet, early, held_se
 
 FILE = Path("docs/results/dynamics/held.csv")
 COLUMNS = [
-    *(
-        "base",
-        "digest",
-        "commit",
-        "arm",
-        "seed",
-        "choice",
-        "after",
-        "parameters",
-        "allocated",
-        "loss",
-        "same_start",
-        "groups",
-    )
+    *("base", "digest", "commit", "arm", "seed", "choice", "after", "parameters", "allocated", "loss", "same_start"),
+    "groups",
 ]
 WITHOUT = ("training.allocation=null", "training.snapshots={steps: none, epochs: false}")
 """What a held run leaves out: it changes no weight."""
