@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -142,5 +142,4 @@ def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(p
 
 def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:
     table = pd.DataFrame({"arm": ["a", "a", "b"], "seed": [0, 1, 0], "value": [1.0, 2.0, 3.0]})
-    output = SimpleNamespace(run=SimpleNamespace(arm="a", seed=0))
-    assert runs.others(table, output)["value"].tolist() == [2.0, 3.0]
+    assert runs.others(table, "a", 0)["value"].tolist() == [2.0, 3.0]

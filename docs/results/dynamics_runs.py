@@ -19,11 +19,11 @@ import argparse
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from collect import COLUMNS, commit_of, output_of, rows
@@ -73,30 +73,28 @@ PARTS: Mapping[str, Part] = {
 
 
 class Job(NamedTuple):
-    """A run to train."""
+    """A run to train: a value of each axis of a study, a seed, and changed parameters."""
 
-    objective: str
-    fusion: str
+    study: str
+    axes: Mapping[str, str]
     seed: int
-    rate: str
-    overrides: Sequence[str]
+    overrides: Sequence[str] = ()
 
 
 def train(job: Job) -> Output:
     """Train a run, if it is not finished."""
-    axes = (f"objective=[{job.objective}]", f"fusion=[{job.fusion}]")
-    values = (*(f"studies.dynamics.axes.{one}" for one in axes), f"training.learning_rate={job.rate}", *job.overrides)
-    words = [word for one in values for word in ("-S", one)]
-    command = ["isoscope", "train", "dynamics", "--seed", str(job.seed), *words, "--json"]
+    axes = (f"studies.{job.study}.axes.{axis}=[{value}]" for axis, value in job.axes.items())
+    words = [word for one in (*axes, *job.overrides) for word in ("-S", one)]
+    command = ["isoscope", "train", job.study, "--seed", str(job.seed), *words, "--json"]
     said = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     (folder,) = json.loads(said)["folders"]
     return output_of(Path(folder))
 
 
-def trained(jobs: Iterable[Job]) -> Iterator[tuple[Job, Output]]:
-    """Train as many runs at a time as there are cores, and yield each when it is done."""
+def trained(jobs: Mapping[str, Job]) -> Iterator[tuple[str, Output]]:
+    """Train as many runs at a time as there are cores, and yield the name and the output of each when it is done."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = {pool.submit(train, job): job for job in jobs}
+        waiting = {pool.submit(train, job): name for name, job in jobs.items()}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -110,17 +108,28 @@ def rates(fusions: Sequence[str]) -> None:
     file = STORED / "rates.csv"
     done = set(stored(file)["arm"]) if file.exists() else set()
     short = ("training.budget.number=1000", "training.epochs=3", "studies.dynamics.settings=[]")
-    every = [Job(one, fusion, RATES_SEED, rate, short) for fusion in fusions for rate in RATES for one in OBJECTIVES]
-    for job, output in trained(one for one in every if f"{one.objective}-{one.fusion}@{one.rate}" not in done):
-        append(file, pd.DataFrame([last(output, job.rate)], columns=[*RUN_COLUMNS, "metric", "step", "value"]))
+    jobs = {
+        f"{objective}-{fusion}@{rate}": Job("dynamics", axes(objective, fusion), RATES_SEED, (learning(rate), *short))
+        for fusion, rate, objective in product(fusions, RATES, OBJECTIVES)
+    }
+    for arm, output in trained({arm: job for arm, job in jobs.items() if arm not in done}):
+        append(file, pd.DataFrame([last(output, arm)], columns=[*RUN_COLUMNS, "metric", "step", "value"]))
     print("own rates:", own_rates())
 
 
-def last(output: Output, rate: str) -> tuple[object, ...]:
+def axes(objective: str, fusion: str) -> dict[str, str]:
+    return {"objective": objective, "fusion": fusion}
+
+
+def learning(rate: str) -> str:
+    return f"training.learning_rate={rate}"
+
+
+def last(output: Output, arm: str) -> tuple[object, ...]:
     """Return a run's validation loss at the end of training, as a row of rates.csv."""
     points = [row for row in rows(output, commit_of(output.run.digest)) if row[4] == "validation/loss"]
-    digest, commit, arm, seed, metric, _, step, value = max(points, key=lambda row: int(str(row[6])))
-    return digest, commit, f"{arm}@{rate}", seed, metric, step, value
+    digest, commit, _, seed, metric, _, step, value = max(points, key=lambda row: int(str(row[6])))
+    return digest, commit, arm, seed, metric, step, value
 
 
 def own_rates() -> dict[str, str]:
@@ -148,43 +157,61 @@ def append(file: Path, table: pd.DataFrame) -> None:
 
 def run(name: str) -> None:
     """Train a part's runs that are not stored, and store the tables of each."""
-    part, chosen = PARTS[name], own_rates()
-    file = STORED / f"{name}.csv"
-    known = stored(file) if file.exists() else pd.DataFrame(columns=COLUMNS)
-    done = set(zip(known["arm"], known["seed"], strict=True))
-    overrides = (f"studies.dynamics.settings=[{','.join(part.settings)}]", *part.overrides)
-    jobs = []
+    part, chosen, done = PARTS[name], own_rates(), finished(name)
+    settings = f"studies.dynamics.settings=[{','.join(part.settings)}]"
+    jobs = {}
     for seed, fusion, objective in product(part.seeds, part.fusions, part.objectives):
         own = chosen[f"{objective.removesuffix('_part')}-{fusion}"]
         if (f"{objective}-{fusion}", str(seed)) not in done and not (name == "common" and own == COMMON):
-            jobs.append(Job(objective, fusion, seed, part.rate or own, overrides))
+            overrides = (learning(part.rate or own), settings, *part.overrides)
+            jobs[f"{objective}-{fusion}, {seed}"] = Job("dynamics", axes(objective, fusion), seed, overrides)
     for _, output in trained(jobs):
-        store(name, output)
+        found = of_run(output)
+        kept = {table: found[table] for table in KEPT if table in found}  # a dense allocation has no heads
+        store(name, output, output.run.arm, kept)
 
 
-def store(name: str, output: Output) -> None:
+def finished(name: str) -> set[tuple[str, str]]:
+    """Return arm and seed of a part's stored runs."""
+    file = STORED / f"{name}.csv"
+    known = stored(file) if file.exists() else pd.DataFrame(columns=COLUMNS)
+    return set(zip(known["arm"], known["seed"], strict=True))
+
+
+def of_run(output: Output) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's allocation."""
+    manifest = manifest_of(output)
+    arms = results([output], manifest["splits"]["test"]["rows"])
+    return tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
+
+
+def manifest_of(output: Output) -> dict[str, Any]:
+    """Return what is known about the data of a run's task."""
+    found: dict[str, Any] = json.loads((paths.processed(output.run.task) / "manifest.json").read_text("utf-8"))
+    return found
+
+
+def store(name: str, output: Output, arm: str, found: Mapping[str, pd.DataFrame]) -> None:
     """Add a run's tables to `<name>/<table>.parquet`, then its metrics to `<name>.csv`, which says that it is stored.
 
     Rows of an earlier, interrupted call are replaced.
     """
-    manifest = json.loads((paths.processed(output.run.task) / "manifest.json").read_text("utf-8"))
-    arms = results([output], manifest["splits"]["test"]["rows"])
-    found = tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
-    folder = STORED / name
+    folder, seed = STORED / name, output.run.seed
     folder.mkdir(parents=True, exist_ok=True)
-    for table in (name for name in KEPT if name in found):  # a dense allocation has no heads
-        own = found[table].assign(arm=output.run.arm, seed=output.run.seed).dropna(axis=1, how="all")
+    for table, rows_of in found.items():
+        own = rows_of.assign(arm=arm, seed=seed).dropna(axis=1, how="all")
         file = folder / f"{table}.parquet"
-        before = [others(pd.read_parquet(file), output)] if file.exists() else []
+        before = [others(pd.read_parquet(file), arm, seed)] if file.exists() else []
         whole = file.with_suffix(".new")
         pd.concat([*before, own], ignore_index=True).to_parquet(whole, compression="zstd", index=False)
         whole.replace(file)
-    append(STORED / f"{name}.csv", pd.DataFrame(rows(output, commit_of(output.run.digest)), columns=COLUMNS))
+    metrics = pd.DataFrame(rows(output, commit_of(output.run.digest)), columns=COLUMNS)
+    append(STORED / f"{name}.csv", metrics.assign(arm=arm))
 
 
-def others(table: pd.DataFrame, output: Output) -> pd.DataFrame:
+def others(table: pd.DataFrame, arm: str, seed: int) -> pd.DataFrame:
     """Return the rows of the other runs."""
-    return table[(table["arm"] != output.run.arm) | (table["seed"] != output.run.seed)]
+    return table[(table["arm"] != arm) | (table["seed"] != seed)]
 
 
 def sums(arms: Arms) -> dict[str, pd.DataFrame]:
