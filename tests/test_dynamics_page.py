@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -20,6 +21,7 @@ class Page(NamedTuple):
 
     stored: ModuleType
     claims: ModuleType
+    decides: ModuleType
     hurting: ModuleType
     time: ModuleType
 
@@ -32,12 +34,13 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
         patch.setattr(dynamics_stored, "STORED", tmp_path)
         import dynamics_claims
+        import dynamics_decides
         import dynamics_hurting
         import dynamics_time
 
-        yield Page(dynamics_stored, dynamics_claims, dynamics_hurting, dynamics_time)
-        for name in ("dynamics_stored", "dynamics_claims", "dynamics_hurting", "dynamics_time"):
-            sys.modules.pop(name, None)
+        yield Page(dynamics_stored, dynamics_claims, dynamics_decides, dynamics_hurting, dynamics_time)
+        for name in ("stored", "claims", "decides", "hurting", "time"):
+            sys.modules.pop(f"dynamics_{name}", None)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,33 @@ def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(p
     more, later = list(page.hurting.keys_and_queries())[:2]
     assert more.published == 0.5
     assert more.values == later.values == [pytest.approx(8 / 10 - 0.5)] * 2, "value is above both"
+
+
+def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
+    """Store profiles of two objectives × two data sets × three seeds, and a run of a third data set."""
+    draw, rows = np.random.default_rng(0), []
+    runs = [(*cell, seed) for cell in product(("masked", "causal"), ("news", "captions")) for seed in range(3)]
+    for objective, data, seed in (*runs, ("masked", "finnish", 0)):
+        about = {"arm": f"{data}/{objective}", "seed": seed, "objective": objective, "data": data, "size": 9}
+        for place, half in enumerate(("lower", "upper")):
+            effect = by_objective * (objective == "masked") + by_data * (data == "news")
+            nats = -1 - (1 - 2 * place) * effect + 0.001 * draw.normal()
+            rows.append(about | {"word": "trained", "component": "W1", "half": half, "nats": nats, "minibatch": -nats})
+    (folder / "data").mkdir()
+    pd.DataFrame(rows).to_parquet(folder / "data/profiles.parquet")
+
+
+@pytest.mark.parametrize("by_objective, by_data, expected", [(0.5, 0.0, 1.0), (0.0, 0.5, -1.0), (0.3, 0.3, 0.0)])
+def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
+    page: Page, tmp_path: Path, by_objective: float, by_data: float, expected: float
+) -> None:
+    data_runs(tmp_path, by_objective, by_data)
+    whole = page.decides._complete(page.decides.every(), ("masked", "causal"))
+    assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
+    for distance in ("hellinger", "cosine"):
+        found = page.decides.differences(whole, distance)
+        assert list(found) == [0, 1, 2]
+        np.testing.assert_allclose(list(found.values()), expected, atol=0.05)
 
 
 def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:

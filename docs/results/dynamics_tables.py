@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from dynamics_agreement import damage_ranks, geometry_layers, held_differences
 from dynamics_claims import Shares, claims, likeness, of, shares
+from dynamics_decides import conditions, decides, shares_of_variance, told
 from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
     ATTENTION,
@@ -222,6 +223,10 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "hurting_dense": (("dense",), lambda: hurting("dense")),
     "ranks_dense": (("dense",), lambda: ranks("dense")),
     "chords": (("dense", "own"), chords),
+    "conditions": (("data",), conditions),
+    "shares_of_variance": (("data",), shares_of_variance),
+    "told": (("data",), told),
+    "decides": (("data",), decides),
     "damage": (("damage",), damage),
     "held": (("held",), held),
     "geometry": (("geometry",), geometry),
