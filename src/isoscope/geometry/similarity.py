@@ -1,0 +1,209 @@
+"""Similarity of two spaces with common items, from their cross-products: CKA, CCA, SVCCA, PWCCA and Procrustes.
+
+Each is an estimator with its options as fields: `PWCCA(side="one").score(x, y)` for points `[n, dx]` and `[n, dy]`, row
+i of both being the same item. 1 for equal spaces; `ignores` says which transformations of a space change nothing:
+
+    moved        all points by the same vector
+    scaled       by a number
+    turned       by an orthogonal matrix
+    stretched    by an invertible matrix
+
+Independent clouds do not score 0 in general (CCA least of all), so a value needs the null of `similarity_grid` beside
+it. Arithmetic is in float64 without ridge: a direction whose variance is below `RANK` of the largest is none.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.errors import InputError
+from isoscope.geometry.cross_products import CrossProducts, Triple, triple
+from isoscope.geometry.moments import Floats
+
+RANK = 1e-12
+"""Smallest variance along a direction that counts, over the largest: 1e-6 in length."""
+FEWEST_PER_DIMENSION = 10.0
+"""Items per dimension of both spaces that CCA asks for. Independent clouds have a mean squared correlation of
+max(dx, dy) / (n − 1)."""
+Ignores = tuple[str, ...]
+ISOMETRY: Ignores = ("moved", "scaled", "turned")
+
+
+class Similarity(ABC):
+    """A measure of the similarity of two spaces."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def ignores(self) -> tuple[Ignores, Ignores]:
+        """Transformations of the one and of the other space that change nothing."""
+
+    @abstractmethod
+    def of(self, products: Triple) -> float:
+        """Return the similarity of two spaces, given their cross-products; NaN where it is not defined."""
+
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`. Raises `InputError` for unequal n."""
+        return self.of(triple(x, y))
+
+
+class CKA(Similarity):
+    """Unbiased linear centred kernel alignment: HSIC(x, y) / √(HSIC(x, x) · HSIC(y, y)).
+
+    0 in the mean for independent items, so it can be negative. NaN below 4 items, or if a cloud's own HSIC is not above
+    0. Source: Kornblith et al. 2019, with the estimator of Song et al. 2012.
+    """
+
+    name = "cka"
+    ignores = ISOMETRY, ISOMETRY
+
+    def of(self, products: Triple) -> float:
+        if products.n < 4:
+            return float("nan")
+        own = products.one.hsic, products.other.hsic
+        return products.both.hsic / float(np.sqrt(own[0] * own[1])) if min(own) > 0 else float("nan")
+
+
+class Procrustes(Similarity):
+    """Orthogonal Procrustes similarity: the sum of the singular values of XᵀY over ‖X‖·‖Y‖, both centred.
+
+    1 − its square is the share of Y's variance that the best rotation and scaling of X leaves (Gower's m²).
+    """
+
+    name = "procrustes"
+    ignores = ISOMETRY, ISOMETRY
+
+    def of(self, products: Triple) -> float:
+        sizes = [float(np.trace(one.covariance)) for one in (products.one, products.other)]
+        if min(sizes) <= 0:
+            return float("nan")
+        return float(np.linalg.svd(products.both.covariance, compute_uv=False).sum() / np.sqrt(sizes[0] * sizes[1]))
+
+
+class Whitened(NamedTuple):
+    """Directions `[d, r]` along which a cloud has unit variance, summed over items; and the cloud's own variances."""
+
+    directions: Floats
+    variances: Floats
+
+
+def whitened(products: CrossProducts) -> Whitened:
+    """Return the principal directions of a cloud, each divided by its length, by falling variance."""
+    variances, directions = np.linalg.eigh(products.covariance)
+    variances, directions = variances[::-1], directions[:, ::-1]
+    kept = variances > RANK * max(variances[0], 0.0)
+    return Whitened(directions[:, kept] / np.sqrt(variances[kept]), variances[kept])
+
+
+class Canonical(NamedTuple):
+    """Canonical correlations `[r]`, falling, and the weights `[d, r]` of each pair of canonical variables."""
+
+    correlations: Floats
+    one: Floats
+    other: Floats
+
+
+class CCA(Similarity):
+    """Mean canonical correlation, over the smaller rank of both spaces.
+
+    - `components`: the first principal components of each space alone.
+    - `variance`: as many of them as have this share of a space's variance.
+    - `few`: also for fewer than 10 items per dimension, where correlations are large for independent clouds.
+    """
+
+    name = "cca"
+
+    def __init__(self, *, components: int | None = None, variance: float | None = None, few: bool = False) -> None:
+        self.components, self.variance, self.few = components, variance, few
+
+    @property
+    def ignores(self) -> tuple[Ignores, Ignores]:
+        every = ISOMETRY if self.components or self.variance else (*ISOMETRY, "stretched")
+        return every, every
+
+    def of(self, products: Triple) -> float:
+        """Return the similarity; NaN for a space of one point. Raises `InputError` as `canonical`."""
+        found = self.canonical(products)
+        return self.mean(found, products) if len(found.correlations) else float("nan")
+
+    def canonical(self, products: Triple) -> Canonical:
+        """Return correlations and weights. Raises `InputError` for too few items, unless `few`."""
+        one, other = (self._kept(whitened(own)) for own in (products.one, products.other))
+        dimensions = len(one.variances) + len(other.variances)
+        if not self.few and products.n < FEWEST_PER_DIMENSION * dimensions:
+            raise InputError(
+                f"{self.name}: {products.n:.0f} items for {dimensions} dimensions of both spaces; give at least "
+                f"{FEWEST_PER_DIMENSION:.0f} per dimension, fewer components, or few=True"
+            )
+        across = one.directions.T @ products.both.covariance @ other.directions
+        left, values, right = np.linalg.svd(across, full_matrices=False)
+        return Canonical(np.clip(values, 0.0, 1.0), one.directions @ left, other.directions @ right.T)
+
+    def mean(self, found: Canonical, products: Triple) -> float:
+        """Return the mean of the correlations."""
+        return float(found.correlations.mean())
+
+    def held_out(self, fitted: Triple, tested: Triple) -> Floats:
+        """Return the correlations `[r]` on other items, along the directions of `fitted`; in [−1, 1].
+
+        Independent clouds have correlations near 0 here, and shared dimensions keep theirs.
+        """
+        found = self.canonical(fitted)
+        across = np.einsum("ir,ij,jr->r", found.one, tested.both.covariance, found.other)
+        sizes = (
+            np.einsum("ir,ij,jr->r", weights, own.covariance, weights)
+            for weights, own in ((found.one, tested.one), (found.other, tested.other))
+        )
+        product = np.prod(list(sizes), axis=0)
+        return np.divide(across, np.sqrt(product), out=np.zeros_like(across), where=product > 0)
+
+    def _kept(self, space: Whitened) -> Whitened:
+        """Return the principal directions that count."""
+        count = self.components or len(space.variances)
+        if self.variance is not None:
+            shares = np.cumsum(space.variances) / space.variances.sum()
+            count = min(count, 1 + int(np.searchsorted(shares, self.variance * (1 - RANK))))
+        return Whitened(space.directions[:, :count], space.variances[:count])
+
+
+class SVCCA(CCA):
+    """Mean canonical correlation of the principal components that have 99 % of each space's variance.
+
+    Source: Raghu et al. 2017.
+    """
+
+    name = "svcca"
+
+    def __init__(self, *, variance: float = 0.99, few: bool = False) -> None:
+        super().__init__(variance=variance, few=few)
+
+
+class PWCCA(CCA):
+    """Canonical correlations weighted by how much of one `side` each accounts for.
+
+    A pair's weight is Σ_j |⟨h, x_j⟩| over the dimensions x_j of that side, centred; h is its canonical variable. So it
+    depends on the side, and on its axes. Source: Morcos et al. 2018; the formula of the paper, not of its code, which
+    changes with the mean of a space.
+    """
+
+    name = "pwcca"
+
+    def __init__(
+        self, *, side: Literal["one", "other"] = "one", components: int | None = None, few: bool = False
+    ) -> None:
+        super().__init__(components=components, few=few)
+        self.side = side
+
+    @property
+    def ignores(self) -> tuple[Ignores, Ignores]:
+        by_axis: Ignores = ("moved", "scaled")
+        plain = super().ignores[0]
+        return (by_axis, plain) if self.side == "one" else (plain, by_axis)
+
+    def mean(self, found: Canonical, products: Triple) -> float:
+        weights, own = (found.one, products.one) if self.side == "one" else (found.other, products.other)
+        shares = np.abs(own.covariance @ weights).sum(0)
+        return float(shares @ found.correlations / shares.sum())
