@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, sums
+from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, spectrum, sums
 
 
 class IntraSim(NamedTuple):
@@ -30,37 +30,125 @@ def units(points: npt.ArrayLike) -> Floats:
     return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
 
 
-def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
+def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None, words: npt.ArrayLike | None = None) -> float:
     """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); over all pairs without groups.
 
-    Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same within each group. In [−1, 1]; 0 for isotropic
-    points. Raises `InputError` if all points are in one group. Source: Ethayarajh 2019, with all pairs instead of
-    1,000.
+    `words`: without pairs of the same word, too. Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same
+    within each group. In [−1, 1]; 0 for isotropic points. Raises `InputError` if there is no such pair. Source:
+    Ethayarajh 2019, with all pairs instead of 1,000.
     """
     unit = units(points)
-    of = indices(np.arange(len(unit)) if groups is None else groups, len(unit), "groups")
-    own, counts = sums(unit, of)
-    pairs = float(len(unit)) ** 2 - float((counts.astype(float) ** 2).sum())
-    if pairs == 0:
-        raise InputError("groups: all points are in one group; expected at least two groups")
-    total = own.sum(0)
-    return float(total @ total - (own**2).sum()) / pairs
+    of = np.arange(len(unit)) if groups is None else indices(groups, len(unit), "groups")
+    cosines, pairs = pairs_apart(unit, of)
+    for own in _by_word(words, len(unit)) if words is not None else ():
+        of_word = pairs_apart(unit[own], of[own])
+        cosines, pairs = cosines - of_word.cosines, pairs - of_word.pairs
+    if pairs[0] < 0.5:
+        raise InputError("groups: all points are in one group or are one word; expected at least two of each")
+    return float(cosines[0] / pairs[0])
 
 
-def self_sim(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 2) -> float:
+class Pairs(NamedTuple):
+    """Sums over ordered pairs of points of different groups, one per row of weights: of their cosines, and of 1."""
+
+    cosines: Floats
+    pairs: Floats
+
+
+def pairs_apart(unit: Floats, groups: Ints, weights: Floats | None = None) -> Pairs:
+    """Return the sums over the pairs of unit vectors `[n, d]` that are in different groups.
+
+    `weights` `[B, groups]`: how often each group counts, by its number, such as in draws of a bootstrap. A pair counts
+    the product of its groups' weights; copies of a group are no pair. One row of ones by default. O(nd + B·groups·d).
+    """
+    own, of = np.unique(groups, return_inverse=True)
+    total, counts = sums(unit, of)
+    weight = np.ones((1, len(own))) if weights is None else weights[:, own]
+    squared = weight**2
+    cosines = ((weight @ total) ** 2).sum(1) - squared @ (total**2).sum(1)
+    return Pairs(cosines, (weight @ counts) ** 2 - squared @ counts.astype(float) ** 2)
+
+
+def _by_word(words: npt.ArrayLike, n: int) -> list[Ints]:
+    """Return the rows of each word."""
+    of = indices(words, n, "words")
+    return np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+
+
+class OfWord(NamedTuple):
+    """SelfSim of a word, per row of weights `[B]`, and the rows of its occurrences."""
+
+    rows: Ints
+    values: Floats
+
+
+def self_sims(
+    points: npt.ArrayLike,
+    words: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    least: int = 2,
+    weights: Floats | None = None,
+) -> list[OfWord]:
+    """Return SelfSim of every word with `least` occurrences in different `groups` (sentences), in the words' order.
+
+    Mean cosine over the pairs of its occurrences in different groups, or over all pairs without groups. `weights`: see
+    `pairs_apart`; NaN where the weights leave no pair.
+    """
+    unit = units(points)
+    of = np.arange(len(unit)) if groups is None else indices(groups, len(unit), "groups")
+    found = []
+    for rows in _by_word(words, len(unit)):
+        if len(np.unique(of[rows])) >= max(least, 2):
+            own = pairs_apart(unit[rows], of[rows], weights)
+            values = np.full(len(own.pairs), np.nan)
+            found.append(OfWord(rows, np.divide(own.cosines, own.pairs, out=values, where=own.pairs > 0.5)))
+    return found
+
+
+def self_sim(
+    points: npt.ArrayLike, words: npt.ArrayLike, groups: npt.ArrayLike | None = None, *, least: int = 2
+) -> float:
     """SelfSim: mean cosine over the pairs of occurrences of a word, averaged over words with `least` occurrences.
 
-    NaN if no word occurs that often. Source: Ethayarajh 2019, with all pairs.
+    See `self_sims`. NaN if no word occurs that often. Source: Ethayarajh 2019, with all pairs.
     """
-    unit = units(points)
-    of = indices(words, len(unit), "words")
-    total, counts = sums(unit, of)
-    own = np.bincount(of, weights=(unit**2).sum(1))
-    kept = counts >= max(least, 2)
-    if not kept.any():
-        return float("nan")
-    n = counts[kept].astype(float)
-    return float((((total[kept] ** 2).sum(1) - own[kept]) / (n * (n - 1))).mean())
+    found = self_sims(points, words, groups, least=least)
+    return float(np.mean([word.values[0] for word in found])) if found else float("nan")
+
+
+def mev(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 5) -> float:
+    """MEV: the share of variance along the first principal component of a word's occurrences, averaged over words.
+
+    Of words with `least` occurrences that are not all one point; NaN if there is none. It falls with the number of
+    occurrences, so compare it with words of other occurrences in random order. Source: Ethayarajh 2019, centred for
+    words and random baseline alike.
+    """
+    cloud = as_cloud(points)
+    spectra = [spectrum(cloud[rows]) for rows in _by_word(words, len(cloud)) if len(rows) >= max(least, 2)]
+    shares = [float(one[0] / one.sum()) for one in spectra if one.sum() > 0]
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def apart(groups: npt.ArrayLike, slots: npt.ArrayLike, *, seed: int) -> Ints:
+    """Return a random order `[n]` of points in which no two points of one group share a slot.
+
+    For pseudo-sentences of the true lengths with words from different sentences: `slots` and `groups` are both the
+    sentence of each point, and point `order[i]` takes the place of point i. Raises `InputError` if no such order is
+    found.
+    """
+    of, slot = (indices(one, len(np.asarray(one)), "groups") for one in (groups, slots))
+    random = np.random.default_rng(seed)
+    order: Ints = random.permutation(len(of))
+    for _ in range(1000):
+        keys = slot * (of.max() + 1) + of[order]
+        _, first = np.unique(keys, return_index=True)
+        twice = np.setdiff1d(np.arange(len(of)), first)
+        if not len(twice):
+            return order
+        for place, other in zip(twice, random.integers(len(of), size=len(twice)), strict=True):
+            order[[place, other]] = order[[other, place]]
+    raise InputError("groups: no order without two points of one group in one slot; are there fewer groups than slots?")
 
 
 def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:

@@ -4,6 +4,7 @@ Sums over groups add up, so the measures of the whole, of half of the groups, an
 the points.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,16 @@ import numpy.typing as npt
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices
+
+RANK = 1e-12
+"""Smallest variance along a direction that counts, over the largest: 1e-6 in length."""
+
+
+class Whitened(NamedTuple):
+    """Directions `[d, r]` along which a cloud has unit variance, summed over items; and its variances along them."""
+
+    directions: Floats
+    variances: Floats
 
 
 class CrossProducts:
@@ -44,6 +55,17 @@ class CrossProducts:
         trace = float((cross**2).sum()) - lengths
         return (trace + totals[0] * totals[1] / ((n - 1) * (n - 2)) - 2 / (n - 2) * both) / (n * (n - 3))
 
+    @cached_property
+    def whitened(self) -> Whitened:
+        """Principal directions of a cloud, from its products with itself, each divided by its length.
+
+        Without a ridge: a direction whose variance is below `RANK` of the largest is none.
+        """
+        variances, directions = np.linalg.eigh(self.covariance)
+        variances, directions = variances[::-1], directions[:, ::-1]
+        kept = variances > RANK * max(variances[0], 0.0)
+        return Whitened(directions[:, kept] / np.sqrt(variances[kept]), variances[kept])
+
 
 class Triple(NamedTuple):
     """The products of a cloud with itself, of another with itself, and of both."""
@@ -73,6 +95,12 @@ def by_group(one: Floats, other: Floats, groups: Ints) -> Floats:
     order = np.argsort(groups, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(groups))])
     return np.stack([one[rows].T @ other[rows] for rows in np.split(order, starts[1:-1])])
+
+
+def without_each(products: Floats) -> list[CrossProducts]:
+    """Return the products without each group in turn, given those of every group (see `by_group`)."""
+    total = products.sum(0)
+    return [CrossProducts(total - own) for own in products]
 
 
 def triple(one: npt.ArrayLike, other: npt.ArrayLike) -> Triple:

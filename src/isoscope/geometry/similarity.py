@@ -9,7 +9,7 @@ i of both being the same item. 1 for equal spaces; `ignores` says which transfor
     stretched    by an invertible matrix
 
 Independent clouds do not score 0 in general (CCA least of all), so a value needs the null of `similarity_grid` beside
-it. Arithmetic is in float64 without ridge: a direction whose variance is below `RANK` of the largest is none.
+it. Arithmetic is in float64.
 """
 
 from abc import ABC, abstractmethod
@@ -19,11 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.cross_products import CrossProducts, Triple, triple
+from isoscope.geometry.cross_products import RANK, Triple, Whitened, triple
 from isoscope.geometry.moments import Floats
 
-RANK = 1e-12
-"""Smallest variance along a direction that counts, over the largest: 1e-6 in length."""
 FEWEST_PER_DIMENSION = 10.0
 """Items per dimension of both spaces that CCA asks for. Independent clouds have a mean squared correlation of
 max(dx, dy) / (n − 1)."""
@@ -83,21 +81,6 @@ class Procrustes(Similarity):
         return float(np.linalg.svd(products.both.covariance, compute_uv=False).sum() / np.sqrt(sizes[0] * sizes[1]))
 
 
-class Whitened(NamedTuple):
-    """Directions `[d, r]` along which a cloud has unit variance, summed over items; and the cloud's own variances."""
-
-    directions: Floats
-    variances: Floats
-
-
-def whitened(products: CrossProducts) -> Whitened:
-    """Return the principal directions of a cloud, each divided by its length, by falling variance."""
-    variances, directions = np.linalg.eigh(products.covariance)
-    variances, directions = variances[::-1], directions[:, ::-1]
-    kept = variances > RANK * max(variances[0], 0.0)
-    return Whitened(directions[:, kept] / np.sqrt(variances[kept]), variances[kept])
-
-
 class Canonical(NamedTuple):
     """Canonical correlations `[r]`, falling, and the weights `[d, r]` of each pair of canonical variables."""
 
@@ -131,7 +114,7 @@ class CCA(Similarity):
 
     def canonical(self, products: Triple) -> Canonical:
         """Return correlations and weights. Raises `InputError` for too few items, unless `few`."""
-        one, other = (self._kept(whitened(own)) for own in (products.one, products.other))
+        one, other = (self._kept(own.whitened) for own in (products.one, products.other))
         dimensions = len(one.variances) + len(other.variances)
         if not self.few and products.n < FEWEST_PER_DIMENSION * dimensions:
             raise InputError(

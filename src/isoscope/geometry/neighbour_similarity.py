@@ -1,0 +1,115 @@
+"""Similarity of two spaces from the distances between their items: RSA, and overlap of nearest neighbours."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
+
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats, Ints, as_cloud
+from isoscope.geometry.similarity import ISOMETRY, Ignores
+
+Distance = Literal["cosine", "euclidean", "correlation"]
+
+
+class RSA:
+    """Representational similarity analysis: the correlation of the distances between all pairs of items in two spaces.
+
+    `distance`: cosine, euclidean or correlation; `ranks`: Spearman's correlation, else Pearson's. O(n²d). Source:
+    Kriegeskorte et al. 2008.
+    """
+
+    name: ClassVar[str] = "rsa"
+
+    def __init__(self, *, distance: Distance = "cosine", ranks: bool = True) -> None:
+        self.distance, self.ranks = distance, ranks
+
+    @property
+    def ignores(self) -> tuple[Ignores, Ignores]:
+        """Transformations of the one and of the other space that change nothing."""
+        by_distance: dict[str, Ignores] = {
+            "cosine": ("scaled", "turned"),
+            "euclidean": ISOMETRY,
+            "correlation": ("scaled",),
+        }
+        return by_distance[self.distance], by_distance[self.distance]
+
+    def distances(self, points: npt.ArrayLike) -> Floats:
+        """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1."""
+        found: Floats = pdist(as_cloud(points, least=3), self.distance)
+        return standardised(rankdata(found) if self.ranks else found)
+
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the similarity in [−1, 1] of two spaces, `[n, dx]` and `[n, dy]`; NaN if all distances are equal."""
+        one, other = self.distances(x), self.distances(y)
+        if len(one) != len(other):
+            raise InputError(f"{len(as_cloud(x))} and {len(as_cloud(y))} points: expected one point per item in both")
+        return float(one @ other)
+
+    def partial(self, x: npt.ArrayLike, y: npt.ArrayLike, controls: Sequence[Floats]) -> float:
+        """Return the correlation that is left when both distances are regressed on other distances between the items.
+
+        `controls`: distances `[n(n − 1)/2]` such as 0 for equal words and 1 for others.
+        """
+        ranked = [rankdata(one) if self.ranks else one for one in controls]
+        basis = np.linalg.qr(np.column_stack([standardised(np.asarray(one, float)) for one in ranked]))[0]
+        one, other = (own - basis @ (basis.T @ own) for own in (self.distances(x), self.distances(y)))
+        return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+
+
+def standardised(values: Floats) -> Floats:
+    """Return values with mean 0 and length 1; NaN if all are equal."""
+    centred = values - values.mean()
+    length = np.linalg.norm(centred)
+    return centred / (length if length > 0 else np.nan)
+
+
+class Neighbours:
+    """Mutual nearest neighbours: the mean share of an item's k nearest by cosine that two spaces have in common.
+
+    Items of one of the `groups` (sentence) are no candidates. Chance is near k over the number of candidates. Source:
+    Huh et al. 2024, with cosines.
+    """
+
+    name: ClassVar[str] = "neighbours"
+    ignores: tuple[Ignores, Ignores] = (("scaled", "turned"), ("scaled", "turned"))
+
+    def __init__(self, *, k: int = 10) -> None:
+        self.k = k
+
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
+        """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`."""
+        return float(self.overlaps(self.nearest(x, groups), self.nearest(y, groups)).mean())
+
+    def nearest(self, points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Ints:
+        """Return the k nearest items of each, `[n, k]`. Raises `InputError` if an item has fewer candidates."""
+        cloud = as_cloud(points)
+        lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
+        unit = np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
+        of = np.arange(len(unit)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+        if len(of) != len(unit):
+            raise InputError(f"groups: {len(of)} for {len(unit)} points")
+        if len(of) - np.bincount(of).max() < self.k:
+            raise InputError(f"points: some have fewer than {self.k} others in other groups")
+        found = []
+        for rows in np.array_split(np.arange(len(unit)), -(-len(unit) // 1000)):
+            cosines = unit[rows] @ unit.T
+            cosines[of[rows][:, None] == of[None]] = -np.inf
+            found.append(np.argpartition(-cosines, self.k - 1, axis=1)[:, : self.k])
+        return np.concatenate(found)
+
+    def overlaps(self, one: Ints, other: Ints) -> Floats:
+        """Return the share of each item's neighbours that are in both lists, `[n]`."""
+        if len(one) != len(other):
+            raise InputError(f"{len(one)} and {len(other)} points: expected one point per item in both")
+        shared: Floats = (one[:, :, None] == other[:, None, :]).any(2).mean(1)
+        return shared
+
+
+def differ(labels: npt.ArrayLike) -> Floats:
+    """Return 0 for pairs of items of one label and 1 for others, `[n(n − 1)/2]`."""
+    values = np.asarray(labels)
+    return squareform((values[:, None] != values[None]).astype(float), checks=False)
