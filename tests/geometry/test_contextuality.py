@@ -12,7 +12,17 @@ from scipy.stats import ortho_group
 from sklearn.neighbors import NearestNeighbors
 
 from isoscope.errors import InputError
-from isoscope.geometry.contextuality import avg_sim, intra_sim, neighbour_shares, self_sim, units
+from isoscope.geometry.contextuality import (
+    apart,
+    avg_sim,
+    intra_sim,
+    mev,
+    neighbour_shares,
+    pairs_apart,
+    self_sim,
+    self_sims,
+    units,
+)
 from isoscope.geometry.moments import Floats
 
 
@@ -88,6 +98,68 @@ def test_self_sim_is_the_mean_over_words_of_the_mean_over_pairs(
         if len(of) >= least:
             found.append(np.mean([cosine(one, other) for one, other in combinations(of, 2)]))
     assert self_sim(points, words, least=least) == pytest.approx(np.mean(found), rel=1e-12)
+
+
+def test_pairs_of_one_word_or_of_one_sentence_are_left_out(points: np.ndarray, sentences: np.ndarray) -> None:
+    words = np.random.default_rng(1).integers(0, 6, 40)
+    every = list(combinations(range(40), 2))
+    apart_ = [(i, j) for i, j in every if sentences[i] != sentences[j]]
+    other = [cosine(points[i], points[j]) for i, j in apart_ if words[i] != words[j]]
+    same = [[cosine(points[i], points[j]) for i, j in apart_ if words[i] == words[j] == word] for word in range(6)]
+    assert avg_sim(points, sentences, words) == pytest.approx(np.mean(other), rel=1e-10)
+    assert self_sim(points, words, sentences) == pytest.approx(np.mean([np.mean(one) for one in same]), rel=1e-10)
+    with pytest.raises(InputError, match="in one group or are one word"):
+        avg_sim(points, sentences, np.zeros(40))
+
+
+def test_a_word_counts_by_the_sentences_that_it_occurs_in() -> None:
+    """Three occurrences in two sentences: one pair of sentences, two pairs of occurrences."""
+    points = np.random.default_rng(0).standard_normal((4, 5))
+    words, sentences = ["a", "a", "a", "b"], [0, 0, 1, 1]
+    expected = (cosine(points[0], points[2]) + cosine(points[1], points[2])) / 2
+    assert self_sim(points, words, sentences) == pytest.approx(expected)
+    assert np.isnan(self_sim(points, words, sentences, least=3))
+    (word,) = self_sims(points, words, sentences)
+    assert sorted(word.rows) == [0, 1, 2]
+
+
+def test_weights_count_a_sentence_as_often_as_copies_that_are_not_compared_with_each_other() -> None:
+    random = np.random.default_rng(2)
+    points, sentences = units(random.normal(0.3, 1.0, (12, 4))), np.repeat(np.arange(4), 3)
+    weights = np.array([[1.0, 1, 1, 1], [2, 0, 1, 1], [0, 3, 1, 0]])
+    found = pairs_apart(points, sentences, weights)
+    for row, weight in enumerate(weights):
+        cosines = pairs = 0.0
+        for i in range(12):
+            for j in range(12):
+                if sentences[i] != sentences[j]:
+                    times = weight[sentences[i]] * weight[sentences[j]]
+                    cosines, pairs = cosines + times * points[i] @ points[j], pairs + times
+        assert (found.cosines[row], found.pairs[row]) == pytest.approx((cosines, pairs))
+
+
+def test_mev_is_the_first_share_of_a_words_variance_and_falls_with_its_occurrences() -> None:
+    random = np.random.default_rng(0)
+    line = random.standard_normal((30, 1)) @ random.standard_normal((1, 5)) + 2.0
+    assert mev(line, np.zeros(30)) == pytest.approx(1.0)
+    noise = random.standard_normal((4000, 20))
+    few, many = mev(noise, np.arange(4000) // 5), mev(noise, np.arange(4000) // 400)
+    assert few > 3 * many
+    assert many == pytest.approx((1 + np.sqrt(20 / 400)) ** 2 / 20, rel=0.1), "Marchenko and Pastur's edge"
+    assert np.isnan(mev(noise, np.arange(4000)))
+    assert np.isnan(mev(np.ones((10, 3)), np.zeros(10)))
+
+
+def test_pseudo_sentences_have_the_true_lengths_and_no_two_words_of_a_sentence() -> None:
+    sentences = np.repeat(np.arange(60), np.arange(60) % 9 + 1)
+    order = apart(sentences, sentences, seed=0)
+    assert sorted(order) == list(range(len(sentences)))
+    for slot in range(60):
+        drawn = sentences[order[sentences == slot]]
+        assert len({*drawn}) == len(drawn)
+    assert not np.array_equal(order, apart(sentences, sentences, seed=1))
+    with pytest.raises(InputError, match="no order"):
+        apart(np.zeros(6), np.zeros(6), seed=0)
 
 
 def test_self_sim_of_words_that_never_recur_is_nothing(points: np.ndarray) -> None:

@@ -29,13 +29,18 @@ def exchangeable(sentences: npt.ArrayLike) -> Exchangeable:
     return Exchangeable(order[alike[of[order]]], counts[alike], int((~alike).sum()))
 
 
-def permuted(lengths: Ints, *, seed: int, draw: int) -> Ints:
-    """Return places `[items]` after a random exchange of sentences of equal length; words keep their place in them."""
+def permuted(lengths: Ints, *, seed: int, draw: int, halves: Ints | None = None) -> Ints:
+    """Return places `[items]` after a random exchange of sentences of equal length; words keep their place in them.
+
+    `lengths`: of each sentence; `halves`: number of its half, within which it is exchanged.
+    """
     random = np.random.default_rng((seed, draw))
     starts = np.cumsum(lengths) - lengths
     taken = np.arange(len(lengths))
-    for length in np.unique(lengths):
-        own = np.flatnonzero(lengths == length)
+    strata = np.stack([lengths, np.zeros_like(lengths) if halves is None else halves])
+    of = np.unique(strata, axis=1, return_inverse=True)[1].ravel()
+    for stratum in range(of.max() + 1):
+        own = np.flatnonzero(of == stratum)
         taken[own] = random.permutation(own)
     within = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
     found: Ints = np.repeat(starts[taken], lengths) + within

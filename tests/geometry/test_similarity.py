@@ -1,0 +1,216 @@
+"""Similarities of two spaces: closed forms, declared invariances with negative controls, noise, and peers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import orthogonal_procrustes, subspace_angles
+from scipy.stats import ortho_group
+from sklearn import cross_decomposition
+
+from isoscope.errors import InputError
+from isoscope.geometry.cross_products import CrossProducts, augmented, by_group, group_numbers, triple, without_each
+from isoscope.geometry.moments import Floats
+from isoscope.geometry.neighbour_similarity import RSA, Neighbours, differ
+from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes
+
+N, D = 400, 5
+MOTIONS: dict[str, Callable[[Floats], Floats]] = {
+    "moved": lambda points: points + np.array([100.0, -20.0, 10.0, 30.0, -4.0]),
+    "scaled": lambda points: 2.3 * points,
+    "turned": lambda points: points @ ortho_group.rvs(D, random_state=np.random.default_rng(1)),
+    "stretched": lambda points: points @ np.random.default_rng(2).standard_normal((D, D)),
+}
+MEASURES: list[Any] = [
+    *(CKA(), Procrustes(), CCA(), CCA(components=3), SVCCA(variance=0.9), PWCCA(), PWCCA(side="other"), HeldOutCCA()),
+    *(RSA(), RSA(distance="euclidean", ranks=False), RSA(distance="correlation"), Neighbours(k=5)),
+]
+
+
+def names(measure: Any) -> str:
+    return f"{measure.name}-{'-'.join(str(one) for one in vars(measure).values() if one)}"
+
+
+def related(n: int = N) -> tuple[Floats, Floats]:
+    """Two spaces with a common part, off the origin, with axes of different length."""
+    random = np.random.default_rng(0)
+    one = random.standard_normal((n, D)) * [3.0, 2.0, 1.0, 0.8, 0.5] + [1.0, 0.5, -0.5, 2.0, 0.3]
+    other = np.tanh(one @ random.standard_normal((D, D))) * [1.0, 2.0, 0.5, 1.5, 0.7]
+    return one, other + 0.5 * random.standard_normal((n, D)) + 0.4
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+@pytest.mark.parametrize("measure", MEASURES, ids=names)
+def test_each_measure_ignores_what_it_declares_and_sees_the_rest(measure: Any, motion: str) -> None:
+    one, other = related()
+    plain, move = measure.score(one, other), MOTIONS[motion]
+    assert 0.05 < plain < 0.95
+    scores = measure.score(move(one), other), measure.score(one, move(other))
+    for ignores, moved in zip(measure.ignores, scores, strict=True):
+        if motion in ignores:
+            assert moved == pytest.approx(plain, abs=1e-10)
+        else:
+            assert abs(moved - plain) > 1e-4
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=names)
+def test_a_space_is_like_its_own_copy_under_all_that_is_ignored(measure: Any) -> None:
+    one, _ = related()
+    copy = one
+    for motion in measure.ignores[1]:
+        copy = MOTIONS[motion](copy)
+    assert measure.score(one, copy) == pytest.approx(1.0, abs=1e-10)
+
+
+def test_canonical_correlations_are_the_cosines_of_the_angles_between_both_subspaces() -> None:
+    one, other = related()
+    angles = subspace_angles(one - one.mean(0), other - other.mean(0))
+    found = CCA().canonical(triple(one, other)).correlations
+    assert found == pytest.approx(np.sort(np.cos(angles))[::-1], abs=1e-12)
+    assert CCA().score(one, other) == pytest.approx(np.cos(angles).mean())
+
+
+def test_the_first_canonical_correlation_is_that_of_scikit_learn() -> None:
+    one, other = related()
+    x, y = cross_decomposition.CCA(n_components=1, max_iter=5000, tol=1e-12).fit_transform(one, other)
+    peer = np.corrcoef(x[:, 0], y[:, 0])[0, 1]
+    assert CCA().canonical(triple(one, other)).correlations[0] == pytest.approx(peer, abs=1e-6)
+
+
+def test_procrustes_is_what_the_best_rotation_of_scipy_reaches() -> None:
+    one, other = (points - points.mean(0) for points in related())
+    rotation, size = orthogonal_procrustes(one, other)
+    norm = np.linalg.norm(one) * np.linalg.norm(other)
+    assert Procrustes().score(one, other) == pytest.approx(size / norm, abs=1e-12)
+    assert Procrustes().score(one, other) == pytest.approx(float((one @ rotation * other).sum()) / norm, abs=1e-12)
+
+
+def test_cka_is_the_ratio_of_u_statistics_over_quadruples() -> None:
+    """The estimator of Song et al. 2012 from its kernels, in full."""
+    one, other = related(30)
+
+    def hsic(first: Floats, second: Floats) -> float:
+        k, m = (points @ points.T for points in (first, second))
+        np.fill_diagonal(k, 0.0)
+        np.fill_diagonal(m, 0.0)
+        n, ones = len(k), np.ones(len(k))
+        totals = (ones @ k @ ones) * (ones @ m @ ones) / ((n - 1) * (n - 2))
+        return float((np.trace(k @ m) + totals - 2 / (n - 2) * (ones @ k @ m @ ones)) / (n * (n - 3)))
+
+    expected = hsic(one, other) / np.sqrt(hsic(one, one) * hsic(other, other))
+    assert CKA().score(one, other) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [64, 256, 1024])
+@pytest.mark.parametrize("d", [5, 60])
+def test_cka_of_independent_clouds_is_zero_in_the_mean(n: int, d: int) -> None:
+    random = np.random.default_rng(n + d)
+    values = [CKA().score(random.standard_normal((n, d)), random.standard_normal((n, d))) for _ in range(50)]
+    assert abs(np.mean(values)) < 3 * np.std(values) / np.sqrt(50)
+
+
+@pytest.mark.parametrize("one, other, n", [(20, 20, 1000), (30, 10, 800)])
+def test_cca_of_independent_clouds_has_the_known_bias(one: int, other: int, n: int) -> None:
+    """The mean squared correlation is max(dx, dy)/(n − 1)."""
+    random = np.random.default_rng(0)
+    squares = []
+    for _ in range(20):
+        products = triple(random.standard_normal((n, one)), random.standard_normal((n, other)))
+        squares.append((CCA().canonical(products).correlations ** 2).mean())
+    assert np.mean(squares) == pytest.approx(max(one, other) / (n - 1), rel=0.05)
+
+
+@pytest.mark.parametrize("shared", [0, 3, 7])
+def test_held_out_cca_counts_planted_shared_dimensions(shared: int) -> None:
+    random = np.random.default_rng(shared)
+    common = random.standard_normal((4000, shared))
+    one, other = (
+        np.column_stack([common, random.standard_normal((4000, 12 - shared))]) @ random.standard_normal((12, 12))
+        for _ in range(2)
+    )
+    found = HeldOutCCA().correlations(triple(one[::2], other[::2]), triple(one[1::2], other[1::2]))
+    assert abs(int((found > 0.5).sum()) - shared) <= 1
+    assert np.abs(np.sort(found)[: 12 - shared]).max() < 0.15
+
+
+def test_pwcca_weighs_by_the_side_it_is_given_and_not_by_the_mean() -> None:
+    """A canonical pair that accounts for most of one space counts most."""
+    random = np.random.default_rng(0)
+    shared, rest, noise = random.standard_normal((3, 5000, 1))
+    one, other = np.column_stack([10 * shared, rest]), np.column_stack([shared, 10 * noise])
+    assert CCA().score(one, other) == pytest.approx(0.5, abs=0.02)
+    assert PWCCA().score(one, other) > 0.85
+    assert PWCCA(side="other").score(one, other) < 0.15
+    assert PWCCA().score(one + 100.0, other) == pytest.approx(PWCCA().score(one, other), abs=1e-10)
+
+
+def test_cca_refuses_few_items_unless_told() -> None:
+    random = np.random.default_rng(0)
+    one, other = random.standard_normal((2, 99, 5))
+    with pytest.raises(InputError, match="cca: 99 items for 10 dimensions of both spaces; give at least 10 per"):
+        CCA().score(one, other)
+    assert CCA(few=True).score(one, other) < 0.5
+    assert CCA(components=4).score(one, other) < 0.5
+
+
+def test_directions_without_variance_and_single_points_have_a_defined_answer() -> None:
+    one, other = related()
+    flat = np.column_stack([one, one @ np.ones((D, 2)), np.full(N, 7.0)])
+    for measure in (CCA(), CKA()):
+        assert np.isfinite(measure.score(flat, other))
+    assert CCA().score(flat, other) == pytest.approx(CCA().score(one, other), abs=1e-9)
+    for measure in (CCA(), CKA(), Procrustes()):
+        assert np.isnan(measure.score(np.ones((N, 3)), other))
+
+
+def test_products_of_groups_add_up_and_leave_out_one_group() -> None:
+    one, other = related()
+    groups = group_numbers(np.arange(N) // 8, 5, seed=0)
+    x, y = augmented(one), augmented(other)
+    products = by_group(x, y, groups)
+    np.testing.assert_allclose(products.sum(0), x.T @ y, atol=1e-8)
+    for group, left in enumerate(without_each(products)):
+        kept = groups != group
+        centred = one[kept] - one[kept].mean(0), other[kept] - other[kept].mean(0)
+        np.testing.assert_allclose(left.covariance, centred[0].T @ centred[1], atol=1e-8)
+        assert left.hsic == pytest.approx(triple(one[kept], other[kept]).both.hsic, rel=1e-9)
+    assert isinstance(left, CrossProducts)
+
+
+def test_groups_hold_whole_sentences_in_equal_numbers() -> None:
+    sentences = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
+    groups = group_numbers(sentences, 4, seed=1)
+    of = {int(sentence): set(groups[sentences == sentence]) for sentence in range(40)}
+    assert {len(one) for one in of.values()} == {1}
+    assert np.bincount([one.pop() for one in of.values()]).tolist() == [10] * 4
+    with pytest.raises(InputError, match="sentences: 3, for 4 groups"):
+        group_numbers([0, 0, 1, 2], 4, seed=0)
+
+
+@pytest.mark.parametrize("measure", [*MEASURES[:2], RSA(), Neighbours()], ids=names)
+def test_unequal_items_are_refused(measure: Any) -> None:
+    one, other = related()
+    with pytest.raises(InputError, match="expected one point per item"):
+        measure.score(one, other[:-1])
+
+
+def test_partial_rsa_takes_out_what_equal_words_explain() -> None:
+    """Two spaces that share nothing but the word of each item."""
+    random = np.random.default_rng(0)
+    words = random.integers(0, 20, 300)
+    one, other = (random.standard_normal((20, 8))[words] + 0.5 * random.standard_normal((300, 8)) for _ in range(2))
+    measure = RSA()
+    assert measure.score(one, other) > 0.1
+    assert abs(measure.partial(one, other, [differ(words)])) < 0.05
+    both = 2 * random.standard_normal((300, 8))
+    assert measure.partial(one + both, other + both, [differ(words)]) > 0.4
+
+
+def test_neighbours_of_independent_clouds_are_at_chance_and_sentences_are_no_candidates() -> None:
+    random = np.random.default_rng(0)
+    values = [Neighbours(k=10).score(*random.standard_normal((2, 200, 30))) for _ in range(30)]
+    assert np.mean(values) == pytest.approx(10 / 199, abs=4 * np.std(values) / np.sqrt(30))
+    points, groups = random.standard_normal((200, 30)), np.arange(200) // 10
+    near = Neighbours(k=5).nearest(points, groups)
+    assert (groups[near] != groups[:, None]).all()

@@ -1,0 +1,117 @@
+"""Layers of two encoders compared: exchanged sentences, the null of independent spaces, coverage of intervals."""
+
+import numpy as np
+import pytest
+
+from isoscope.geometry.cross_products import group_numbers
+from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.sentence_permutations import exchangeable, permuted
+from isoscope.geometry.similarity import CCA, CKA, HeldOutCCA, Procrustes, Similarity
+from isoscope.geometry.similarity_grid import Side, Values, similarities
+from isoscope.statistics.delete_a_group import delete_a_group
+
+MEASURES = [CKA(), Procrustes(), CCA(few=True), HeldOutCCA(few=True)]
+
+
+def compared(one: Floats, other: Floats, sentences: Ints, permutations: int = 20) -> dict[str, Values]:
+    groups = group_numbers(sentences, 20, seed=0)
+    lengths = exchangeable(sentences).lengths
+    halves = groups[np.cumsum(lengths) - 1] % 2
+    places = [permuted(lengths, seed=0, draw=draw, halves=halves) for draw in range(permutations)]
+    sides = Side(one, groups), Side(other, groups)
+    return dict(similarities(*sides, MEASURES, groups=groups, permutations=places))
+
+
+def test_sentences_are_exchanged_whole_with_sentences_of_their_length() -> None:
+    lengths = np.repeat([3, 5, 8], [10, 20, 6])
+    sentences = np.repeat(np.arange(36), lengths)
+    places = permuted(lengths, seed=0, draw=1)
+    assert sorted(places) == list(range(len(sentences)))
+    taken = sentences[places].reshape(-1)
+    starts = np.cumsum(lengths) - lengths
+    for sentence in range(36):
+        own = places[starts[sentence] : starts[sentence] + lengths[sentence]]
+        assert (np.diff(own) == 1).all(), "words keep their order"
+        assert own[0] in starts, "from the beginning of a sentence"
+        assert len({*taken[sentences == sentence]}) == 1
+    assert not np.array_equal(places, permuted(lengths, seed=0, draw=2))
+    assert np.array_equal(places, permuted(lengths, seed=0, draw=1))
+
+
+def test_sentences_of_a_rare_length_are_left_out() -> None:
+    sentences = np.repeat([7, 1, 5, 2, 9, 4, 3], [2, 2, 2, 2, 2, 9, 1])
+    found = exchangeable(sentences)
+    assert found.lengths.tolist() == [2] * 5
+    assert found.left_out == 2
+    assert set(sentences[found.rows]) == {7, 1, 5, 2, 9}
+
+
+def test_independent_spaces_have_the_value_of_their_null_in_the_mean_and_related_ones_more() -> None:
+    """CKA is near 0 under the null, CCA is not: the difference to the null is what counts."""
+    random = np.random.default_rng(0)
+    sentences = np.repeat(np.arange(120), 5)
+
+    def space() -> Floats:
+        return random.standard_normal((120, 8))[sentences] + random.standard_normal((600, 8))
+
+    differences: dict[str, list[float]] = {}
+    for _ in range(30):
+        for name, values in compared(space(), space(), sentences, permutations=5).items():
+            differences.setdefault(name, []).append(values.value - values.null.mean())
+    for name, own in differences.items():
+        assert abs(np.mean(own)) < 3 * np.std(own) / np.sqrt(30), name
+    one = space()
+    for name, values in compared(one, one + space(), sentences).items():
+        assert values.value > values.null.max() + 0.1, name
+
+
+def test_a_permutation_of_words_would_be_too_narrow_a_null() -> None:
+    """Words of a sentence are alike, so exchanged words hide how much independent sentences differ by chance."""
+    random = np.random.default_rng(1)
+    sentences = np.repeat(np.arange(60), 10)
+    one, other = (random.standard_normal((60, 4))[sentences] + 0.3 * random.standard_normal((600, 4)) for _ in range(2))
+    of_sentences = compared(one, other, sentences)["procrustes"].null
+    of_words = compared(one, other, np.arange(600))["procrustes"].null
+    assert of_sentences.mean() > 2 * of_words.mean()
+
+
+def test_products_in_float32_change_no_null_value_that_is_shown() -> None:
+    random = np.random.default_rng(2)
+    sentences = np.repeat(np.arange(100), 6)
+    one, other = random.standard_normal((2, 600, 8)) + 3.0
+    groups = group_numbers(sentences, 20, seed=0)
+    places = permuted(np.full(100, 6), seed=0, draw=0)
+    plain = CKA().score(one, other[places])
+    found = similarities(Side(one, groups), Side(other, groups), [CKA()], groups=groups, permutations=[places])
+    assert found["cka"].null[0] == pytest.approx(plain, abs=1e-6)
+
+
+def population(sentences: int, random: np.random.Generator) -> tuple[Floats, Floats, Ints]:
+    """Two views of 20 correlated words per sentence; the second has a part of each dimension of the first."""
+    of = np.repeat(np.arange(sentences), 20)
+    one, own = (
+        0.7 * random.standard_normal((sentences, 6))[of] + 0.7 * random.standard_normal((len(of), 6)) for _ in range(2)
+    )
+    return one, one @ np.diag([1.4, 1.2, 1.0, 0.8, 0.6, 0.4]) + own, of
+
+
+@pytest.fixture(scope="module")
+def data_sets() -> list[dict[str, Values]]:
+    """Three hundred data sets of 200 sentences."""
+    random = np.random.default_rng(3)
+    return [compared(*population(200, random), permutations=0) for _ in range(300)]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_the_interval_covers_the_true_value(data_sets: list[dict[str, Values]], measure: Similarity) -> None:
+    """92 to 98 %. CCA and Procrustes grow as items get fewer: their true value is that of as many sentences."""
+    if measure.name in ("cka", "cca_held_out"):
+        truth = compared(*population(20_000, np.random.default_rng(4)), permutations=0)[measure.name].value
+    else:
+        truth = float(np.mean([found[measure.name].value for found in data_sets]))
+    covered = 0
+    for found in data_sets:
+        own = found[measure.name]
+        low, high = delete_a_group(own.value, own.without, confidence=0.95) or (np.nan, np.nan)
+        covered += low <= truth <= high
+    assert 0.92 <= covered / 300 <= 0.98
