@@ -151,6 +151,23 @@ def apart(groups: npt.ArrayLike, slots: npt.ArrayLike, *, seed: int) -> Ints:
     raise InputError("groups: no order without two points of one group in one slot; are there fewer groups than slots?")
 
 
+class OfSentences(NamedTuple):
+    """IntraSim of each sentence `[S]`, as published and with each word left out; NaN for a sentence of one word."""
+
+    published: Floats
+    leave_one_out: Floats
+
+
+def intra_sims(points: npt.ArrayLike, sentences: npt.ArrayLike) -> OfSentences:
+    """Return the mean cosine of a sentence's words with the mean vector of the sentence, for each sentence in order."""
+    cloud = as_cloud(points)
+    of = indices(sentences, len(cloud), "sentences")
+    total, counts = sums(cloud, of)
+    unit = units(cloud)
+    cosines = ((unit * means).sum(1) for means in (units(total)[of], units(total[of] - cloud)))
+    return OfSentences(*(np.where(counts > 1, np.bincount(of, weights=one) / counts, np.nan) for one in cosines))
+
+
 def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     """IntraSim: mean cosine of a sentence's words with the mean vector of the sentence, averaged over sentences.
 
@@ -158,15 +175,9 @@ def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     .20 with 3, 5, 10, 25 words per sentence. With the word left out of the mean, independent words score 0. Sentences
     of one word are skipped; NaN if there is no other sentence.
     """
-    cloud = as_cloud(points)
-    of = indices(sentences, len(cloud), "sentences")
-    total, counts = sums(cloud, of)
-    kept = counts > 1
-    if not kept.any():
-        return IntraSim(float("nan"), float("nan"))
-    unit = units(cloud)
-    cosines = ((unit * means).sum(1) for means in (units(total)[of], units(total[of] - cloud)))
-    return IntraSim(*(float((np.bincount(of, weights=one) / counts)[kept].mean()) for one in cosines))
+    found = intra_sims(points, sentences)
+    kept = ~np.isnan(found.published)
+    return IntraSim(*(float(one[kept].mean()) if kept.any() else float("nan") for one in found))
 
 
 def neighbour_shares(

@@ -1,0 +1,145 @@
+"""Word occurrences at which several models are compared: one splitter, one sample, and where a tokenizer has them.
+
+The table names each occurrence by sentence and position. States of two models are joined on it, row by row.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from isoscope.data import tokens
+from isoscope.data.batches import Indices, shuffled
+from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.errors import InputError
+
+WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+"""A word: letters and digits, with apostrophes and hyphens inside. Punctuation is no part of any word."""
+KEY = ["sentence", "position", "form"]
+UNKNOWN = -1
+"""Frequency of a form where no text is given to count it in."""
+
+
+class WordTable(NamedTuple):
+    """Sampled word occurrences of some sentences.
+
+    `rows`, a row per occurrence: sentence (its number in `texts`), position (of the word in its sentence, from 0), form
+    (lower case), frequency (of the form in the training data), begin and end (characters). `drawn`: numbers of the
+    sentences in the text they were drawn from.
+    """
+
+    texts: list[str]
+    drawn: Indices
+    rows: pd.DataFrame
+
+    @property
+    def sentences(self) -> Indices:
+        """The sentence of each occurrence."""
+        found: Indices = self.rows["sentence"].to_numpy(np.int64)
+        return found
+
+
+def words(text: str) -> list[tuple[str, int, int]]:
+    """Return form, first character and end of each word of a text."""
+    return [(match.group().lower(), *match.span()) for match in WORD.finditer(text)]
+
+
+def word_table(
+    texts: Sequence[str],
+    *,
+    occurrences: int,
+    per_sentence: int,
+    seed: int,
+    counted: Iterable[str] | None = None,
+) -> WordTable:
+    """Return a seeded sample of `occurrences` words or a few more, at most `per_sentence` from a sentence.
+
+    Sentences are distinct and have two or more words. `counted`: the training sentences, for the forms' frequencies.
+    Raises `InputError` if there is no such sentence.
+    """
+    first: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        first.setdefault(text, number)
+    numbers = np.array(sorted(first.values()), np.int64)
+    drawn, found = [], []
+    for number in numbers[shuffled(len(numbers), seed, 7)]:
+        own = words(texts[number])
+        if len(own) < 2:
+            continue
+        chosen = sorted(shuffled(len(own), seed, 8, int(number))[:per_sentence].tolist())
+        found += [(len(drawn), position, *own[position]) for position in chosen]
+        drawn.append(int(number))
+        if len(found) >= occurrences:
+            break
+    if not drawn:
+        raise InputError("text: no sentence has two words or more")
+    rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"])
+    counts = None if counted is None else Counter(form for text in counted for form, _, _ in words(text))
+    rows["frequency"] = UNKNOWN if counts is None else [counts[form] for form in rows["form"]]
+    return WordTable([texts[number] for number in drawn], np.array(drawn, np.int64), rows)
+
+
+class Located(NamedTuple):
+    """A word table in a tokenizer's tokens: the sentences, and for each occurrence its tokens `begin` … `end` − 1.
+
+    `found`: False for words that are cut off, whose tokens are empty.
+    """
+
+    encoded: Encoded
+    sentence: Indices
+    begin: Indices
+    end: Indices
+    found: npt.NDArray[np.bool_]
+
+
+def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Located:
+    """Return where a tokenizer has each word of a table: all tokens that have a character of it.
+
+    Sentences are truncated to `max_length` tokens, special tokens included; a word that is cut off is not found.
+    """
+    column = pa.table({"sentence": table.texts})
+    encodings = list(tokens.encodings(tokenizer, column, max_length=max_length, offsets=True))
+    count = len(table.rows)
+    begin, end, found = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, bool)
+    places = table.rows[["begin", "end"]].to_numpy(np.int64)
+    sentences = table.sentences
+    for number, encoding in enumerate(encodings):
+        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+        text = ~np.array(encoding.special_tokens_mask, bool) & (offsets[:, 1] > offsets[:, 0])
+        for row in _rows_of(sentences, number):
+            first, last = places[row]
+            own = np.flatnonzero(text & (offsets[:, 0] < last) & (offsets[:, 1] > first))
+            if len(own) and offsets[own[-1], 1] >= last:
+                begin[row], end[row], found[row] = own[0], own[-1] + 1, True
+    return Located(tokens.encoded(encodings, tokens.classes(column)), sentences, begin, end, found)
+
+
+def _rows_of(sentences: Indices, number: int) -> range:
+    """Return the rows of a sentence; rows are in the sentences' order."""
+    return range(*np.searchsorted(sentences, [number, number + 1]).tolist())
+
+
+def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.bool_]:
+    """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
+
+    Raises `InputError`, naming the row, if a model's rows are not exactly the table's: one is missing, added or
+    elsewhere.
+    """
+    kept = np.ones(len(table.rows), bool)
+    for number, own in enumerate(keys, 1):
+        for row, (expected, there) in enumerate(zip(_keys(table.rows), _keys(own), strict=False)):
+            if expected != there:
+                raise InputError(f"states of model {number}, row {row}: {there}, where the word table has {expected}")
+        if len(own) != len(table.rows):
+            raise InputError(f"states of model {number}: {len(own)} rows, where the word table has {len(table.rows)}")
+        kept &= own["found"].to_numpy(bool)
+    return kept
+
+
+def _keys(rows: pd.DataFrame) -> Iterable[tuple[int, int, str]]:
+    return zip(*(rows[name] for name in KEY), strict=True)

@@ -1,0 +1,173 @@
+"""How similar a layer's words are at random, by word and by sentence, each with its random baseline and interval."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from isoscope.geometry.contextuality import apart, intra_sims, mev, pairs_apart, self_sims, units
+from isoscope.geometry.moments import Floats, Ints, centre
+
+LEAST, MOST = 5, 1000
+"""Occurrences in different sentences that SelfSim and MEV ask for, and that they sample at most of a word."""
+BINS = 200
+"""Of the histograms of cosines, from −1 to 1, and of distances."""
+
+
+class Words(NamedTuple):
+    """The words of a cloud's points, a value per point: sentence and form by number, frequency of the form."""
+
+    sentence: Ints
+    form: Ints
+    frequency: Ints
+
+
+class Layer(NamedTuple):
+    """What is known of a layer: a row per measure, a row per word, and the histograms of pairs."""
+
+    measures: pd.DataFrame
+    """measure, value, low, high (over sentences; None without), n (words or sentences that it is a mean over)."""
+    words: pd.DataFrame
+    """form, occurrences (in pairs), frequency, self_sim."""
+    pairs: pd.DataFrame
+    """measure (cosine, distance), low and high of a bin, share of the pairs."""
+
+
+class Draws(NamedTuple):
+    """How often each sentence counts `[1 + draws, S]`: first once, then in draws with replacement."""
+
+    weights: Floats
+    confidence: float
+
+    def row(self, measure: str, values: Floats, n: int) -> dict[str, Any]:
+        """Return the row of a measure, given its value for each row of weights; percentiles of the draws."""
+        outside = 50 * (1 - self.confidence)
+        drawn = values[1:][np.isfinite(values[1:])]
+        low, high = np.percentile(drawn, [outside, 100 - outside]) if len(drawn) > 1 else (None, None)
+        return {"measure": measure, "value": float(values[0]), "low": low, "high": high, "n": n}
+
+
+def draws_of(sentences: int, *, draws: int, confidence: float, seed: int) -> Draws:
+    """Return the draws of a bootstrap over sentences."""
+    random = np.random.default_rng(seed)
+    drawn = random.multinomial(sentences, np.full(sentences, 1 / sentences), size=draws)
+    return Draws(np.concatenate([np.ones((1, sentences)), drawn]), confidence)
+
+
+def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
+    """Return AvgSim, SelfSim, MEV and IntraSim of a layer's words `[W, D]`, with their baselines.
+
+    - avg_sim: over pairs of different sentences; `_other_words`: without pairs of one form; `_centred`: after
+      subtraction of the mean.
+    - self_sim: mean over forms; `_by_occurrence`: weighted by their occurrences; each with `_corrected`: less avg_sim.
+    - mev; `mev_random`: of as many words, at random; `mev_corrected`: their difference.
+    - intra_sim as published, and `_left_out`: without the word itself. Each with `_corrected`: less avg_sim; and
+      `_pseudo`: of pseudo-sentences of the same lengths with words of different sentences.
+
+    Intervals: percentiles of a bootstrap over sentences, whose words are not independent, from sums by sentence,
+    without a second pass. MEV has none.
+    """
+    found = draws_of(int(words.sentence.max()) + 1, draws=draws, confidence=confidence, seed=seed)
+    unit, chosen = units(points), sampled(words, seed=seed)
+    rows, average = _average(unit, points, words, found)
+    by_form = self_sims(unit[chosen], words.form[chosen], words.sentence[chosen], least=LEAST, weights=found.weights)
+    rows += _self_sim([one.values for one in by_form], [len(one.rows) for one in by_form], average, found)
+    rows += _mev(points[chosen], words.form[chosen], seed)
+    rows += _intra_sim(points, words.sentence, average, found, seed)
+    first = [int(chosen[one.rows[0]]) for one in by_form]
+    of_words = pd.DataFrame(
+        {
+            "form": words.form[first],
+            "frequency": words.frequency[first],
+            "occurrences": [len(one.rows) for one in by_form],
+            "self_sim": [one.values[0] for one in by_form],
+        }
+    )
+    return Layer(pd.DataFrame(rows), of_words, histograms(points, words.sentence, pairs=pairs, seed=seed))
+
+
+def sampled(words: Words, *, seed: int) -> Ints:
+    """Return the rows of forms with `LEAST` sentences or more, at most `MOST` of a form at random."""
+    order = np.random.default_rng(seed).permutation(len(words.form))
+    kept = []
+    for rows in np.split(order[np.argsort(words.form[order], kind="stable")], np.cumsum(np.bincount(words.form))[:-1]):
+        if len(np.unique(words.sentence[rows])) >= LEAST:
+            kept.append(rows[:MOST])
+    return np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
+
+
+def _average(unit: Floats, points: Floats, words: Words, found: Draws) -> tuple[list[dict[str, Any]], Floats]:
+    """Return the rows of AvgSim, and AvgSim for each row of weights."""
+    n = len(unit)
+    every = pairs_apart(unit, words.sentence, found.weights)
+    centred = pairs_apart(units(centre(points)), words.sentence, found.weights)
+    cosines, pairs = every.cosines.copy(), every.pairs.copy()
+    order = np.argsort(words.form, kind="stable")
+    for rows in np.split(order, np.cumsum(np.bincount(words.form))[:-1]):
+        if len(rows) > 1:
+            own = pairs_apart(unit[rows], words.sentence[rows], found.weights)
+            cosines, pairs = cosines - own.cosines, pairs - own.pairs
+    average = every.cosines / every.pairs
+    rows = [
+        found.row("avg_sim", average, n),
+        found.row("avg_sim_other_words", cosines / pairs, n),
+        found.row("avg_sim_centred", centred.cosines / centred.pairs, n),
+    ]
+    return rows, average
+
+
+def _self_sim(by_form: list[Floats], counts: list[int], average: Floats, found: Draws) -> Iterator[dict[str, Any]]:
+    if by_form:
+        values, sizes = np.array(by_form), np.array(counts, float)[:, None]
+        there = np.isfinite(values)
+        plain = np.where(there, values, 0).sum(0) / there.sum(0)
+        weighted = np.where(there, values * sizes, 0).sum(0) / (there * sizes).sum(0)
+        for name, own in (("self_sim", plain), ("self_sim_by_occurrence", weighted)):
+            yield found.row(name, own, len(by_form))
+            yield found.row(f"{name}_corrected", own - average, len(by_form))
+
+
+def _mev(points: Floats, form: Ints, seed: int) -> Iterator[dict[str, Any]]:
+    if len(points):
+        own, random = mev(points, form), mev(points, np.random.default_rng(seed).permutation(form))
+        n = len(np.unique(form))
+        for name, value in (("mev", own), ("mev_random", random), ("mev_corrected", own - random)):
+            yield {"measure": name, "value": value, "low": None, "high": None, "n": n}
+
+
+def _intra_sim(points: Floats, sentence: Ints, average: Floats, found: Draws, seed: int) -> Iterator[dict[str, Any]]:
+    pseudo = intra_sims(points[apart(sentence, sentence, seed=seed)], sentence)
+    for field, name in (("published", "intra_sim"), ("leave_one_out", "intra_sim_left_out")):
+        means = []
+        for own in (getattr(intra_sims(points, sentence), field), getattr(pseudo, field)):
+            kept = np.isfinite(own)
+            weights = found.weights[:, kept]
+            means.append(weights @ own[kept] / weights.sum(1))
+        n = int(kept.sum())
+        yield found.row(name, means[0], n)
+        yield found.row(f"{name}_corrected", means[0] - average, n)
+        yield found.row(f"{name}_pseudo", means[1], n)
+
+
+def histograms(points: Floats, sentence: Ints, *, pairs: int, seed: int) -> pd.DataFrame:
+    """Return the distributions of cosines and Euclidean distances over random pairs of different sentences."""
+    random, n = np.random.default_rng(seed), len(points)
+    one, other = random.integers(n, size=(2, pairs))
+    apart_ = sentence[one] != sentence[other]
+    one, other = one[apart_], other[apart_]
+    cosines, distances = [], []
+    for rows in np.array_split(np.arange(len(one)), max(1, len(one) // 10_000)):
+        first, second = points[one[rows]], points[other[rows]]
+        distances.append(np.linalg.norm(first - second, axis=1))
+        cosines.append((units(first) * units(second)).sum(1))
+    parts = []
+    for name, values, reach in (
+        ("cosine", np.concatenate(cosines), (-1.0, 1.0)),
+        ("distance", np.concatenate(distances), None),
+    ):
+        shares, edges = np.histogram(values, bins=BINS, range=reach or (0.0, float(values.max())))
+        parts.append(
+            pd.DataFrame({"measure": name, "low": edges[:-1], "high": edges[1:], "share": shares / len(values)})
+        )
+    return pd.concat(parts, ignore_index=True)
