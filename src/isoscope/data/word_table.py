@@ -66,7 +66,8 @@ def word_table(
     for number, text in enumerate(texts):
         first.setdefault(text, number)
     numbers = np.array(sorted(first.values()), np.int64)
-    drawn, found = [], []
+    drawn: list[int] = []
+    found: list[tuple[int, int, str, int, int]] = []
     for number in numbers[shuffled(len(numbers), seed, 7)]:
         own = words(texts[number])
         if len(own) < 2:

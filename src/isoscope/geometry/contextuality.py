@@ -39,13 +39,10 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None, words: n
     """
     unit = units(points)
     of = np.arange(len(unit)) if groups is None else indices(groups, len(unit), "groups")
-    cosines, pairs = pairs_apart(unit, of)
-    for own in _by_word(words, len(unit)) if words is not None else ():
-        of_word = pairs_apart(unit[own], of[own])
-        cosines, pairs = cosines - of_word.cosines, pairs - of_word.pairs
-    if pairs[0] < 0.5:
+    found = pairs_apart(unit, of) if words is None else pairs_of_other_words(unit, of, words)
+    if found.pairs[0] < 0.5:
         raise InputError("groups: all points are in one group or are one word; expected at least two of each")
-    return float(cosines[0] / pairs[0])
+    return float(found.cosines[0] / found.pairs[0])
 
 
 class Pairs(NamedTuple):
@@ -67,6 +64,16 @@ def pairs_apart(unit: Floats, groups: Ints, weights: Floats | None = None) -> Pa
     squared = weight**2
     cosines = ((weight @ total) ** 2).sum(1) - squared @ (total**2).sum(1)
     return Pairs(cosines, (weight @ counts) ** 2 - squared @ counts.astype(float) ** 2)
+
+
+def pairs_of_other_words(unit: Floats, groups: Ints, words: npt.ArrayLike, weights: Floats | None = None) -> Pairs:
+    """Return the sums of `pairs_apart` without the pairs of one word."""
+    cosines, pairs = pairs_apart(unit, groups, weights)
+    for rows in _by_word(words, len(unit)):
+        if len(rows) > 1:
+            own = pairs_apart(unit[rows], groups[rows], weights)
+            cosines, pairs = cosines - own.cosines, pairs - own.pairs
+    return Pairs(cosines, pairs)
 
 
 def _by_word(words: npt.ArrayLike, n: int) -> list[Ints]:

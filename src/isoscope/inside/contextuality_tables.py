@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.geometry.contextuality import apart, intra_sims, mev, pairs_apart, self_sims, units
+from isoscope.geometry.contextuality import apart, intra_sims, mev, pairs_apart, pairs_of_other_words, self_sims, units
 from isoscope.geometry.moments import Floats, Ints, centre
 
 LEAST, MOST = 5, 1000
@@ -99,22 +99,12 @@ def sampled(words: Words, *, seed: int) -> Ints:
 
 def _average(unit: Floats, points: Floats, words: Words, found: Draws) -> tuple[list[dict[str, Any]], Floats]:
     """Return the rows of AvgSim, and AvgSim for each row of weights."""
-    n = len(unit)
     every = pairs_apart(unit, words.sentence, found.weights)
+    other = pairs_of_other_words(unit, words.sentence, words.form, found.weights)
     centred = pairs_apart(units(centre(points)), words.sentence, found.weights)
-    cosines, pairs = every.cosines.copy(), every.pairs.copy()
-    order = np.argsort(words.form, kind="stable")
-    for rows in np.split(order, np.cumsum(np.bincount(words.form))[:-1]):
-        if len(rows) > 1:
-            own = pairs_apart(unit[rows], words.sentence[rows], found.weights)
-            cosines, pairs = cosines - own.cosines, pairs - own.pairs
-    average = every.cosines / every.pairs
-    rows = [
-        found.row("avg_sim", average, n),
-        found.row("avg_sim_other_words", cosines / pairs, n),
-        found.row("avg_sim_centred", centred.cosines / centred.pairs, n),
-    ]
-    return rows, average
+    named = {"avg_sim": every, "avg_sim_other_words": other, "avg_sim_centred": centred}
+    rows = [found.row(name, own.cosines / own.pairs, len(unit)) for name, own in named.items()]
+    return rows, every.cosines / every.pairs
 
 
 def _self_sim(by_form: list[Floats], counts: list[int], average: Floats, found: Draws) -> Iterator[dict[str, Any]]:
