@@ -1,5 +1,6 @@
 """What the page on dynamics computes from its stored tables, on planted ones, and how runs are stored."""
 
+import re
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -137,10 +138,36 @@ def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(p
     assert causal.values == [0.01, 0.01]
     assert causal.published == pytest.approx((8000 - 1072) / 125_000)
     assert found["causal-additive", "all components hurt only in the warm-up", "updates"].values == [-0.5, -0.5]
-    assert found["masked-additive", "all components hurt after the warm-up", "chords"].values == [0.5, 0.5]
+    assert found["masked-additive", "all components hurt after the warm-up", "updates"].values == [0.5, 0.5]
     more, later = list(page.hurting.keys_and_queries())[:2]
     assert more.published == 0.5
     assert more.values == later.values == [pytest.approx(8 / 10 - 0.5)] * 2, "value is above both"
+
+
+def test_a_claim_about_layers_or_parameters_is_relative_to_both_sides(page: Page, tmp_path: Path) -> None:
+    """W1 of layer 1 has twice the share of W1 of layer 0; keys have a tenth of the parameters."""
+    planted(tmp_path, np.outer([-4.0, -3.0, -1.0, -6.0], np.ones(8)))
+    sizes = pd.DataFrame(GROUPS, columns=["stack", "layer", "component"]).assign(parameters=[900, 100, 10, 200])
+    sizes.assign(arm="masked-additive", seed=0, level="block", set="validation").to_parquet(
+        tmp_path / "own/allocated.parquet"
+    )
+    groups, claim = page.claims.Groups, page.claims.Claim
+    layers = claim("", "masked-additive", groups(("W1",), ("enc",), (1,)), groups(("W1",), ("enc",), (0,)))
+    found = page.claims._found(layers, relative=True)
+    np.testing.assert_allclose(found.folds, [[2 / 3] * 8])
+    assert found.minibatch == [pytest.approx(2 / 3)]
+    assert page.claims._found(layers).folds[0, 0] == pytest.approx(3 / 14)
+    per_parameter = claim("", "masked-additive", groups(("W1",)), groups(("key",)), per_parameter=True)
+    w1, key = 9 / 300, 1 / 10
+    np.testing.assert_allclose(page.claims._found(per_parameter, relative=True).folds, 2 * (w1 - key) / (w1 + key))
+
+
+def test_correlations_are_averaged_by_fishers_z_and_stay_below_one(page: Page) -> None:
+    text = page.stored.correlation([0.2, 0.9, 0.95])
+    mean, low, high = (float(one) for one in re.findall(r"-?[\d.]+", text.replace("−", "-")))
+    assert mean == pytest.approx(np.tanh(np.mean(np.arctanh([0.2, 0.9, 0.95]))), abs=0.005)
+    assert -1 < low < 0.2 < 0.95 < high <= 1
+    assert page.stored.correlation([0.3]) == "0.30"
 
 
 def data_runs(folder: Path, by_objective: float, by_data: float) -> None:

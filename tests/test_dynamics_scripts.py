@@ -57,8 +57,10 @@ def test_help_and_damage_are_ranked_within_components(scripts: tuple[ModuleType,
     help_ = np.concatenate([np.arange(12.0), 100 + np.arange(12.0)])
     damage = np.concatenate([-np.arange(12.0), 100 - np.arange(12.0)])
     about = {"arm": "a", "seed": 0, "kind": "zero", "component": np.repeat(["query", "W1"], 12)}
+    about["parameters"] = np.repeat([10, 40], 12)
     (found,) = scripts[1].damage_ranks(pd.DataFrame(about | {"allocated": -help_, "damage": damage})).to_dict("records")
     assert found["rho"] > 0.4
+    assert found["rho_size"] == pytest.approx(np.sqrt(3) / 2, abs=0.02), "size alone tells both components apart"
     assert (found["rho_within"], found["groups"]) == (pytest.approx(-1), 24)
     assert max(found["p"], found["p_within"]) < 0.05
 

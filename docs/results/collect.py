@@ -12,13 +12,15 @@ Run it at the root of the project that trained the runs. `--to` names the checko
 
 import argparse
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from isoscope import paths
+from isoscope.errors import InputError
 from isoscope.outputs import CONFIG, Output, Trained, read_output, read_predictions
 from isoscope.runs.record import read
 from isoscope.runs.restored import read_metrics
@@ -26,14 +28,24 @@ from isoscope.runs.restored import read_metrics
 COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
 
 
+def told(main: Callable[[], None]) -> None:
+    """Run a script; what is wrong with its input ends it with one line and exit code 2."""
+    try:
+        main()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+
+
 def output_of(folder: Path) -> Output:
     """Return a finished run: published, or below .isoscope/runs, where its record has what config.yaml would."""
     if (folder / CONFIG).is_file():
         return read_output(folder)
     digest = folder.absolute().parent.name
-    run = read(Path(".isoscope/records", f"{digest}.jsonl")).run
+    record = Path(".isoscope/records", f"{digest}.jsonl")
+    run = read(record).run if record.is_file() else None
     if run is None or run.arm is None or run.seed is None:
-        raise SystemExit(f"{folder}: neither config.yaml nor a record of training; give folders of finished runs")
+        raise InputError(f"{folder}: neither config.yaml nor a record of training; give folders of finished runs")
     trained = Trained(run.study, run.arm, run.seed, run.task, digest, code="", inputs={}, plugins={})
     params = nested(run.params)
     return Output(folder, trained, (), params["objective"]["kind"], params)

@@ -19,14 +19,17 @@ ALLOCATED = "allocated"
 def damage_ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Return Spearman's rho of help (−allocation) and damage over groups, per run and kind, with permutation p.
 
-    `within`: with ranks taken relative to the component, so that sizes and kinds of parameters do not count.
+    `within`: with ranks taken relative to the component, so that sizes and kinds of parameters do not count. `size`: of
+    the number of parameters and damage.
     """
     rows = []
     for (arm, seed, kind), own in table.groupby(["arm", "seed", "kind"], sort=False):
         values = -own[ALLOCATED].to_numpy(), own["damage"].to_numpy()
         every, within = rank_correlation(*values), rank_correlation(*values, strata=own["component"].to_list())
         about = {"arm": arm, "seed": seed, "kind": kind, "groups": every.n}
-        rows.append(about | {"rho": every.rho, "p": every.p, "rho_within": within.rho, "p_within": within.p})
+        size = rank_correlation(own["parameters"].to_numpy(float), values[1])
+        found = {"rho": every.rho, "p": every.p, "rho_within": within.rho, "p_within": within.p}
+        rows.append(about | found | {"rho_size": size.rho})
     return pd.DataFrame(rows)
 
 

@@ -1,6 +1,6 @@
 """The published claims about shares of the allocation, each with intervals and a verdict, for dynamics.md."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from isoscope.statistics.paired import Interval, in_family, judge, paired_t, two_way_interval
 
-POWER, MARGIN = 0.8, 0.01
-Measure = Callable[[pd.DataFrame], NDArray[np.float64]]
-"""From a run's shares of the change of the loss, rows (stack, layer, component), to a number per column."""
+POWER, MARGIN, RELATIVE_MARGIN = 0.8, 0.01, 0.1
+"""Margins of differences of shares or cosines, and of differences over the mean of both sides."""
 
 
 class Shares(NamedTuple):
@@ -44,67 +43,75 @@ def shares(part: str) -> dict[str, dict[int, Shares]]:
     return found
 
 
-def of(table: pd.DataFrame, *names: str, stack: str | None = None, layers: Sequence[int] = ()) -> NDArray[np.float64]:
-    """Return the sum over groups of these components, of a stack and of these layers, per column."""
+def of(table: pd.DataFrame, *names: str, stacks: Sequence[str] = (), layers: Sequence[int] = ()) -> NDArray[np.float64]:
+    """Return the sum over groups of these components, of these stacks and layers (all by default), per column."""
     index = table.index.to_frame()
     chosen = index["component"].isin(names)
-    if stack:
-        chosen &= index["stack"] == stack
+    if stacks:
+        chosen &= index["stack"].isin(stacks)
     if layers:
         chosen &= index["layer"].isin(layers)
     found: NDArray[np.float64] = table[chosen].to_numpy(dtype=float).sum(0)
     return found
 
 
+class Groups(NamedTuple):
+    """Some components, of some stacks and layers (all by default)."""
+
+    names: Sequence[str]
+    stacks: Sequence[str] = ()
+    layers: Sequence[int] = ()
+
+    def of(self, table: pd.DataFrame) -> NDArray[np.float64]:
+        """Return their sum per column; the mean per layer, if layers are given."""
+        return of(table, *self.names, stacks=self.stacks, layers=self.layers) / max(1, len(self.layers))
+
+
 class Claim(NamedTuple):
-    """A published claim as a difference that it says is above 0, for one arm of the part `own`."""
+    """A published claim for one arm of the part `own`: the first groups have more than the second."""
 
     text: str
     arm: str
-    measure: Measure
+    more: Groups
+    less: Groups
+    per_parameter: bool = False
 
 
-def _difference(*pairs: tuple[Sequence[str], str | None, Sequence[int]]) -> Measure:
-    """Return the mean share per layer of the first groups minus that of the second."""
-
-    def measure(table: pd.DataFrame) -> NDArray[np.float64]:
-        one, other = (
-            of(table, *names, stack=stack, layers=layers) / max(1, len(layers)) for names, stack, layers in pairs
-        )
-        return one - other
-
-    return measure
-
-
-_ALL: tuple[str | None, Sequence[int]] = (None, ())
+ARMS = ("masked-additive", "causal-additive", "translation-additive")
+_FEED_FORWARD, _ATTENTION, _WORDS = Groups(FEED_FORWARD), Groups(ATTENTION), Groups(("emb",))
 CLAIMS = (
+    *(Claim(f"{called(arm)}: feed-forward − attention", arm, _FEED_FORWARD, _ATTENTION) for arm in ARMS),
+    Claim("MT: feed-forward − self-attention", ARMS[2], _FEED_FORWARD, Groups(ATTENTION, ("enc", "dec"))),
+    *(Claim(f"{called(arm)}: feed-forward − word table", arm, _FEED_FORWARD, _WORDS) for arm in ARMS),
+)
+"""Claims as differences of shares."""
+RELATIVE = (
     *(
-        Claim(f"{called(arm)}: feed-forward − attention", arm, _difference((FEED_FORWARD, *_ALL), (ATTENTION, *_ALL)))
-        for arm in ("masked-additive", "causal-additive", "translation-additive")
-    ),
-    *(
-        Claim(f"{called(arm)}: feed-forward − word table", arm, _difference((FEED_FORWARD, *_ALL), (("emb",), *_ALL)))
-        for arm in ("masked-additive", "causal-additive", "translation-additive")
+        Claim(f"{called(arm)}: feed-forward − attention, per parameter", arm, _FEED_FORWARD, _ATTENTION, True)
+        for arm in ARMS
     ),
     *(
         Claim(
             f"{called(arm)}: feed-forward of the upper − the lower layers{title}",
             arm,
-            _difference((FEED_FORWARD, stack, upper), (FEED_FORWARD, stack, lower)),
+            Groups(FEED_FORWARD, stacks, upper),
+            Groups(FEED_FORWARD, stacks, lower),
         )
-        for arm, title, stack, lower, upper in (
-            ("masked-additive", "", "enc", (0, 1), (2, 3)),
-            ("causal-additive", "", "dec", (0, 1), (2, 3)),
-            ("translation-additive", ", encoder", "enc", (0,), (1,)),
-            ("translation-additive", ", decoder", "dec", (0,), (1,)),
+        for arm, title, stacks, lower, upper in (
+            ("masked-additive", "", ("enc",), (0, 1), (2, 3)),
+            ("causal-additive", "", ("dec",), (0, 1), (2, 3)),
+            ("translation-additive", ", encoder", ("enc",), (0,), (1,)),
+            ("translation-additive", ", decoder", ("dec",), (0,), (1,)),
         )
     ),
     Claim(
         "CLM: attention of the middle − the outer layers",
         "causal-additive",
-        _difference((ATTENTION, "dec", (1, 2)), (ATTENTION, "dec", (0, 3))),
+        Groups(ATTENTION, ("dec",), (1, 2)),
+        Groups(ATTENTION, ("dec",), (0, 3)),
     ),
 )
+"""Claims as differences over the mean of both sides, whose shares are too small for one margin."""
 
 
 class Found(NamedTuple):
@@ -116,14 +123,35 @@ class Found(NamedTuple):
 
 
 def claims() -> Lines:
-    """Yield the claims about shares of components and layers."""
-    every = shares("own")
-    found = []
-    for claim in CLAIMS:
-        runs = list(every[claim.arm].values())
-        folds = np.stack([claim.measure(one.fixed) for one in runs])
-        found.append(Found(claim.text, folds, [float(claim.measure(one.minibatch)[0]) for one in runs]))
-    yield from judged("difference of shares", found)
+    """Yield the claims about the shares of components."""
+    yield from judged("difference of shares", [_found(claim) for claim in CLAIMS], MARGIN)
+
+
+def claims_relative() -> Lines:
+    """Yield the claims about layers and about parameters, as differences over the mean of both sides."""
+    yield from judged("difference over the mean", [_found(claim, relative=True) for claim in RELATIVE], RELATIVE_MARGIN)
+
+
+def _found(claim: Claim, *, relative: bool = False) -> Found:
+    runs = list(shares("own")[claim.arm].values())
+    sizes = [1.0, 1.0]
+    if claim.per_parameter:
+        counts = parameters(claim.arm)
+        sizes = [float(side.of(counts)[0]) for side in (claim.more, claim.less)]
+
+    def values(table: pd.DataFrame) -> NDArray[np.float64]:
+        more, less = (side.of(table) / size for side, size in zip((claim.more, claim.less), sizes, strict=True))
+        return (more - less) / (np.mean(more + less) / 2 if relative else 1.0)
+
+    folds = np.stack([values(one.fixed) for one in runs])
+    return Found(claim.text, folds, [float(values(one.minibatch)[0]) for one in runs])
+
+
+def parameters(arm: str) -> pd.DataFrame:
+    """Return the number of parameters of each stack, layer and component of an arm of the part `own`."""
+    table = stored("own", "allocated")
+    own = table[(table["arm"] == arm) & (table["level"] == "block") & (table["set"] == SHOWN)]
+    return own[own["seed"] == own["seed"].min()].set_index(["stack", "layer", "component"])[["parameters"]]
 
 
 def likeness() -> Lines:
@@ -149,7 +177,7 @@ def likeness() -> Lines:
             for kind in Shares._fields
         )
         found.append(Found(text, fixed, list(minibatch[:, 0])))
-    yield from judged("difference of cosines", found)
+    yield from judged("difference of cosines", found, MARGIN)
 
 
 def _cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> NDArray[np.float64]:
@@ -179,7 +207,7 @@ def _cosines(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np
     return found
 
 
-def judged(title: str, claims: Sequence[Found]) -> Lines:
+def judged(title: str, claims: Sequence[Found], margin: float) -> Lines:
     """Yield each claim with its intervals and verdict on the fixed set, and its mean with the minibatch estimator.
 
     A claim says that a number is above 0. p by Holm over the table. Over sentences: the eight folds of the set.
@@ -187,7 +215,7 @@ def judged(title: str, claims: Sequence[Found]) -> Lines:
     columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
     yield from head(title, *columns, "minibatch estimator")
     over = [two_way_interval(claim.folds, confidence=CONFIDENCE) for claim in claims]
-    verdicts = verdict_cells([list(claim.folds.mean(1)) for claim in claims], [MARGIN] * len(claims), two_way=over)
+    verdicts = verdict_cells([list(claim.folds.mean(1)) for claim in claims], [margin] * len(claims), two_way=over)
     for claim, (about, rest), two_way in zip(claims, verdicts, over, strict=True):
         cells = (*about, bounds(two_way), *rest, interval(claim.minibatch))
         yield f"| {claim.text} | {' | '.join(cells)} |"

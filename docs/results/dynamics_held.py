@@ -5,7 +5,8 @@ dynamics`. For each run the first tenth of training chooses sets of groups of eq
 (`isoscope.studies.dynamics.held_groups`): the set that helps most, the set that helps least, random sets. Each is
 held from there on, in a run of its own.
 
-`python docs/results/dynamics_held.py models/dynamics/*/seed-*` adds a row per run to docs/results/dynamics/held.csv:
+`python docs/results/dynamics_held.py models/dynamics/*/seed-*` adds a row per run to docs/results/dynamics/held.csv
+(`--to`: in another folder):
 
 base                         digest of the run that was given
 digest, commit, arm, seed    of the run; choice `none` is the run that was given
@@ -28,17 +29,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from collect import commit_of
+from collect import commit_of, told
 from dynamics_agreement import held_differences
 
 from isoscope.config.load import Configuration
 from isoscope.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.errors import InputError
 from isoscope.outputs import Output, read_output
 from isoscope.runs.restored import read_metrics
 from isoscope.studies.dynamics.allocated_runs import read_run
 from isoscope.studies.dynamics.held_groups import Early, HeldSet, early, held_sets
 
-FILE = Path("docs/results/dynamics/held.csv")
+FOLDER, FILE = Path("docs/results/dynamics"), "held.csv"
 COLUMNS = [
     *("base", "digest", "commit", "arm", "seed", "choice", "after", "parameters", "allocated", "loss", "same_start"),
     "groups",
@@ -116,21 +118,25 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=3, help="number of random sets of a run (default: 3)")
     parser.add_argument("-S", dest="overrides", action="append", default=[], help="as in the training of the runs")
     parser.add_argument("--compare", action="store_true", help="train nothing")
+    parser.add_argument("--to", type=Path, default=FOLDER, help=f"folder of {FILE} (default: {FOLDER}, of the page)")
     arguments = parser.parse_args()
-    FILE.parent.mkdir(parents=True, exist_ok=True)
+    file = arguments.to / FILE
+    if not file.exists() and (arguments.compare or not arguments.runs):
+        raise InputError(f"{file}: no such file; give folders of finished runs with an allocation")
+    file.parent.mkdir(parents=True, exist_ok=True)
     for folder in [] if arguments.compare else arguments.runs:
         output = read_output(folder)
         if names := differing(output, arguments.overrides):
             raise SystemExit(f"{folder}: trained with other {', '.join(names)}; repeat its settings with -S")
-        table = stored(FILE)
+        table = stored(file)
         of_run = table[table["base"] == output.run.digest[:12]]
         for one in trained(output, arguments.random, arguments.overrides, set(of_run["choice"])):
             new = pd.DataFrame([one], columns=COLUMNS)
-            table = of_base(stored(FILE), output)
-            (pd.concat([table, new]) if len(table) else new).to_csv(FILE, index=False, lineterminator="\n")
+            table = of_base(stored(file), output)
+            (pd.concat([table, new]) if len(table) else new).to_csv(file, index=False, lineterminator="\n")
             print(f"{one['arm']} seed {one['seed']}, {one['choice']} held: {one['loss']:.4f}", flush=True)
-    print(held_differences(stored(FILE)).to_string(index=False))
+    print(held_differences(stored(file)).to_string(index=False))
 
 
 if __name__ == "__main__":
-    main()
+    told(main)

@@ -1,8 +1,8 @@
 """Does the allocation of a run agree with what its groups and layers do? Run it at the root of a project.
 
 `python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` (or .isoscope/runs/*/output) reads
-finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, without the rows of
-the runs given before:
+finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, or into another folder
+(`--to`). Rows of the runs given before are replaced:
 
 damage.csv     how much the validation loss rises without a group: digest, arm, seed, group, component, parameters,
                allocated (sum until the chosen weights, training set, nats; negative helps), kind (zero: set to 0;
@@ -22,11 +22,13 @@ import numpy as np
 import pandas as pd
 import torch
 from checkpoints import Chosen, chosen
+from collect import told
 from dynamics_agreement import ALLOCATED, damage_ranks, geometry_lags, geometry_layers
 from safetensors.torch import load_model
 from torch import Tensor
 
 from isoscope.data.batches import drawn_rows
+from isoscope.errors import InputError
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
 from isoscope.outputs import Output
@@ -153,9 +155,9 @@ def geometry(run: Material) -> Rows:
 PARTS = {"damage": (damage, [damage_ranks]), "geometry": (geometry, [geometry_lags, geometry_layers])}
 
 
-def store(name: str, rows: list[dict[str, Any]], digest: str) -> None:
+def store(file: Path, rows: list[dict[str, Any]], digest: str) -> None:
     """Write the rows of a run; its earlier rows and those of other runs of this arm and seed go."""
-    file, new = FOLDER / f"{name}.csv", pd.DataFrame(rows)
+    new = pd.DataFrame(rows)
     if file.exists():
         old = pd.read_csv(file, dtype={"digest": str})
         other = (old["arm"] != new["arm"].iloc[0]) | (old["seed"] != new["seed"].iloc[0])
@@ -169,9 +171,10 @@ def main() -> None:
     parser.add_argument("what", nargs="+", help="damage, geometry, and folders of finished runs")
     parser.add_argument("--compare", action="store_true", help="measure nothing")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--to", type=Path, default=FOLDER, help=f"folder of the files (default: {FOLDER}, of the page)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    arguments.to.mkdir(parents=True, exist_ok=True)
     names = [one for one in arguments.what if one in PARTS]
     folders = [Path(one) for one in arguments.what if one not in PARTS]
     for folder in [] if arguments.compare else folders:
@@ -179,12 +182,14 @@ def main() -> None:
         output = task.output
         run = Material(output, read_run(output.run.arm, output.run.seed, output), task)
         for name in names:
-            store(name, [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
+            store(arguments.to / f"{name}.csv", [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
     for name in names:
-        table = pd.read_csv(FOLDER / f"{name}.csv")
+        if not (file := arguments.to / f"{name}.csv").is_file():
+            raise InputError(f"{file}: no such file; give folders of finished runs with an allocation")
+        table = pd.read_csv(file)
         for compare in PARTS[name][1]:
             print(compare(table).to_string(index=False))
 
 
 if __name__ == "__main__":
-    main()
+    told(main)

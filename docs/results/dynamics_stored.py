@@ -73,6 +73,13 @@ def interval(values: Sequence[float], digits: int = 3) -> str:
     return number(found.mean, digits) + shown
 
 
+def correlation(values: Sequence[float]) -> str:
+    """Format the mean over seeds of correlations and its t interval, both by Fisher's z."""
+    found = paired_t(list(np.arctanh(np.asarray(values, dtype=float))), confidence=CONFIDENCE)
+    shown = f" [{', '.join(number(np.tanh(one), 2) for one in found.interval)}]" if found.interval else ""
+    return number(np.tanh(found.mean), 2) + shown
+
+
 def head(*columns: str, left: int = 1) -> Lines:
     """Yield the first two lines of a table, with numbers to the right of the first `left` columns."""
     yield f"| {' | '.join(columns)} |"

@@ -6,7 +6,7 @@ import dynamics_stored
 import numpy as np
 import pandas as pd
 from dynamics_agreement import damage_ranks, geometry_layers, held_differences
-from dynamics_claims import Shares, claims, likeness, of, shares
+from dynamics_claims import Shares, claims, claims_relative, likeness, of, shares
 from dynamics_decides import conditions, decides, shares_of_variance, told
 from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
@@ -17,6 +17,7 @@ from dynamics_stored import (
     SHOWN,
     Lines,
     called,
+    correlation,
     head,
     interval,
     metrics,
@@ -105,7 +106,7 @@ def components() -> Lines:
     """Yield the share of each component, summed over layers and stacks: fixed set with interval, and minibatch."""
     every = shares("own")
     columns = [f"{called(arm)}, {what}" for arm in sorted(every, key=order) for what in ("fixed set", "minibatch")]
-    yield from head("share of the change of the loss", *columns)
+    yield from head("share of the sum of all allocations", *columns)
     for component in COMPONENTS:
         cells = []
         for arm in sorted(every, key=order):
@@ -144,7 +145,7 @@ def layers() -> Lines:
         index = next(iter(every[arm].values())).fixed.index
         runs = every[arm].values()
         for stack, layer in sorted({(stack, layer) for stack, layer, _ in index if layer >= 0}):
-            at = {"stack": stack, "layers": [layer]}
+            at = {"stacks": [stack], "layers": [layer]}
             cells = [
                 interval([of(getattr(one, kind), *names, **at).mean() for one in runs])
                 for kind in Shares._fields
@@ -168,15 +169,33 @@ def chords() -> Lines:
             values = one[arm, component], other[arm, component]
             cells += [number(value, 3, True) for value in (*values, values[0] - values[1])]
         yield f"| {component} | {' | '.join(cells)} |"
+    cells = []
+    for arm in arms:
+        both = [_feed_forward_minus_attention(table[arm]) for table in (one, other)]
+        cells += [number(value, 3, True) for value in (*both, both[0] - both[1])]
+    yield f"| *feed-forward − attention, shares* | {' | '.join(cells)} |"
+
+
+def _feed_forward_minus_attention(by_component: pd.Series) -> float:
+    """Return the difference of both shares."""
+    both = by_component[list(FEED_FORWARD)].sum() - by_component[list(ATTENTION)].sum()
+    return float(both / by_component.sum())
 
 
 def damage() -> Lines:
-    """Yield the rank correlation of a group's help with the damage of losing it, per arm and kind, by seed."""
+    """Yield the rank correlation of a group's help with the damage of losing it, per arm and kind, by seed.
+
+    Next to it that of the group's number of parameters with the damage.
+    """
     table = damage_ranks(pd.read_csv(dynamics_stored.STORED / "damage.csv"))
-    yield from head("arm", "the group is", "groups", "Spearman's ρ", "ρ within components", "seeds", "p < .05", left=2)
+    columns = ("groups", "Spearman's ρ", "ρ within components", "ρ of size", "seeds", "p < .05")
+    yield from head("arm", "the group is", *columns, left=2)
     for arm in sorted(set(table["arm"]), key=order):
         for kind, own in table[table["arm"] == arm].groupby("kind", sort=False):
-            cells = (str(own["groups"].iloc[0]), interval(own["rho"], 2), interval(own["rho_within"], 2))
+            cells = (
+                str(own["groups"].iloc[0]),
+                *(correlation(own[name]) for name in ("rho", "rho_within", "rho_size")),
+            )
             within = f"{(own['p'] < 0.05).sum()}; within {(own['p_within'] < 0.05).sum()}"
             yield f"| {called(arm)} | {DAMAGES[str(kind)]} | {' | '.join(cells)} | {len(own)} | {within} |"
 
@@ -215,6 +234,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "controls": (("own", "depth"), controls),
     "layers": (("own",), layers),
     "claims": (("own",), claims),
+    "claims_relative": (("own",), claims_relative),
     "likeness": (("own", "depth"), likeness),
     "timing": (("own",), timing),
     "hurting": (("own",), lambda: hurting("own")),

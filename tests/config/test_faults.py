@@ -164,3 +164,22 @@ def test_a_task_is_no_axis(project: Path) -> None:
 def test_data_are_not_searched(project: Path) -> None:
     with pytest.raises(InputError, match=r"search.space: data.tokenizer.vocab_size: trials share the prepared data"):
         Configuration(project, ["search.space={data.tokenizer.vocab_size: {choices: [100, 200]}}"]).check()
+
+
+def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> None:
+    """The overlay is right; `-S` leaves its other keys out."""
+    settings = ["studies.fusion.settings=[allocated]", "training.allocation={dense: -1}"]
+    with pytest.raises(InputError) as caught:
+        Configuration(project, settings).cell("fusion", "additive")
+    assert {line.partition(":")[0] for line in caught.value.lines} == {"-S"}
+
+
+def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None:
+    for setting, expected in (
+        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 of them, got []"),
+        ("training.hold=3", "training.hold: expected a mapping"),
+        ("studies.fusion.seeds=3", "studies.fusion.seeds: expected a list, got 3"),
+    ):
+        with pytest.raises(InputError) as caught:
+            Configuration(project, [setting]).cell("fusion", "additive")
+        assert expected in str(caught.value)

@@ -33,7 +33,7 @@ TRAIN = ("train", "fusion", "additive", "--seed", "0")
         ((*TRAIN, "-S", "training.epochs=two"), ("training.epochs", "integer", "'two'")),
         ((*TRAIN, "--plugin", "none.py"), ("none.py", "no such file")),
         (TRAIN, ("data/processed/tiny", "not prepared", "run: isoscope prepare tiny")),
-        (("analyse", "fusion"), ("2 of 2 runs are missing", "run: isoscope repro")),
+        (("analyse", "fusion"), ("2 of 2 runs are missing", "run: isoscope train fusion")),
         (("report",), ("run: isoscope",)),
         (("prepare", "absent"), ("no_such_set", "ISOSCOPE_HUB")),
         (("repro", "-S", "training.epoch=2"), ("training.epoch", "did you mean 'epochs'?")),

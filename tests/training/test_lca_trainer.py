@@ -151,3 +151,27 @@ def test_the_defaults_are_those_of_the_overlay() -> None:
     given = inspect.signature(Allocation).parameters
     asked = Settings(**overlay["training"]["allocation"]).model_dump()
     assert {name: one.default for name, one in given.items()} == asked
+
+
+@pytest.mark.parametrize(
+    "changed, line",
+    [
+        (
+            {"estimator": "simson"},
+            "Allocation: estimator: expected 'first_order', 'trapezoid' or 'simpson', got 'simson'",
+        ),
+        ({"folds": 1}, "Allocation: folds: expected greater than or equal to 2, got 1"),
+        ({"folds": 32}, "folds 32 exceed sentences 16"),
+    ],
+)
+def test_an_invalid_argument_is_refused_before_training(changed: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError, match=re.escape(line)):
+        observer(**changed)
+
+
+def test_tables_of_an_earlier_training_do_not_stay_beside_new_ones(tmp_path: Path) -> None:
+    for minibatch in (True, False):
+        trainer = make(tmp_path, max_steps=3, max_grad_norm=0)
+        trainer.add_callback(ObserverCallback(observer(minibatch=minibatch), trainer))
+        trainer.train()
+        assert (tmp_path / "minibatch.parquet").is_file() is minibatch

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -119,7 +120,16 @@ def train(
         cluster=nodes,
         prepare=partial(load, "stages.train"),
     )
-    say({"folders": [str(folder) for folder in folders]}, as_json, f"trained {study}: {len(cells)} cells")
+    say({"folders": [str(folder) for folder in folders]}, as_json, _trained(study, folders, project))
+
+
+def _trained(study: str, folders: Sequence[Path], project: Any) -> str:
+    """Return where the results are: in the study's folder, or of another experiment in the store of runs."""
+    text = f"trained {study}: {len(folders)} cells"
+    if all(folder.is_relative_to(project.folder / paths.trained(study, "any", 0).parents[1]) for folder in folders):
+        return f"{text}: {paths.trained(study, 'any', 0).parents[1]}"
+    shown = [str(folder.relative_to(project.folder)) for folder in folders if folder.is_relative_to(project.folder)]
+    return "\n".join([f"{text}, as another experiment (-S, --plugin or --seed): not in models/{study}", *shown])
 
 
 def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> None:
@@ -229,11 +239,17 @@ def reproduce(
     cells = [found.cell for found in configuration.cells(study).values()]
     registry = load("studies.registry")
     found = registry.reproduced(configuration.study(study), cells, project.folder / paths.analysed(study))
-    why = "it has no seeds, or neither its `looks` have chart nor its runs an allocation"
-    text = "\n\n".join(one.text for one in found) or f"{study}: no runs to compare: {why}"
+    text = "\n\n".join(one.text for one in found) or f"{study}: no table to compare: {_lacks(configuration, study)}"
     say({"cells": [cell for one in found for cell in one.cells]}, as_json, text)
     if any(one.failed for one in found):
         raise typer.Exit(1)
+
+
+def _lacks(configuration: Any, study: str) -> str:
+    """Return why a study has no table that could be compared with a published one."""
+    if not configuration.study(study).seeds:
+        return f"set studies.{study}.seeds"
+    return f"add chart to studies.{study}.looks (anisotropy), or allocated to its settings (which parts hurt)"
 
 
 @app.command()

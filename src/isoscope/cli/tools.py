@@ -9,6 +9,7 @@ import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
 from isoscope.errors import InputError
+from isoscope.paths import PROFILES
 
 
 @app.command()
@@ -162,7 +163,8 @@ def profile(
 
     folder = project_here().folder
     if reset == (name is not None):
-        raise InputError("profile: give a name or --reset; see: isoscope profile --help")
+        known = sorted(path.stem for path in (folder / PROFILES).glob("*.yaml"))
+        raise InputError(f"profile: give a name or --reset; known: embedded, {', '.join(known)}")
     print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
 
 

@@ -75,7 +75,10 @@ def _check_places(configuration: Configuration, found: Faults) -> None:
 
 
 def _check_profiles(profiles: list[Path], configuration: Configuration, found: Faults) -> None:
-    """Check each profile merged over params.yaml; keep the faults that params.yaml alone does not have."""
+    """Check each profile merged over params.yaml; keep the faults that params.yaml alone does not have.
+
+    Studies and comparisons that a profile does not name are the user's own: whether they fit is for `isoscope profile`.
+    """
     before, folder = found.lines, configuration.folder
     params = read_yaml(folder, PARAMS)
     for file in profiles:
@@ -84,13 +87,22 @@ def _check_profiles(profiles: list[Path], configuration: Configuration, found: F
             profile = read_yaml(folder, file)
             if lacks_its_base(configuration.raw, profile):  # `isoscope profile` refuses it; check the other sections
                 profile = {key: value for key, value in profile.items() if key != "search"}
-            tree = copy.deepcopy(params)
+            tree = _named_by(profile, copy.deepcopy(params))
             merge(tree, profile)
             drop(tree, profile)
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
                 laid.check()
         found.keep(*(f"{file}: merged over params.yaml: {line}" for line in own.lines if line not in before))
+
+
+def _named_by(profile: Tree, params: Tree) -> Tree:
+    """Return the parameters without studies and comparisons that neither a profile nor the search names."""
+    searched = (params.get("search") or {}).get("study")
+    for section in ("studies", "comparisons") if profile.get("studies") else ():
+        named = {*(profile.get(section) or {}), searched}
+        params[section] = {name: one for name, one in (params.get(section) or {}).items() if name in named}
+    return params
 
 
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:

@@ -105,8 +105,23 @@ def _said(kind: type[BaseModel], tree: Any, faults: list[Any], path: list[Any], 
             return str(context["error"])
         case "literal_error":
             return f"expected {context['expected']}, got {node!r}{nearest(str(node), tags).partition('; known')[0]}"
-    wanted = [fault["msg"].removeprefix("Input should be ").removeprefix("Value should ") for fault in faults]
+    wanted = [_wanted(fault) for fault in faults]
     return f"expected {' or '.join(dict.fromkeys(wanted))}, got {node!r}"
+
+
+def _wanted(fault: Any) -> str:
+    """Return what was expected of a node, without the names of pydantic's and Python's types."""
+    context = fault.get("ctx", {})
+    match fault["type"]:
+        case "too_short":
+            return f"at least {context['min_length']} of them"
+        case "too_long":
+            return f"at most {context['max_length']} of them"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "a mapping"
+        case "tuple_type" | "list_type":
+            return "a list"
+    return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value should ")
 
 
 def _fields(kind: Any, tree: Any, path: list[Any]) -> list[str]:

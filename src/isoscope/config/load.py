@@ -106,7 +106,8 @@ class Configuration:
         """Return the comparison called `name`."""
         known = self.root.comparisons
         if name not in known:
-            raise InputError(f"{paths.PARAMS}: comparisons.{name}: no such comparison{nearest(name, known)}")
+            there = nearest(name, known) or "; there are none"
+            raise InputError(f"{paths.PARAMS}: comparisons.{name}: no such comparison{there}")
         return known[name]
 
     def arms(self, study: str) -> dict[str, dict[str, str]]:

@@ -159,7 +159,7 @@ class Override(NamedTuple):
             raise InputError(f"{where}: {self.name}: {'.'.join(parents)} is a value, not a section")
         node[last] = self.value
         if origin is not None:
-            origin.lay({self.name: self.value}, where)
+            origin.replace(self.name, self.value, where)
 
 
 def split_overrides(text: str) -> list[str]:
@@ -184,9 +184,22 @@ class Origin:
         self.lay(tree, file)
 
     def lay(self, tree: Tree, file: str) -> None:
+        """Note the origin of a merged overlay's values; a node whose overlay sets `kind` was replaced completely."""
+        for name in flatten(tree):
+            *parents, last = name.split(".")
+            if last == "kind":
+                self._forget(".".join(parents))
         for name in flatten(tree):
             parts = name.split(".")
             self._files.update({".".join(parts[:n]): file for n in range(1, len(parts) + 1)})
+
+    def replace(self, name: str, value: Any, where: str) -> None:
+        """Note the origin of a value that has replaced a whole node."""
+        self._forget(name)
+        self.lay({name: value}, where)
+
+    def _forget(self, name: str) -> None:
+        self._files = {path: file for path, file in self._files.items() if not path.startswith(f"{name}.")}
 
     def __call__(self, path: str) -> str:
         while path not in self._files:

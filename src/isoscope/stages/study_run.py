@@ -18,6 +18,8 @@ from isoscope.studies.view import View, added_digests, pictures, with_added
 
 LOOKS = {"explore": (paths.INSIDE, paths.FIGURES), "chart": (paths.CHART, paths.CHARTS)}
 """Stage → folders of its tables and figures; the first is also the look that a study must ask for."""
+SHOWN = 3
+"""How many missing runs an error names."""
 _NOTHING = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
     '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
@@ -38,9 +40,10 @@ def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: 
     """Raise `InputError` that names the outputs of runs of the study `name` that lack one of their files."""
     missing = [output for output, files in outputs.items() if not all(file.is_file() for file in files)]
     if missing:
-        lacking = ", ".join(output.relative_to(project.folder).as_posix() for output in missing)
+        shown = [output.relative_to(project.folder).as_posix() for output in missing[:SHOWN]]
+        lacking = ", ".join([*shown, "…"] if len(missing) > SHOWN else shown)
         raise InputError(
-            f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope repro"
+            f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope train {name}"
         )
 
 

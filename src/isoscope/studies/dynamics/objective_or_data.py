@@ -64,7 +64,10 @@ def objective_or_data(
         )
     runs = kept.pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0).reset_index()
     if len(runs) < 2:
-        raise InputError(f"profiles: {len(runs)} trained runs; train more seeds, objectives or data")
+        raise InputError(
+            f"{len(runs)} runs learned enough to be compared (nats below unigrams: table `learned`); train longer, or "
+            "more seeds, objectives or data"
+        )
     shares: list[dict[str, Any]] = []
     told: list[dict[str, Any]] = []
     masked_and_causal = runs[runs["objective"].isin(ONE_STACK)]

@@ -111,7 +111,7 @@ def _text(cells: Sequence[RankCell]) -> str:
     if not cells:
         return "no runs of a published objective (masked, causal, translation) with an allocation"
     width = max(len(cell.arm) for cell in cells)
-    lines = [f"{'arm':{width}}  {'counted':8}  {'seeds':>5}  {'tau':>5}  {'p':>5}  last hurt (published)  verdict"]
+    lines = [f"{'arm':{width}}  {'counted':8}  {'seeds':>5}  {'tau':>5}  {'p':>5}  warm-up (published)    verdict"]
     for cell in cells:
         tau, p = ("–" if value is None else f"{value:.2f}" for value in (cell.tau, cell.p))
         last = f"{cell.phase} ({cell.published_phase})"

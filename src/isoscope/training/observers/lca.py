@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isoscope.config.kinds import validate
 from isoscope.config.training import Allocation as Settings
 from isoscope.data.parquet import write_parquet
 from isoscope.objectives import Place, Scored
@@ -29,8 +31,8 @@ class Allocation(IntervalObserver):
     computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
 
     Arguments are those of `training.allocation`, which describes them; the defaults are the overlay `allocated`. Raises
-    `InputError` for sharded or half-precision weights, for an unknown architecture, and for a split with fewer rows
-    than folds.
+    `InputError` for an invalid argument, for sharded or half-precision weights, for an unknown architecture, and for a
+    split with fewer rows than folds.
     """
 
     name = "allocation"
@@ -49,15 +51,18 @@ class Allocation(IntervalObserver):
         minibatch: bool = False,
         parts: bool = True,
     ) -> None:
-        super().__init__(
-            sentences=sentences,
-            estimator=estimator,
-            tolerance=tolerance,
-            most_splits=most_splits,
-            dense=dense,
-            chords=chords,
-            heads=heads,
-        )
+        intervals: dict[str, Any] = {
+            "sentences": sentences,
+            "estimator": estimator,
+            "tolerance": tolerance,
+            "most_splits": most_splits,
+            "dense": dense,
+            "chords": chords,
+            "heads": heads,
+        }
+        own = {"folds": folds, "minibatch": minibatch, "parts": parts}
+        validate(Settings, intervals | own, lambda _: "Allocation")
+        super().__init__(**intervals)
         self.folds, self.minibatch, self.parts = folds, minibatch, parts
         self.unclipped = minibatch
 
@@ -98,6 +103,7 @@ class Allocation(IntervalObserver):
     def finish(self, folder: Path) -> None:
         ends = self.ends[: len(self.rows)]
         found = tables(self.rows, self.packed.groups, self.packed.counts, ends, self.estimator)
+        (folder / "minibatch.parquet").unlink(missing_ok=True)  # of an earlier training into this folder
         for name, table in found.items():
             write_parquet(table, folder / f"{name}.parquet")
 
