@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from isoscope.data.batches import Indices, collate, evaluation_batches
 from isoscope.data.probe import ProbeSet, Words
 from isoscope.data.tokens import Encoded
-from isoscope.data.treebank import Treebank
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
 
 Arrays = dict[str, npt.NDArray[np.float32]]
 
+Pooling = Literal["mean", "first", "last"]
+"""A word's vector: the mean over its tokens, or that of its first or last token."""
 TABLES = {
     "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
     "position": ("position_embeddings", "wpe", "embed_positions"),
@@ -34,6 +35,19 @@ MAPS = 4
 """Number of sentences whose whole attention maps are kept, to compare heads."""
 LONGEST_MAP = 32
 """Maximum number of tokens of such a sentence."""
+
+
+class Spans(Protocol):
+    """Encoded sentences and words in them: sentence, and tokens `begin` … `end` − 1, `[W]` each."""
+
+    @property
+    def encoded(self) -> Encoded: ...
+    @property
+    def sentence(self) -> Indices: ...
+    @property
+    def begin(self) -> Indices: ...
+    @property
+    def end(self) -> Indices: ...
 
 
 @torch.no_grad()
@@ -92,14 +106,23 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
 
 
 @torch.no_grad()
-def word_states(model: nn.Module, bank: Treebank, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
-    """Return `treebank` `[L + 1, words, D]`: the mean over each word's tokens, for every word of a treebank."""
+def word_states(
+    model: nn.Module,
+    words: Spans,
+    *,
+    name: str = "treebank",
+    pooling: Pooling = "mean",
+    pad_id: int,
+    batch_size: int,
+    bf16: bool = False,
+) -> Arrays:
+    """Return `name` `[L + 1, words, D]`: the mean over each word's tokens, or its first or last token (`pooling`)."""
     model.eval()
     found: Arrays = {}
-    for rows in evaluation_batches(bank.encoded.lengths, batch_size=batch_size):
-        layers, _ = _layers(model, bank.encoded, rows, pad_id, bf16)
-        kept = found.setdefault("treebank", np.empty((len(layers), len(bank.text), layers.shape[-1]), np.float32))
-        chosen, means = _word_means(layers, bank, rows)
+    for rows in evaluation_batches(words.encoded.lengths, batch_size=batch_size):
+        layers, _ = _layers(model, words.encoded, rows, pad_id, bf16)
+        kept = found.setdefault(name, np.empty((len(layers), len(words.sentence), layers.shape[-1]), np.float32))
+        chosen, means = _word_means(layers, words, rows, pooling)
         kept[:, chosen] = means.cpu().numpy()
     return found
 
@@ -129,14 +152,17 @@ def _weight(mask: Tensor, layers: Tensor) -> Tensor:
     return (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
 
 
-def _word_means(layers: Tensor, words: Words | Treebank, rows: Indices) -> tuple[Indices, Tensor]:
+def _word_means(
+    layers: Tensor, words: Words | Spans, rows: Indices, pooling: Pooling = "mean"
+) -> tuple[Indices, Tensor]:
     """Return the numbers of the words in a batch's sentences, and the means over each word's tokens `[L + 1, W, D]`."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
     chosen = np.flatnonzero(np.isin(words.sentence, rows))
-    means = [
-        layers[:, place[int(words.sentence[one])], int(words.begin[one]) : int(words.end[one])].mean(1)
-        for one in chosen
-    ]
+    means = []
+    for word in chosen:
+        begin, end = int(words.begin[word]), int(words.end[word])
+        begin, end = {"mean": (begin, end), "first": (begin, begin + 1), "last": (end - 1, end)}[pooling]
+        means.append(layers[:, place[int(words.sentence[word])], begin:end].mean(1))
     return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
 
 

@@ -1,0 +1,71 @@
+"""Layers of two encoders compared by the distances between their items: RSA and nearest neighbours, with null.
+
+Items are of different sentences, so an exchange of items is one of sentences.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.neighbour_similarity import RSA, Neighbours
+from isoscope.geometry.similarity_grid import Values
+
+
+class PairSide:
+    """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours."""
+
+    def __init__(self, points: Floats, rsa: RSA, neighbours: Neighbours) -> None:
+        self.distances, self.near = rsa.distances(points), neighbours.nearest(points)
+
+    @property
+    def square(self) -> Floats:
+        """The distances as a matrix `[n, n]` in float32, with a diagonal of 0."""
+        n = len(self.near)
+        found = np.zeros((n, n), np.float32)
+        found[np.triu_indices(n, 1)] = self.distances
+        return found + found.T
+
+
+def pair_similarities(
+    one: PairSide, other: PairSide, rsa: RSA, neighbours: Neighbours, *, groups: Ints, permutations: Sequence[Ints]
+) -> Mapping[str, Values]:
+    """Return RSA and the overlap of neighbours of two layers with common items.
+
+    `groups` `[n]`: each item's group, from 0. Without a group, RSA is the correlation of the distances that are left,
+    with their ranks among all; the neighbours are those among all items. `permutations`: places `[n]` of the other
+    layer's items.
+    """
+    overlaps = neighbours.overlaps(one.near, other.near)
+    counts = np.bincount(groups)
+    sums = np.bincount(groups, weights=overlaps)
+    left_out = (overlaps.sum() - sums) / (len(overlaps) - counts)
+    null_overlaps = [neighbours.overlaps(one.near, _renamed(other.near, places)).mean() for places in permutations]
+    square, theirs = one.square, other.square
+    null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
+    value = float(one.distances @ other.distances)
+    return {
+        rsa.name: Values(value, _without_each(one.distances, other.distances, groups), np.array(null)),
+        neighbours.name: Values(float(overlaps.mean()), left_out, np.array(null_overlaps)),
+    }
+
+
+def _renamed(near: Ints, places: Ints) -> Ints:
+    """Return the neighbours `[n, k]` of items that have moved: item i has taken the place of item `places[i]`."""
+    back = np.empty_like(places)
+    back[places] = np.arange(len(places))
+    return back[near[places]]
+
+
+def _without_each(one: Floats, other: Floats, groups: Ints) -> Floats:
+    """Return the correlation of two lists of distances `[n(n − 1)/2]` without the pairs of each group of items."""
+    n, count = len(groups), int(groups.max()) + 1
+    first, second = np.triu_indices(n, 1)
+    blocks = groups[first] * count + groups[second]
+    kept = []
+    for values in (np.ones_like(one), one, other, one * other, one**2, other**2):
+        by_block = np.bincount(blocks, weights=values, minlength=count**2).reshape(count, count)
+        kept.append(values.sum() - by_block.sum(0) - by_block.sum(1) + np.diag(by_block))
+    pairs, x, y, xy, xx, yy = kept
+    found: Floats = (pairs * xy - x * y) / np.sqrt((pairs * xx - x**2) * (pairs * yy - y**2))
+    return found

@@ -1,0 +1,84 @@
+"""A space: the states of a word table's words at every layer of a model, on disk, read layer by layer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from isoscope.data.parquet import write_parquet
+from isoscope.data.tokens import WordPieces
+from isoscope.data.word_table import KEY, Located, WordTable, common, located
+from isoscope.errors import InputError
+from isoscope.geometry.moments import Floats
+from isoscope.inside.hidden_states import Pooling, word_states
+from isoscope.sealing import write_text
+
+KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json", "words"
+
+
+class Space:
+    """The states in a folder. `keys`: the rows of the word table, and whether the model has the word (`found`).
+
+    `facts`: layers (with layer 0), width, pooling, max_length, and what the writer added.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.keys = pd.read_parquet(folder / KEYS)
+        self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text("utf-8"))
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, layer 0 (after the embedding block) included."""
+        return int(self.facts["layers"])
+
+    def layer(self, number: int, kept: npt.NDArray[np.bool_]) -> Floats:
+        """Return the states `[W, D]` of the words `kept` of the table, all of which the model must have."""
+        found = self.keys["found"].to_numpy(bool)
+        with safe_open(self.folder / STATES, framework="numpy") as file:
+            states = file.get_slice(ARRAY)[number]
+        rows: Floats = np.asarray(states, np.float64).reshape(int(found.sum()), -1)[kept[found]]
+        return rows
+
+
+def write_space(
+    folder: Path,
+    model: Any,
+    tokenizer: WordPieces,
+    table: WordTable,
+    *,
+    pooling: Pooling,
+    max_length: int,
+    batch_size: int,
+    bf16: bool = False,
+    facts: dict[str, Any],
+) -> None:
+    """Write the states of a bare encoder or decoder into an empty folder.
+
+    Raises `InputError` if the model has none of the words, and for NaN or infinity.
+    """
+    there = located(table, tokenizer, max_length=max_length)
+    if not there.found.any():
+        raise InputError(f"text: no word fits into {max_length} tokens")
+    found = there.found
+    kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
+    given: dict[str, Any] = {"pooling": pooling, "pad_id": tokenizer.pad_id, "batch_size": batch_size, "bf16": bf16}
+    states = word_states(model, kept, name=ARRAY, **given)
+    write_parquet(table.rows[KEY].assign(found=there.found), folder / KEYS)
+    save_file(states, folder / STATES)
+    layers, _, width = states[ARRAY].shape
+    known = {"layers": layers, "width": width, "pooling": pooling, "max_length": max_length}
+    write_text(folder / FACTS, json.dumps(known | facts, indent=1) + "\n", "states")
+
+
+def joined(table: WordTable, spaces: list[Space]) -> npt.NDArray[np.bool_]:
+    """Return which words of the table all spaces have. Raises `InputError` as `common`, and if there is none."""
+    kept = common(table, [space.keys for space in spaces])
+    if not kept.any():
+        raise InputError("no word is in all spaces; give a larger max_length or shorter sentences")
+    return kept
