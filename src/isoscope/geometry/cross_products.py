@@ -4,8 +4,9 @@ Sums over groups add up, so the measures of the whole, of half of the groups, an
 the points.
 """
 
+from collections.abc import Hashable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -67,12 +68,15 @@ class CrossProducts:
         return Whitened(directions[:, kept] / np.sqrt(variances[kept]), variances[kept])
 
 
-class Triple(NamedTuple):
-    """The products of a cloud with itself, of another with itself, and of both."""
+class Triple:
+    """The products of a cloud with itself, of another with itself, and of both.
 
-    one: CrossProducts
-    other: CrossProducts
-    both: CrossProducts
+    `known`: results that several measures share, by what they depend on.
+    """
+
+    def __init__(self, one: CrossProducts, other: CrossProducts, both: CrossProducts) -> None:
+        self.one, self.other, self.both = one, other, both
+        self.known: dict[Hashable, Any] = {}
 
     @property
     def n(self) -> float:

@@ -6,6 +6,7 @@ Items are of different sentences, so an exchange of items is one of sentences.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
@@ -19,12 +20,13 @@ class PairSide:
         self.distances, self.near = rsa.distances(points), neighbours.nearest(points)
 
     @property
-    def square(self) -> Floats:
+    def square(self) -> npt.NDArray[np.float32]:
         """The distances as a matrix `[n, n]` in float32, with a diagonal of 0."""
         n = len(self.near)
         found = np.zeros((n, n), np.float32)
         found[np.triu_indices(n, 1)] = self.distances
-        return found + found.T
+        found += found.T
+        return found
 
 
 def pair_similarities(

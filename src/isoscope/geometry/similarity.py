@@ -114,6 +114,13 @@ class CCA(Similarity):
 
     def canonical(self, products: Triple) -> Canonical:
         """Return correlations and weights. Raises `InputError` for too few items, unless `few`."""
+        options = (self.components, self.variance, self.few)
+        if options not in products.known:
+            products.known[options] = self._canonical(products)
+        found: Canonical = products.known[options]
+        return found
+
+    def _canonical(self, products: Triple) -> Canonical:
         one, other = (self._kept(own.whitened) for own in (products.one, products.other))
         dimensions = len(one.variances) + len(other.variances)
         if not self.few and products.n < FEWEST_PER_DIMENSION * dimensions:
@@ -158,13 +165,15 @@ class PWCCA(CCA):
     changes with the mean of a space.
     """
 
-    name = "pwcca"
-
     def __init__(
         self, *, side: Literal["one", "other"] = "one", components: int | None = None, few: bool = False
     ) -> None:
         super().__init__(components=components, few=few)
         self.side = side
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"pwcca_{self.side}"
 
     @property
     def ignores(self) -> tuple[Ignores, Ignores]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from isoscope.errors import InputError
 from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, by_group, without_each
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.similarity import HeldOutCCA, Similarity
@@ -17,6 +18,8 @@ class Values(NamedTuple):
     value: float
     without: Floats
     null: Floats
+    why: str | None = None
+    """Why there is no value."""
 
 
 class Side:
@@ -65,7 +68,7 @@ def similarities(
 
     `groups` `[n]`: number of the group of sentences of each item; even groups are one half, odd groups the other.
     `permutations`: places `[n]` of the other layer's items, with sentences exchanged within halves; their products are
-    in float32.
+    in float32. A measure that refuses the products has a value of NaN, and says why.
     """
     both = parts(by_group(one.points, other.points, groups))
     of_parts = [list(map(Triple, *lists)) for lists in zip(one.parts, other.parts, both, strict=True)]
@@ -75,9 +78,12 @@ def similarities(
     ]
     found = {}
     for measure in measures:
-        of = measure.of_halves if isinstance(measure, HeldOutCCA) else measure.of
-        taken = slice(1, 3) if isinstance(measure, HeldOutCCA) else slice(0, 1)
-        value, *without = (of(*triples) for triples in zip(*of_parts[taken], strict=True))
+        of, taken = (measure.of_halves, slice(1, 3)) if isinstance(measure, HeldOutCCA) else (measure.of, slice(0, 1))
+        try:
+            value, *without = (of(*triples) for triples in zip(*of_parts[taken], strict=True))
+        except InputError as error:
+            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), str(error))
+            continue
         found[measure.name] = Values(value, np.array(without), np.array([of(*triples[taken]) for triples in null]))
     return found
 
