@@ -70,7 +70,7 @@ def _compared(table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> Compa
 def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampling: Sampling) -> pd.DataFrame:
     """Return a row per pair of layers, measure and kind of words.
 
-    Columns: layer and other (from 0), of (`words`, or the words with the mean of their form subtracted, so that two
+    Columns: layer and other_layer (from 0), of (`words`, or the words with the mean of their form subtracted, so that two
     spaces are not alike for knowing which word it is), measure, value, low, high (jackknife over groups of sentences),
     null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)), n (words, or items), d and other_d, and
     why, if there is no value.
@@ -81,7 +81,7 @@ def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampl
         for number in range(one.layers):
             own = _Layer(one, words, of, sampling, number)
             for there, second in enumerate(theirs):
-                about = {"layer": number, "other": there, "of": of, "d": own.width, "other_d": second.width}
+                about = {"layer": number, "other_layer": there, "of": of, "d": own.width, "other_d": second.width}
                 rows += (about | row for row in _cell(own, second, words, sampling))
     return pd.DataFrame(rows)
 

@@ -1,0 +1,65 @@
+"""Spaces compared: tables and views of several models' states of the same words."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from isoscope.data.word_table import WordTable
+from isoscope.inside.contextuality_tables import Words, contextuality
+from isoscope.inside.similarity_tables import Sampling, compared, similarity_table
+from isoscope.inside.space import Space, joined
+from isoscope.studies.spaces import by_layer, distributions, similarity_maps
+from isoscope.studies.view import View
+
+VIEWS: tuple[View, ...] = (*by_layer.VIEWS, *distributions.VIEWS, *similarity_maps.VIEWS)
+
+
+def tables(
+    spaces: Mapping[str, Space],
+    pairs: Sequence[tuple[str, str]],
+    table: WordTable,
+    *,
+    draws: int,
+    histogram: int,
+    sampling: Sampling,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of spaces of one word table, by name; each has the column `space`, or `one` and `other`.
+
+    - `contextuality`, `words`, `pairs`: see `inside.contextuality_tables`; also layer, model, and whether the space is
+      that of the model's twin with random weights.
+    - `similarity`: of these pairs of spaces, see `inside.similarity_tables`.
+    - `counts`: words and sentences of the table, of all spaces, and of the similarities.
+
+    `draws` of the bootstrap over sentences; `histogram`: pairs of words in a distribution. Raises `InputError` if a
+    space does not belong to the table.
+    """
+    kept = joined(table, [*spaces.values()])
+    rows = table.rows[kept]
+    forms, form = np.unique(rows["form"].to_numpy(), return_inverse=True)
+    sentence = np.unique(table.sentences[kept], return_inverse=True)[1]
+    words = Words(sentence, form, rows["frequency"].to_numpy(np.int64))
+    options = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence, "seed": sampling.seed}
+    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "pairs": []}
+    for name, space in spaces.items():
+        for number in range(space.layers):
+            layer = contextuality(space.layer(number, kept), words, **options)
+            model, twin = space.facts["model"], space.facts["twin"]
+            about = {"space": name, "model": model, "twin": twin, "layer": number}
+            found["contextuality"].append(layer.measures.assign(**about))
+            found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
+            found["pairs"].append(layer.pairs.assign(**about))
+    on = compared(table, kept, seed=sampling.seed)
+    similar = [
+        similarity_table(spaces[one], spaces[other], on, sampling).assign(one=one, other=other) for one, other in pairs
+    ]
+    counts = [
+        {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
+        {"words": "in all models", "occurrences": int(kept.sum()), "sentences": int(sentence.max()) + 1},
+        *(
+            {"words": f"compared: {name}", "occurrences": len(one.sentence), "sentences": len(one.lengths)}
+            for name, one in on.items()
+        ),
+    ]
+    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    return whole | {"similarity": pd.concat(similar, ignore_index=True), "counts": pd.DataFrame(counts)}

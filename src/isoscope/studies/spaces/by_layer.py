@@ -1,0 +1,80 @@
+"""View: how similar words are by layer, at random, by form and by sentence, a line per space."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from isoscope.studies.fusion.by_layer import geometry_by_layer
+from isoscope.studies.view import Table, View
+
+AVERAGE = {
+    "avg_sim": "AvgSim",
+    "avg_sim_other_words": "AvgSim, other forms",
+    "avg_sim_centred": "AvgSim, centred",
+}
+CONTEXT = {
+    "self_sim": "SelfSim",
+    "self_sim_corrected": "SelfSim − AvgSim",
+    "self_sim_by_occurrence_corrected": "SelfSim by occurrence − AvgSim",
+    "mev": "MEV",
+    "intra_sim": "IntraSim, as published",
+    "intra_sim_corrected": "IntraSim − AvgSim, as published",
+    "intra_sim_left_out": "IntraSim, word left out",
+}
+"""Measure → title of its panel."""
+BASELINES = {"mev": "mev_random", "intra_sim": "intra_sim_pseudo", "intra_sim_left_out": "intra_sim_left_out_pseudo"}
+"""Measure → the measure that is its baseline."""
+
+
+def _rows(table: pd.DataFrame, titles: Mapping[str, str]) -> Table:
+    """Return these measures in the form of the geometry table: a twin is its model without a step."""
+    keys = ["space", "layer"]
+    values = table.set_index([*keys, "measure"])["value"]
+    shown = table[table["measure"].isin(titles)].rename(columns={"measure": "figure"})
+    baseline = [
+        values.get((space, layer, BASELINES.get(measure)), np.nan)
+        for space, layer, measure in zip(*(shown[name] for name in (*keys, "figure")), strict=True)
+    ]
+    limits = {name: pd.to_numeric(shown[name]) for name in ("low", "high")}
+    step = np.where(shown["twin"], np.nan, 0.0)
+    own = {"checkpoint": shown["model"], "vectors": "words", "baseline": baseline, "degenerate": False, "step": step}
+    return (shown.assign(**limits, **own),)
+
+
+def _caption(lead: str, titles: Mapping[str, str], table: pd.DataFrame) -> str:
+    n = table.groupby("figure", sort=False)["n"].max()
+    counts = ", ".join(f"{titles[str(name)]} {count:,}" for name, count in n.items())
+    return f"{lead} Bands: bootstrap over sentences. n (words, forms or sentences): {counts}."
+
+
+def _view(name: str, titles: Mapping[str, str], lead: str, remakes: str) -> View:
+    return View(
+        name=name,
+        needs=("contextuality",),
+        rows=partial(_rows, titles=titles),
+        draw=partial(geometry_by_layer, figures=[*titles], vectors="words", titles=titles, beside="its baseline"),
+        caption=partial(_caption, lead, titles),
+        remakes=remakes,
+    )
+
+
+VIEWS = (
+    _view(
+        "average_similarity",
+        AVERAGE,
+        "Mean cosine of two words of different sentences, by layer. Other forms: without pairs of the same form. "
+        "Centred: after subtraction of the mean; what is left is not due to a common direction.",
+        "Vázquez 2022, AvgSim by layer",
+    ),
+    _view(
+        "contextuality",
+        CONTEXT,
+        "SelfSim: mean cosine of a form with itself in other sentences. MEV: share of variance along a form's first "
+        "component; its baseline is as many random words. IntraSim: mean cosine of a word with its sentence; as "
+        "published, the word is a part of the mean that it is compared with. Its baseline: sentences of the same "
+        "lengths with words of different sentences.",
+        "Vázquez 2022, SelfSim and IntraSim by layer",
+    ),
+)

@@ -1,0 +1,72 @@
+"""View: the distributions of cosines and distances of two words of different sentences, by layer."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from isoscope.figures.style import SEQUENTIAL, WIDTH, multiples, style
+from isoscope.studies.view import Table, View
+
+KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}
+
+
+@style()
+def distributions(table: pd.DataFrame) -> Figure:
+    """Draw a row per model and a column per kind: share of pairs by value (across) and layer (up), over the largest."""
+    models = list(dict.fromkeys(table["model"]))
+    figure, panels = multiples(
+        {name: f"{name}\nLayer" for name in models}, KINDS, (WIDTH, 1.7 * len(models) + 0.5), grid=None
+    )
+    for (model, kind), axes in panels.items():
+        own = table[(table["model"] == model) & (table["measure"] == kind)]
+        shares = own.pivot(index="layer", columns="low", values="share")
+        reach = (float(own["low"].min()), float(own["high"].max()), -0.5, len(shares) - 0.5)
+        values = shares.to_numpy()
+        image = axes.imshow(
+            values / values.max(1, keepdims=True),
+            cmap=SEQUENTIAL,
+            vmin=0.0,
+            vmax=1.0,
+            aspect="auto",
+            origin="lower",
+            extent=reach,
+            interpolation="none",
+        )
+    figure.colorbar(image, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
+    return figure
+
+
+def _rows(table: pd.DataFrame) -> Table:
+    """Return the trained models; distances over the mean of their layer, so that layers share an axis."""
+    table = table[~table["twin"]]
+    middle = (table["low"] + table["high"]) / 2
+    mean = (middle * table["share"]).groupby([table["space"], table["layer"], table["measure"]]).transform("sum")
+    scale = np.where(table["measure"] == "distance", mean, 1.0)
+    parts = []
+    scaled = table.assign(low=table["low"] / scale, high=table["high"] / scale)
+    for _, own in scaled.groupby(["space", "layer", "measure"], sort=False):
+        parts.append(_in_bins(own) if own["measure"].iloc[0] == "distance" else own)
+    return (pd.concat(parts, ignore_index=True),)
+
+
+def _in_bins(own: pd.DataFrame) -> pd.DataFrame:
+    """Return a layer's distances in the bins that all layers share, up to three times the mean."""
+    edges = np.linspace(0.0, 3.0, 101)
+    middle = (own["low"] + own["high"]) / 2
+    shares = np.histogram(middle, bins=edges, weights=own["share"])[0]
+    about = own.iloc[0][["space", "model", "twin", "layer", "measure"]].to_dict()
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "share": shares, **about})
+
+
+VIEWS = (
+    View(
+        name="distributions",
+        needs=("pairs",),
+        rows=_rows,
+        draw=distributions,
+        caption="Distributions over random pairs of words of different sentences, by layer, each over its largest "
+        "share. Two peaks: words fall into groups that have a direction of their own. A narrow peak off 0: all words "
+        "share a direction.",
+        remakes="Vázquez 2022, distributions of cosines and distances",
+    ),
+)
