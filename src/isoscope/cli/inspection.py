@@ -154,7 +154,7 @@ def geometry(
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
     stage, built_in = load("stages.geometry"), load("inside.measures").BUILT_IN
-    stage.check_out(out)
+    load("stages.page_folder").check_out(out, stage.PAGE)
     settings = Settings(
         analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
         measures=tuple(dict.fromkeys(measures)) or (*built_in, *known.MEASURES),

@@ -1,6 +1,6 @@
-"""The options of `isoscope geometry` and their defaults."""
+"""The options of `isoscope geometry` and `isoscope spaces`, and their defaults."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
@@ -10,6 +10,11 @@ MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "cl
 """The built-in measures, see `isoscope.inside.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
 """How planes of several checkpoints are aligned, see `isoscope.geometry.planes`."""
+
+
+Pooling = Literal["mean", "first", "last"]
+"""A word's vector: the mean over its tokens, or that of its first or last token."""
+POOLINGS: tuple[Pooling, ...] = ("mean", "first", "last")
 
 
 class Settings(NamedTuple):
@@ -35,3 +40,27 @@ class Settings(NamedTuple):
 
 
 DEFAULTS = Settings()
+
+
+class SpaceSettings(NamedTuple):
+    """Options of `isoscope spaces`; see the command's help."""
+
+    occurrences: int = 50_000
+    per_sentence: int = 25
+    pooling: Pooling = "mean"
+    max_length: int = 128
+    permutations: int = 20
+    items: int = 1000
+    neighbours: int = 10
+    components: int | None = None
+    draws: int = 200
+    histogram: int = 100_000
+    confidence: float = 0.95
+    seed: int = 0
+    batch_size: int = 32
+    device: str = "cpu"
+    precision: str = "fp32"
+    threads: int = 1
+
+
+SPACES = SpaceSettings()

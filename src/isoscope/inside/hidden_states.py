@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ from isoscope.data.probe import ProbeSet, Words
 from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
+from isoscope.inside.choices import Pooling
 
 Arrays = dict[str, npt.NDArray[np.float32]]
 
-Pooling = Literal["mean", "first", "last"]
-"""A word's vector: the mean over its tokens, or that of its first or last token."""
 TABLES = {
     "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
     "position": ("position_embeddings", "wpe", "embed_positions"),

@@ -70,8 +70,8 @@ def _compared(table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> Compa
 def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampling: Sampling) -> pd.DataFrame:
     """Return a row per pair of layers, measure and kind of words.
 
-    Columns: layer and other_layer (from 0), of (`words`, or the words with the mean of their form subtracted, so that two
-    spaces are not alike for knowing which word it is), measure, value, low, high (jackknife over groups of sentences),
+    Columns: layer and other_layer (from 0), of (`words`, or words less the mean of their form, so that spaces are
+    not alike because both know which word it is), measure, value, low, high (jackknife over groups of sentences),
     null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)), n (words, or items), d and other_d, and
     why, if there is no value.
     """

@@ -15,7 +15,8 @@ from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.inside.hidden_states import Pooling, word_states
+from isoscope.inside.choices import Pooling
+from isoscope.inside.hidden_states import word_states
 from isoscope.sealing import write_text
 
 KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json", "words"

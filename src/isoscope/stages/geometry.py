@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -26,6 +25,7 @@ from isoscope.inside.measures import measure
 from isoscope.inside.trajectory import Trajectory
 from isoscope.sealing import write_text
 from isoscope.stages.geometry_tables import Checkpoint, analysis, code_of, hidden_states, planes
+from isoscope.stages.page_folder import manifest
 
 PAGE = {"made_by": "isoscope geometry"}
 """Entry that marks a manifest as that of a page: other outputs have manifests, too."""
@@ -62,30 +62,6 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
         Checkpoint(name, folder, checkpoint_digest(folder), asked)
         for name, folder, asked in zip(short_names(plain), folders, given, strict=True)
     ]
-
-
-def check_out(out: Path) -> None:
-    """Check that `out` is new, empty, an earlier page, or the cache of an interrupted call; else raise `InputError`."""
-    above = next(one for one in (out.absolute(), *out.absolute().parents) if one.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out}: {above} is not a writable folder")
-    if above != out.absolute():
-        return
-    begun = {path.relative_to(out).parts for path in (*out.glob("*"), *out.glob("cache/*"))}
-    # The manifest is the page's first file, so a call that is stopped while writing it leaves no other file.
-    if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), (".manifest.json.writing",)}:
-        return
-    if not PAGE.items() <= _manifest(out).items():
-        raise InputError(f"--out {out}: contains other files than an earlier page; give a new folder")
-
-
-def _manifest(out: Path) -> dict[str, Any]:
-    """Read the manifest in `out`, of a page or of another output; empty if there is none."""
-    try:
-        facts = json.loads((out / "manifest.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
 
 
 def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, out: Path) -> Tables:
@@ -138,7 +114,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
         "settings": settings._asdict() | looked_at,
         "measures": {name: code_of(name) for name in settings.measures},
     }
-    earlier = _manifest(out).get("tables", ())
+    earlier = manifest(out).get("tables", ())
     write_text(
         out / "manifest.json", json.dumps(facts, indent=1) + "\n", "table"
     )  # first, because it marks the folder as ours

@@ -1,6 +1,7 @@
 """Spaces compared: tables and views of several models' states of the same words."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,12 @@ def tables(
     forms, form = np.unique(rows["form"].to_numpy(), return_inverse=True)
     sentence = np.unique(table.sentences[kept], return_inverse=True)[1]
     words = Words(sentence, form, rows["frequency"].to_numpy(np.int64))
-    options = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence, "seed": sampling.seed}
+    options: dict[str, Any] = {
+        "draws": draws,
+        "pairs": histogram,
+        "confidence": sampling.confidence,
+        "seed": sampling.seed,
+    }
     found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "pairs": []}
     for name, space in spaces.items():
         for number in range(space.layers):

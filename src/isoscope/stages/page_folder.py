@@ -1,0 +1,36 @@
+"""The folder of a page, which is made of any checkpoints outside a project: whose it is, and what it holds."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isoscope.errors import InputError
+
+
+def check_out(out: Path, page: Mapping[str, str]) -> None:
+    """Check that `out` is new, empty, an earlier page, or the cache of an interrupted call; else raise `InputError`.
+
+    `page`: the entry that marks the manifest of such a page, since other outputs have manifests, too.
+    """
+    above = next(one for one in (out.absolute(), *out.absolute().parents) if one.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out}: {above} is not a writable folder")
+    if above != out.absolute():
+        return
+    begun = {path.relative_to(out).parts for path in (*out.glob("*"), *out.glob("cache/*"))}
+    # The manifest is the page's first file, so a call that is stopped while writing it leaves no other file.
+    if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), (".manifest.json.writing",)}:
+        return
+    if not page.items() <= manifest(out).items():
+        raise InputError(f"--out {out}: contains other files than an earlier page; give a new folder")
+
+
+def manifest(out: Path) -> dict[str, Any]:
+    """Read the manifest in `out`, of a page or of another output; empty if there is none."""
+    try:
+        facts = json.loads((out / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
