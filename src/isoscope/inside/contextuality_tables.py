@@ -11,8 +11,8 @@ from isoscope.geometry.moments import Floats, Ints, centre
 
 LEAST, MOST = 5, 1000
 """Occurrences in different sentences that SelfSim and MEV ask for, and that they sample at most of a word."""
-BINS = 200
-"""Of the histograms of cosines, from −1 to 1, and of distances."""
+BINS, REACH = 100, 2.0
+"""Of the histograms: of cosines from −1 to 1; of distances from 0 to twice their mean, which has what is beyond."""
 
 
 class Words(NamedTuple):
@@ -151,13 +151,11 @@ def histograms(points: Floats, sentence: Ints, *, pairs: int, seed: int) -> pd.D
         first, second = points[one[rows]], points[other[rows]]
         distances.append(np.linalg.norm(first - second, axis=1))
         cosines.append((units(first) * units(second)).sum(1))
+    mean = float(np.mean(np.concatenate(distances)))
+    reaches = {"cosine": (-1.0, 1.0), "distance": (0.0, REACH * mean)}
     parts = []
-    for name, values, reach in (
-        ("cosine", np.concatenate(cosines), (-1.0, 1.0)),
-        ("distance", np.concatenate(distances), None),
-    ):
-        shares, edges = np.histogram(values, bins=BINS, range=reach or (0.0, float(values.max())))
-        parts.append(
-            pd.DataFrame({"measure": name, "low": edges[:-1], "high": edges[1:], "share": shares / len(values)})
-        )
+    for name, values in (("cosine", np.concatenate(cosines)), ("distance", np.concatenate(distances))):
+        shares, edges = np.histogram(np.clip(values, *reaches[name]), bins=BINS, range=reaches[name])
+        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values)}
+        parts.append(pd.DataFrame({"measure": name, **limits}))
     return pd.concat(parts, ignore_index=True)

@@ -1,10 +1,10 @@
 """View: the distributions of cosines and distances of two words of different sentences, by layer."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import SEQUENTIAL, WIDTH, multiples, style
+from isoscope.inside.contextuality_tables import REACH
 from isoscope.studies.view import Table, View
 
 KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}
@@ -32,30 +32,17 @@ def distributions(table: pd.DataFrame) -> Figure:
             extent=reach,
             interpolation="none",
         )
+        axes.set_yticks(range(len(shares)))
     figure.colorbar(image, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
     return figure
 
 
 def _rows(table: pd.DataFrame) -> Table:
     """Return the trained models; distances over the mean of their layer, so that layers share an axis."""
-    table = table[~table["twin"]]
-    middle = (table["low"] + table["high"]) / 2
-    mean = (middle * table["share"]).groupby([table["space"], table["layer"], table["measure"]]).transform("sum")
-    scale = np.where(table["measure"] == "distance", mean, 1.0)
-    parts = []
-    scaled = table.assign(low=table["low"] / scale, high=table["high"] / scale)
-    for _, own in scaled.groupby(["space", "layer", "measure"], sort=False):
-        parts.append(_in_bins(own) if own["measure"].iloc[0] == "distance" else own)
-    return (pd.concat(parts, ignore_index=True),)
-
-
-def _in_bins(own: pd.DataFrame) -> pd.DataFrame:
-    """Return a layer's distances in the bins that all layers share, up to three times the mean."""
-    edges = np.linspace(0.0, 3.0, 101)
-    middle = (own["low"] + own["high"]) / 2
-    shares = np.histogram(middle, bins=edges, weights=own["share"])[0]
-    about = own.iloc[0][["space", "model", "twin", "layer", "measure"]].to_dict()
-    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "share": shares, **about})
+    shown = table[~table["twin"]]
+    reach = shown.groupby(["space", "layer", "measure"])["high"].transform("max")
+    scale = (reach / REACH).where(shown["measure"] == "distance", 1.0)
+    return (shown.assign(low=(shown["low"] / scale).round(6), high=(shown["high"] / scale).round(6)),)
 
 
 VIEWS = (

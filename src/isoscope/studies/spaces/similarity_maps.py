@@ -29,7 +29,10 @@ def similarity_maps(table: pd.DataFrame) -> Figure:
         panels.append((CALLED[str(measure)], shown))
     first = table.iloc[0]
     label = f"{first['one']} (up) × {first['other']} (across)"
-    figure, _ = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
+    figure, drawn = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
+    for axes, (_, values) in zip(drawn, panels, strict=True):
+        axes.set_xticks(range(values.shape[1]))
+        axes.set_yticks(range(values.shape[0]))
     return figure
 
 
