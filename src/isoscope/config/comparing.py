@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Conflicts, Name, Section
+from isoscope.config.base import Conflicts, Count, Name, Section, Seed
 
 
 class ObjectiveOrData(Section):
@@ -26,6 +26,11 @@ class ObjectiveOrData(Section):
         """The studies that it reads."""
         return self.studies
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose data it reads beside those of its studies."""
+        return ()
+
     def lacks(self, cells: Iterable[Any]) -> str | None:
         """Return what the arms of a study lack for this comparison, with the remedy; None if nothing."""
         if all(cell.training.allocation for cell in cells):
@@ -33,5 +38,69 @@ class ObjectiveOrData(Section):
         return "has arms without an allocation; add the overlay allocated to its settings"
 
 
-Comparison = ObjectiveOrData
+class Compared(Section):
+    """A model of a comparison of spaces: an arm of a study, with all its seeds."""
+
+    study: Name
+    """Study that trained it."""
+    arm: Name
+    """Arm of the study: the values of its axes, joined by -."""
+
+
+class SpaceText(Section):
+    """Sentences whose words are compared: a split of a prepared task."""
+
+    task: Name
+    """A task of `tasks`."""
+    split: Literal["train", "validation", "test"]
+    """Split with the sentences."""
+    column: Literal["sentence", "sentence1", "sentence2"]
+    """Column with the sentences; `sentence1` is the source of a pair."""
+
+
+class Spaces(Section):
+    """How alike are the spaces of several models? Every layer against every layer, on the same words."""
+
+    kind: Literal["spaces"]
+    """Kind of comparison."""
+    models: Annotated[dict[Name, Compared], Field(min_length=2)]
+    """Name → model. Models of equal seed are compared; two seeds of one model are the ceiling."""
+    text: SpaceText
+    occurrences: Annotated[int, Field(ge=100)]
+    """Words to sample."""
+    per_sentence: Annotated[int, Field(ge=2)]
+    """Maximum words of a sentence."""
+    pooling: Literal["mean", "first", "last"]
+    """A word's vector: the mean over its tokens, or that of its first or last token."""
+    permutations: Annotated[int, Field(ge=2, le=1000)]
+    """Exchanges of sentences of each null."""
+    items: Annotated[int, Field(ge=20)]
+    """Words of as many sentences, of RSA and nearest neighbours."""
+    neighbours: Count
+    """Nearest neighbours that are compared."""
+    components: Count | None
+    """Principal components of each space for CCA; null: all."""
+    draws: Annotated[int, Field(ge=20)]
+    """Draws of the bootstrap over sentences."""
+    histogram: Annotated[int, Field(ge=1000)]
+    """Pairs of words of each distribution."""
+    seed: Seed
+    """Seed of these draws."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The studies that it reads."""
+        return tuple(dict.fromkeys(model.study for model in self.models.values()))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose data it reads beside those of its studies."""
+        return (self.text.task,)
+
+    def lacks(self, cells: Iterable[Any]) -> str | None:
+        """Return what the arms of a study lack for this comparison: nothing."""
+        return None
+
+
+Comparison = Annotated[ObjectiveOrData | Spaces, Field(discriminator="kind")]
 """All kinds of comparison."""

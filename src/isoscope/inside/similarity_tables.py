@@ -72,7 +72,7 @@ def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampl
 
     Columns: layer and other_layer (from 0), of (`words`, or words less the mean of their form, so that spaces are
     not alike because both know which word it is), measure, value, low, high (jackknife over groups of sentences),
-    null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)), n (words, or items), d and other_d, and
+    without (values without each group), null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)), n (words, or items), d and other_d, and
     why, if there is no value.
     """
     rows: list[dict[str, Any]] = []
@@ -155,6 +155,7 @@ def _values(found: Values, sampling: Sampling) -> dict[str, Any]:
         "null_sd": sd,
         "adjusted": adjusted,
         "why": found.why,
+        "without": found.without,
     }
 
 

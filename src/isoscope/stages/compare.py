@@ -33,6 +33,9 @@ def compare(
     """
     kind, runs = COMPARISONS[comparison.kind], {}
     inputs: dict[str, str] = {}
+    for task in comparison.tasks:
+        read_manifest(project, task)
+        inputs |= {paths.processed(task).as_posix(): content_md5(project.folder / paths.processed(task))}
     for study in comparison.compared:
         own = studies[study]
         files = checked_runs(study, own, arms[study], kind.files, project)
@@ -48,7 +51,7 @@ def compare(
     with study_run("compare", None, name, project, params=params, inputs=inputs, named=named) as (run, _):
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         options |= comparison.model_dump(exclude={"kind", "studies"})
-        tables = kind.tables(runs, **options)
+        tables = kind.tables(runs, processed=lambda task: project.folder / paths.processed(task), **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for table, rows in tables.items():
                 write_parquet(rows, fresh / f"{table}.parquet")

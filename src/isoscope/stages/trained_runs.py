@@ -31,7 +31,7 @@ def checked_runs(
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
     """Return the parameters and metrics of a run, the predictions of a classifier, and those of `files` that it has."""
     classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
-    optional = [output / name for name in files]
+    optional = [path for name in files for path in sorted(output.glob(name))]
     return [
         output / CONFIG,
         output / METRICS,

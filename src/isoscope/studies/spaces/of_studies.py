@@ -1,0 +1,127 @@
+"""The comparison `spaces`: the spaces of several studies' models on the same words, by seed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from isoscope.data import tokens
+from isoscope.data.checkpoints import checkpoint_digest
+from isoscope.data.word_table import WordTable, word_table
+from isoscope.errors import InputError
+from isoscope.inside.similarity_tables import Sampling
+from isoscope.inside.space import Space, write_space
+from isoscope.studies.arms import StudyRuns
+from isoscope.studies.spaces import VIEWS as OF_SPACES
+from isoscope.studies.spaces import tables as tables_of
+from isoscope.studies.spaces.told_apart import couples, told_apart
+from isoscope.studies.spaces.verdicts import VERDICTS
+
+QUESTION = "How alike are the spaces of these models?"
+FILES = ("checkpoints/*/model.safetensors", "checkpoints/*/config.json", "checkpoints/*/tokenizer.json")
+BATCH = 64
+VIEWS = (*OF_SPACES, *VERDICTS)
+
+
+def tables(
+    studies: Mapping[str, StudyRuns],
+    *,
+    processed: Callable[[str], Path],
+    models: Mapping[str, Mapping[str, str]],
+    text: Mapping[str, str],
+    occurrences: int,
+    per_sentence: int,
+    pooling: Any,
+    permutations: int,
+    items: int,
+    neighbours: int,
+    components: int | None,
+    draws: int,
+    histogram: int,
+    seed: int,
+    confidence: float,
+    power: float,
+    margin: float,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `studies.spaces.tables` with columns model and seed, and `told_apart`.
+
+    `processed`: task → folder of its prepared data. Spaces: each seed of each model, and one twin of each model with
+    random weights. Pairs: `told_apart.couples`, and the twins. Raises `InputError` if an arm has no runs.
+    """
+    sentences = pq.read_table(processed(text["task"]) / f"{text['split']}.parquet", columns=[text["column"]])
+    counted = pq.read_table(processed(text["task"]) / "train.parquet", columns=[text["column"]])
+    table = word_table(
+        sentences[text["column"]].to_pylist(),
+        occurrences=occurrences,
+        per_sentence=per_sentence,
+        seed=seed,
+        counted=counted[text["column"]].to_pylist(),
+    )
+    runs = {name: _runs(name, model, studies) for name, model in models.items()}
+    seeds = {name: [*own] for name, own in runs.items()}
+    pairs = [(_called(*one), _called(*other)) for one, other in couples(seeds)]
+    names = [*models]
+    pairs += [(_twin(one), _twin(other)) for place, one in enumerate(names) for other in names[place + 1 :]]
+    sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
+    with TemporaryDirectory() as place:
+        spaces = dict(_spaces(runs, table, pooling, Path(place)))
+        found = tables_of(spaces, pairs, table, draws=draws, histogram=histogram, sampling=sampling)
+    who = {_called(name, one): (name, one) for name, own in seeds.items() for one in own}
+    similarity = found["similarity"]
+    for side, prefix in (("one", ""), ("other", "other_")):
+        for number, column in enumerate(("model", "seed")):
+            similarity[f"{prefix}{column}"] = [who.get(name, (None, None))[number] for name in similarity[side]]
+    apart = told_apart(similarity, seeds, confidence=confidence, power=power, margin=margin)
+    return found | {"similarity": similarity, "told_apart": apart}
+
+
+def _runs(name: str, model: Mapping[str, str], studies: Mapping[str, StudyRuns]) -> dict[int, Path]:
+    """Return the chosen checkpoint of each seed of a model."""
+    arms = studies[model["study"]].arms
+    if model["arm"] not in arms:
+        raise InputError(f"models.{name}.arm: study {model['study']!r} has no arm {model['arm']!r}")
+    found = {}
+    for seed, result in arms[model["arm"]].items():
+        (found[seed],) = (result.output.folder / "checkpoints").iterdir()
+    return found
+
+
+def _called(name: str, seed: int) -> str:
+    return f"{name}, seed {seed}"
+
+
+def _twin(name: str) -> str:
+    return f"{name}, random weights"
+
+
+def _spaces(
+    runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
+) -> Iterator[tuple[str, Space]]:
+    """Write and yield the spaces of all seeds, and of a twin of each model."""
+    from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
+
+    for name, own in runs.items():
+        first = next(iter(own.values()))
+        every: Sequence[tuple[str, Any, bool, Path]] = (
+            *((_called(name, seed), load_encoder, False, folder) for seed, folder in own.items()),
+            (_twin(name), lambda folder: random_encoder(folder, seed=TWIN_SEED), True, first),
+        )
+        for called, load, twin, folder in every:
+            model = load(folder)
+            target = place / called.replace(" ", "-")
+            target.mkdir()
+            facts = {"model": name if twin else called, "twin": twin, "digest": checkpoint_digest(folder)}
+            write_space(
+                target,
+                model,
+                tokens.load(folder),
+                table,
+                pooling=pooling,
+                max_length=positions(model),
+                batch_size=BATCH,
+                facts=facts,
+            )
+            yield called, Space(target)

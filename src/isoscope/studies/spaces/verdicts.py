@@ -1,0 +1,58 @@
+"""View: are two models' spaces less alike than two seeds of one model?"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
+from isoscope.studies.spaces.similarity_maps import CALLED
+from isoscope.studies.view import View
+
+
+@style()
+def apart(table: pd.DataFrame) -> Figure:
+    """Draw a panel per measure: similarity by layer, of two seeds of a model and of two models, a colour per pair."""
+    measures = list(dict.fromkeys(table["measure"]))
+    pairs = list(dict.fromkeys(zip(table["model"], table["other_model"], strict=True)))
+    figure, panels = tiles(len(measures), 3, (WIDTH, 1.7, 0.5), across="Layer", sharex=True)
+    for axes, measure in zip(panels, measures, strict=True):
+        axes.set_title(CALLED[measure], fontsize=8.5)
+        for place, (one, other) in enumerate(pairs):
+            rows = table[
+                (table["measure"] == measure) & (table["model"] == one) & (table["other_model"] == other)
+            ].sort_values("layer")
+            at = rows["layer"].to_numpy(float)
+            axes.plot(at, rows["between"], **look(place))
+            axes.plot(at, rows["within"], color=ARM_COLOURS[place % len(ARM_COLOURS)], linestyle=":", linewidth=1.1)
+            holds = (rows["word"] == "holds").to_numpy()
+            axes.plot(
+                at[holds], rows["between"].to_numpy(float)[holds], linestyle="", marker="o", markersize=8,
+                markerfacecolor="none", markeredgecolor=INK,
+            )  # fmt: skip
+        axes.set_xticks(sorted(set(table["layer"])))
+    handles = [Line2D([], [], label=f"{one} × {other}", **look(place)) for place, (one, other) in enumerate(pairs)]
+    handles += [
+        Line2D([], [], color=INK, linestyle=":", label="two seeds of a model, mean of both"),
+        Line2D([], [], color=INK, linestyle="", marker="o", markerfacecolor="none", markersize=8, label="less alike"),
+    ]
+    legend_below(figure, handles, columns=3)
+    return figure
+
+
+def _caption(table: pd.DataFrame) -> str:
+    counts = table["word"].value_counts()
+    words = ", ".join(f"{word} {count}" for word, count in counts.items())
+    return (
+        "Similarity of equal layers: of two models of one seed, next to two seeds of one model (the ceiling). Rings: "
+        f"the models are less alike. Verdicts (p by Holm over {len(table)} tests, intervals over seeds and sentences): "
+        f"{words}. n = {int(table['n'].min())} seeds."
+    )
+
+
+def _rows(table: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
+    numbered = table.assign(number=pd.factorize(table["of"])[0]) if len(table) else table.assign(number=np.nan)
+    return (numbered,)
+
+
+VERDICTS = (View(name="told_apart", needs=("told_apart",), rows=_rows, by="number", draw=apart, caption=_caption),)
