@@ -19,9 +19,10 @@ class ComparisonKind(NamedTuple):
     question: str
     """Heading of its section in the report."""
     tables: Callable[..., Mapping[str, pd.DataFrame]]
-    """`tables(studies, processed=…, confidence=…, power=…, margin=…, **options)` returns tables by name. `studies`: name
-    → `StudyRuns`; `processed`: task → folder of its data; `options`: of its section. Raises `InputError` if it does not
-    apply to them.
+    """`tables(studies, processed=…, confidence=…, power=…, margin=…, **options)` returns tables by name.
+
+    `studies`: name → `StudyRuns`; `processed`: task → folder of its data; `options`: of its section. Raises
+    `InputError` if it does not apply to them.
     """
     views: tuple[View, ...]
     """The figures of these tables, in the report's order."""

@@ -1,0 +1,132 @@
+"""`isoscope spaces`: checkpoints of different width, depth and tokenizer on the same words, outside a project."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModel, BertConfig, BertModel
+
+from browser import opened
+from isoscope.cli import app
+from isoscope.data import tokens
+from isoscope.data.word_table import word_table
+from isoscope.errors import InputError
+from isoscope.inside.space import Space, write_space
+from probe_material import bert, gpt2, pieces, sentences
+
+FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
+MEASURES = {"cka", "procrustes", "cca", "svcca", "pwcca_one", "pwcca_other", "cca_held_out", "rsa", "neighbours"}
+TEXTS = [*dict.fromkeys(sentences()["sentence"].to_pylist())]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("anywhere")
+    for name, model in (("encoder", bert()), ("decoder", gpt2())):
+        model.save_pretrained(folder / name)
+        pieces(folder / name)
+    torch.manual_seed(5)
+    deep = BertModel(
+        BertConfig(vocab_size=900, hidden_size=12, num_hidden_layers=3, num_attention_heads=2, intermediate_size=24)
+    )
+    deep.save_pretrained(folder / "deep")
+    tokens.train_wordpiece(TEXTS, folder / "deep", vocab_size=90, lowercase=True)
+    (folder / "reviews.txt").write_text("\n".join(TEXTS), "utf-8")
+    return folder
+
+
+def spaces(place: Path, *words: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        app(["spaces", *words], standalone_mode=False)
+
+
+def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) -> None:
+    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW)
+    layers = pd.read_parquet(place / "page/contextuality.parquet").groupby(["model", "twin"])["layer"].nunique()
+    assert layers.to_dict() == {("encoder", False): 3, ("encoder", True): 3, ("deep", False): 4, ("deep", True): 4}
+    table = pd.read_parquet(place / "page/similarity.parquet")
+    assert set(table["measure"]) == MEASURES
+    assert len(table) == 2 * 2 * 3 * 4 * len(MEASURES)
+    assert table.loc[table["measure"] == "cka", ["value", "low", "high", "null"]].notna().all(axis=None)
+    counts = pd.read_parquet(place / "page/counts.parquet").set_index("words")["occurrences"]
+    assert counts["in the table"] >= counts["in all models"] >= counts["compared: words"] > 0
+    with opened(place / "page/index.html") as seen:
+        assert seen.page.locator("figure svg").count() == 2 + 1 + 4
+        assert seen.requests == []
+        assert seen.complaints == []
+
+
+def test_a_second_call_extracts_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW)
+    assert "encoder: states" in capsys.readouterr().err
+    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW, "--json")
+    out, err = capsys.readouterr()
+    assert ": states" not in err
+    assert json.loads(out)["page"] == "again/index.html"
+
+
+def test_a_model_is_like_itself_and_other_measures_see_another(place: Path) -> None:
+    """The same weights in two folders: 1 on the diagonal for all; a decoder of other weights is less alike."""
+    model = AutoModel.from_pretrained(place / "encoder")
+    with torch.no_grad():
+        model.pooler.dense.weight.add_(1.0)  # another digest, the same hidden states
+    model.save_pretrained(place / "copy")
+    pieces(place / "copy")
+    spaces(place, "encoder", "copy", "decoder", "--text", "reviews.txt", "--out", "three", *FEW, "--components", "4")
+    table = pd.read_parquet(place / "three/similarity.parquet")
+    table = table[(table["of"] == "words") & (table["layer"] == table["other_layer"])].set_index(["one", "other"])
+    own, other = table.loc[("encoder", "copy")], table.loc[("encoder", "decoder")]
+    assert own["value"].count() >= 21, "SVCCA refuses so few words"
+    assert own["value"].dropna().to_numpy() == pytest.approx(1.0, abs=1e-6)
+    assert (other["value"].dropna() < 0.95).all()
+
+
+def test_states_are_those_of_transformers(place: Path, tmp_path: Path) -> None:
+    """The mean, the first and the last of a word's tokens, by the model's own forward pass."""
+    tokenizer = tokens.load(place / "deep")
+    table = word_table(TEXTS[:30], occurrences=200, per_sentence=9, seed=0)
+    model = AutoModel.from_pretrained(place / "deep").eval()
+    found = {}
+    for pooling in ("mean", "first", "last"):
+        (tmp_path / pooling).mkdir()
+        write_space(
+            *(tmp_path / pooling, model, tokenizer, table), pooling=pooling, max_length=64, batch_size=7, facts={}
+        )
+        found[pooling] = Space(tmp_path / pooling)
+    several = 0
+    for row, (sentence, begin, end) in enumerate(
+        zip(table.rows["sentence"], table.rows["begin"], table.rows["end"], strict=True)
+    ):
+        encoding = tokenizer.backend.encode(table.texts[sentence])
+        own = [
+            place
+            for place, (first, last) in enumerate(encoding.offsets)
+            if last > first and first < end and last > begin and not encoding.special_tokens_mask[place]
+        ]
+        several += len(own) > 1
+        with torch.no_grad():
+            states = model(torch.tensor([encoding.ids]), output_hidden_states=True).hidden_states
+        kept = np.arange(len(table.rows)) == row
+        for layer in (0, 3):
+            tokens_ = states[layer][0, own].numpy()
+            for pooling, expected in (("mean", tokens_.mean(0)), ("first", tokens_[0]), ("last", tokens_[-1])):
+                np.testing.assert_allclose(found[pooling].layer(layer, kept)[0], expected, atol=1e-5)
+    assert several > 20
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (("encoder", "--text", "reviews.txt", "--out", "new"), "one checkpoint; give two or more"),
+        (("encoder", "deep", "--text", "no.txt", "--out", "new"), "no.txt: no such file"),
+        (("encoder", "deep", "--text", "reviews.txt", "--out", "new", "--pooling", "sum"), "--pooling sum: expected"),
+        (("encoder", "deep", "--text", "reviews.txt", "--out", "encoder"), "--out encoder: contains other files"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(place: Path, words: tuple[str, ...], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        spaces(place, *words, *FEW)
