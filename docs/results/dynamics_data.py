@@ -43,8 +43,8 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = (
-    *(Condition("captions_9958"), Condition("news"), Condition("captions", "whole")),
-    *(Condition("finnish"), Condition("estonian"), Condition("german")),
+    *(Condition("captions_9958"), Condition("finnish"), Condition("news"), Condition("captions", "whole")),
+    *(Condition("estonian"), Condition("german")),
     Condition("encyclopaedia", objectives=("masked", "causal")),
     *(Condition("captions", "tenth"), Condition("captions", "three_tenths")),
 )
