@@ -55,8 +55,8 @@ def jobs() -> dict[str, Job]:
     done = finished(PART_NAME)
     found = {}
     for condition in CONDITIONS:
-        for seed in SEEDS:
-            for objective in condition.objectives:
+        for objective in condition.objectives:
+            for seed in SEEDS:
                 axes = {"objective": objective, "fusion": "additive"} | condition.axes
                 arm = f"{condition.study}/{'-'.join(axes.values())}"
                 if (arm, str(seed)) not in done:

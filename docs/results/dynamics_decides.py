@@ -28,24 +28,29 @@ def every(estimator: str = "nats") -> pd.DataFrame:
 
 @cache
 def decided(estimator: str) -> Decided:
-    """Return the comparison that `isoscope compare` makes of several studies."""
+    """Return the comparison that `isoscope compare` makes of several studies, of conditions that have every seed."""
     table = every(estimator)
+    seeds = table.groupby(["data", "size", "objective"])["seed"].nunique().groupby(["data", "size"]).min()
+    whole = seeds[seeds == table["seed"].nunique()].reset_index()[["data", "size"]]
+    table = table.merge(whole, on=["data", "size"])
     return objective_or_data({str(study): own for study, own in table.groupby("study")}, confidence=CONFIDENCE)
 
 
 def conditions() -> Lines:
-    """Yield the stored runs: per data and size, seeds and validation loss by objective."""
+    """Yield the stored runs by data and size: seeds and validation loss by objective, and whether intervals closed."""
     table = every().drop_duplicates(["arm", "seed"])
     losses = metrics("data").query("metric == 'validation/loss'").sort_values("step")
     table = table.merge(losses.groupby(["arm", "seed"])["value"].last().reset_index(), on=["arm", "seed"])
     objectives = sorted(set(table["objective"]), key=lambda name: order(f"{name}-additive"))
     columns = (f"{called(f'{name}-additive')}: {what}" for name in objectives for what in ("seeds", "loss"))
-    yield from head("data", "examples", *columns, left=1)
+    yield from head("data", "examples", *columns, "intervals", "closed", left=1)
+    closure = stored("data", "closed").groupby("arm")[["intervals", "open"]].sum()
     for (data, size), own in table.groupby(["data", "size"]):
-        cells = []
+        cells, sums = [], closure.loc[sorted(set(own["arm"]))].sum()
         for name in objectives:
             values = own[own["objective"] == name]["value"]
             cells += [str(len(values)), number(values.mean()) if len(values) else "–"]
+        cells += [f"{sums['intervals']:,}", f"{100 * (1 - sums['open'] / sums['intervals']):.1f} %"]
         yield f"| {data} | {size:,} | {' | '.join(cells)} |"
 
 
