@@ -62,7 +62,8 @@ def shares_of_variance() -> Lines:
     yield from head("objectives", "distance", "source", *columns, left=3)
     for (objectives, distance, source), row in fixed.iterrows():
         other = minibatch.loc[(objectives, distance, source)]
-        cells = (f"{row['runs']}", f"{row['cells']} of {row['of']}", f"{row['df']}", number(row["share"]))
+        counts = {name: int(row[name]) for name in ("runs", "cells", "of", "df")}
+        cells = (f"{counts['runs']}", f"{counts['cells']} of {counts['of']}", f"{counts['df']}", number(row["share"]))
         limits = None if pd.isna(row["low"]) else Interval(row["low"], row["high"])
         rest = (bounds(limits).replace("+", ""), _chance(row["p_holm"]), number(other["share"]))
         yield f"| {CALLED[objectives]} | {distance} | {source} | {' | '.join((*cells, *rest))} |"
@@ -76,7 +77,7 @@ def told() -> Lines:
     yield from head("objectives", "told", "left out", *columns, left=3)
     for (objectives, told_, left_out), row in fixed.iterrows():
         other = minibatch.loc[(objectives, told_, left_out)]["accuracy"]
-        cells = (f"{row['runs']}", number(row["accuracy"], 2), number(row["chance"], 2), _chance(row["p_holm"]))
+        cells = (f"{int(row['runs'])}", number(row["accuracy"], 2), number(row["chance"], 2), _chance(row["p_holm"]))
         yield f"| {CALLED[objectives]} | {told_} | {left_out} | {' | '.join((*cells, number(other, 2)))} |"
 
 
@@ -94,11 +95,16 @@ def decides() -> Lines:
 
 
 def _differences() -> Iterator[tuple[str, dict[int, float], dict[int, float]]]:
-    """Yield per choice of objectives and distance: its name, and the difference by seed of either estimator."""
+    """Yield per choice of objectives and distance: its name, and the difference by seed of either estimator.
+
+    Without a choice that has fewer than two conditions with all its runs.
+    """
     for choice, objectives in CHOICES.items():
+        tables = [_complete(every(name), objectives) for name in ESTIMATORS]
+        if len(tables[0][["data", "size"]].drop_duplicates()) < 2:
+            continue
         for distance in DISTANCES:
-            values = (differences(_complete(every(name), objectives), distance) for name in ESTIMATORS)
-            fixed, minibatch = values
+            fixed, minibatch = (differences(table, distance) for table in tables)
             yield f"{CALLED[choice]}, {distance}", fixed, minibatch
 
 

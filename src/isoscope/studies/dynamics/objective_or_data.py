@@ -96,7 +96,9 @@ def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterato
                 continue  # data or size alone is the condition
             intervals = jackknife(distances, factors, by["seed"], confidence=confidence)
             for source in sources(distances, factors, permutations=permutations):
-                if shown is None or source.name in shown:
+                if shown is None or (
+                    source.name in shown and source.df
+                ):  # each datum of one size: no size at equal data
                     low, high = intervals[source.name] or (None, None)
                     about: dict[str, Any] = {"distance": name, "source": CALLED.get(source.name, source.name)}
                     about |= {"df": source.df, "share": source.share, "low": low, "high": high}
