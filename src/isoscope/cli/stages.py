@@ -239,7 +239,7 @@ def reproduce(
     cells = [found.cell for found in configuration.cells(study).values()]
     registry = load("studies.registry")
     found = registry.reproduced(configuration.study(study), cells, project.folder / paths.analysed(study))
-    text = "\n\n".join(one.text for one in found) or f"{study}: no table to compare: {_lacks(configuration, study)}"
+    text = "\n\n".join(one.text for one in found) or f"{study}: no runs to compare: {_lacks(configuration, study)}"
     say({"cells": [cell for one in found for cell in one.cells]}, as_json, text)
     if any(one.failed for one in found):
         raise typer.Exit(1)
