@@ -29,10 +29,7 @@ def every(estimator: str = "nats") -> pd.DataFrame:
 @cache
 def decided(estimator: str) -> Decided:
     """Return the comparison that `isoscope compare` makes of several studies, of conditions that have every seed."""
-    table = every(estimator)
-    seeds = table.groupby(["data", "size", "objective"])["seed"].nunique().groupby(["data", "size"]).min()
-    whole = seeds[seeds == table["seed"].nunique()].reset_index()[["data", "size"]]
-    table = table.merge(whole, on=["data", "size"])
+    table = _whole(every(estimator))
     return objective_or_data({str(study): own for study, own in table.groupby("study")}, confidence=CONFIDENCE)
 
 
@@ -100,7 +97,7 @@ def _differences() -> Iterator[tuple[str, dict[int, float], dict[int, float]]]:
     Without a choice that has fewer than two conditions with all its runs.
     """
     for choice, objectives in CHOICES.items():
-        tables = [_complete(every(name), objectives) for name in ESTIMATORS]
+        tables = [_whole(every(name), objectives) for name in ESTIMATORS]
         if len(tables[0][["data", "size"]].drop_duplicates()) < 2:
             continue
         for distance in DISTANCES:
@@ -108,13 +105,12 @@ def _differences() -> Iterator[tuple[str, dict[int, float], dict[int, float]]]:
             yield f"{CALLED[choice]}, {distance}", fixed, minibatch
 
 
-def _complete(table: pd.DataFrame, objectives: tuple[str, ...]) -> pd.DataFrame:
-    """Return the runs of data conditions that have every objective and every seed, so that shares add up."""
-    own = table[table["objective"].isin(objectives)]
-    needed = own["seed"].nunique() * len(objectives)
-    runs = own.drop_duplicates(["arm", "seed"]).groupby(["data", "size"])["arm"].transform("size")
-    whole = own.loc[runs.index[runs == needed], ["data", "size"]].drop_duplicates()
-    return own.merge(whole, on=["data", "size"])
+def _whole(table: pd.DataFrame, objectives: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Return the runs of data conditions that have every seed of their objectives, and all `objectives`, if given."""
+    own = table[table["objective"].isin(objectives)] if objectives else table
+    seeds = own.groupby(["data", "size", "objective"])["seed"].nunique().groupby(["data", "size"])
+    whole = (seeds.min() == own["seed"].nunique()) & (seeds.size() >= len(objectives))
+    return own.merge(whole[whole].index.to_frame(index=False), on=["data", "size"])
 
 
 def differences(table: pd.DataFrame, distance: str) -> dict[int, float]:
