@@ -189,7 +189,7 @@ def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
     page: Page, tmp_path: Path, by_objective: float, by_data: float, expected: float
 ) -> None:
     data_runs(tmp_path, by_objective, by_data)
-    whole = page.decides._complete(page.decides.every(), ("masked", "causal"))
+    whole = page.decides._whole(page.decides.every(), ("masked", "causal"))
     assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
     for distance in ("hellinger", "cosine"):
         found = page.decides.differences(whole, distance)

@@ -43,8 +43,8 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = (
-    *(Condition("captions_9958"), Condition("news"), Condition("captions", "whole")),
-    *(Condition("finnish"), Condition("estonian"), Condition("german")),
+    *(Condition("captions_9958"), Condition("finnish"), Condition("news"), Condition("captions", "whole")),
+    *(Condition("estonian"), Condition("german")),
     Condition("encyclopaedia", objectives=("masked", "causal")),
     *(Condition("captions", "tenth"), Condition("captions", "three_tenths")),
 )
@@ -55,8 +55,8 @@ def jobs() -> dict[str, Job]:
     done = finished(PART_NAME)
     found = {}
     for condition in CONDITIONS:
-        for seed in SEEDS:
-            for objective in condition.objectives:
+        for objective in condition.objectives:
+            for seed in SEEDS:
                 axes = {"objective": objective, "fusion": "additive"} | condition.axes
                 arm = f"{condition.study}/{'-'.join(axes.values())}"
                 if (arm, str(seed)) not in done:

@@ -28,24 +28,26 @@ def every(estimator: str = "nats") -> pd.DataFrame:
 
 @cache
 def decided(estimator: str) -> Decided:
-    """Return the comparison that `isoscope compare` makes of several studies."""
-    table = every(estimator)
+    """Return the comparison that `isoscope compare` makes of several studies, of conditions that have every seed."""
+    table = _whole(every(estimator))
     return objective_or_data({str(study): own for study, own in table.groupby("study")}, confidence=CONFIDENCE)
 
 
 def conditions() -> Lines:
-    """Yield the stored runs: per data and size, seeds and validation loss by objective."""
+    """Yield the stored runs by data and size: seeds and validation loss by objective, and whether intervals closed."""
     table = every().drop_duplicates(["arm", "seed"])
     losses = metrics("data").query("metric == 'validation/loss'").sort_values("step")
     table = table.merge(losses.groupby(["arm", "seed"])["value"].last().reset_index(), on=["arm", "seed"])
     objectives = sorted(set(table["objective"]), key=lambda name: order(f"{name}-additive"))
     columns = (f"{called(f'{name}-additive')}: {what}" for name in objectives for what in ("seeds", "loss"))
-    yield from head("data", "examples", *columns, left=1)
+    yield from head("data", "examples", *columns, "intervals", "closed", left=1)
+    closure = stored("data", "closed").groupby("arm")[["intervals", "open"]].sum()
     for (data, size), own in table.groupby(["data", "size"]):
-        cells = []
+        cells, sums = [], closure.loc[sorted(set(own["arm"]))].sum()
         for name in objectives:
             values = own[own["objective"] == name]["value"]
             cells += [str(len(values)), number(values.mean()) if len(values) else "–"]
+        cells += [f"{sums['intervals']:,}", f"{100 * (1 - sums['open'] / sums['intervals']):.1f} %"]
         yield f"| {data} | {size:,} | {' | '.join(cells)} |"
 
 
@@ -57,7 +59,8 @@ def shares_of_variance() -> Lines:
     yield from head("objectives", "distance", "source", *columns, left=3)
     for (objectives, distance, source), row in fixed.iterrows():
         other = minibatch.loc[(objectives, distance, source)]
-        cells = (f"{row['runs']}", f"{row['cells']} of {row['of']}", f"{row['df']}", number(row["share"]))
+        counts = {name: int(row[name]) for name in ("runs", "cells", "of", "df")}
+        cells = (f"{counts['runs']}", f"{counts['cells']} of {counts['of']}", f"{counts['df']}", number(row["share"]))
         limits = None if pd.isna(row["low"]) else Interval(row["low"], row["high"])
         rest = (bounds(limits).replace("+", ""), _chance(row["p_holm"]), number(other["share"]))
         yield f"| {CALLED[objectives]} | {distance} | {source} | {' | '.join((*cells, *rest))} |"
@@ -71,7 +74,7 @@ def told() -> Lines:
     yield from head("objectives", "told", "left out", *columns, left=3)
     for (objectives, told_, left_out), row in fixed.iterrows():
         other = minibatch.loc[(objectives, told_, left_out)]["accuracy"]
-        cells = (f"{row['runs']}", number(row["accuracy"], 2), number(row["chance"], 2), _chance(row["p_holm"]))
+        cells = (f"{int(row['runs'])}", number(row["accuracy"], 2), number(row["chance"], 2), _chance(row["p_holm"]))
         yield f"| {CALLED[objectives]} | {told_} | {left_out} | {' | '.join((*cells, number(other, 2)))} |"
 
 
@@ -89,21 +92,25 @@ def decides() -> Lines:
 
 
 def _differences() -> Iterator[tuple[str, dict[int, float], dict[int, float]]]:
-    """Yield per choice of objectives and distance: its name, and the difference by seed of either estimator."""
+    """Yield per choice of objectives and distance: its name, and the difference by seed of either estimator.
+
+    Without a choice that has fewer than two conditions with all its runs.
+    """
     for choice, objectives in CHOICES.items():
+        tables = [_whole(every(name), objectives) for name in ESTIMATORS]
+        if len(tables[0][["data", "size"]].drop_duplicates()) < 2:
+            continue
         for distance in DISTANCES:
-            values = (differences(_complete(every(name), objectives), distance) for name in ESTIMATORS)
-            fixed, minibatch = values
+            fixed, minibatch = (differences(table, distance) for table in tables)
             yield f"{CALLED[choice]}, {distance}", fixed, minibatch
 
 
-def _complete(table: pd.DataFrame, objectives: tuple[str, ...]) -> pd.DataFrame:
-    """Return the runs of data conditions that have every objective and every seed, so that shares add up."""
-    own = table[table["objective"].isin(objectives)]
-    needed = own["seed"].nunique() * len(objectives)
-    runs = own.drop_duplicates(["arm", "seed"]).groupby(["data", "size"])["arm"].transform("size")
-    whole = own.loc[runs.index[runs == needed], ["data", "size"]].drop_duplicates()
-    return own.merge(whole, on=["data", "size"])
+def _whole(table: pd.DataFrame, objectives: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Return the runs of data conditions that have every seed of their objectives, and all `objectives`, if given."""
+    own = table[table["objective"].isin(objectives)] if objectives else table
+    seeds = own.groupby(["data", "size", "objective"])["seed"].nunique().groupby(["data", "size"])
+    whole = (seeds.min() == own["seed"].nunique()) & (seeds.size() >= len(objectives))
+    return own.merge(whole[whole].index.to_frame(index=False), on=["data", "size"])
 
 
 def differences(table: pd.DataFrame, distance: str) -> dict[int, float]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import verdict_cells
+from dynamics_claims import ARMS, verdict_cells
 from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number, order, stored
 from dynamics_time import halves
 
@@ -20,7 +20,6 @@ UPDATES = 125_000
 """Published updates of a training."""
 RANKS, TIME, SURELY = 0.1, 0.01, 0.01
 """Margins: one of ten pairs of components; a hundredth of training; a hundredth of the intervals."""
-ARMS = ("masked-additive", "causal-additive", "translation-additive")
 
 
 class Order(NamedTuple):

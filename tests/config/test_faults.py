@@ -176,7 +176,7 @@ def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> N
 
 def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None:
     for setting, expected in (
-        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 of them, got []"),
+        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 item, got []"),
         ("training.hold=3", "training.hold: expected a mapping"),
         ("studies.fusion.seeds=3", "studies.fusion.seeds: expected a list, got 3"),
     ):

@@ -125,11 +125,10 @@ def train(
 
 def _trained(study: str, folders: Sequence[Path], project: Any) -> str:
     """Return where the results are: in the study's folder, or of another experiment in the store of runs."""
-    text = f"trained {study}: {len(folders)} cells"
-    if all(folder.is_relative_to(project.folder / paths.trained(study, "any", 0).parents[1]) for folder in folders):
-        return f"{text}: {paths.trained(study, 'any', 0).parents[1]}"
-    shown = [str(folder.relative_to(project.folder)) for folder in folders if folder.is_relative_to(project.folder)]
-    return "\n".join([f"{text}, as another experiment (-S, --plugin or --seed): not in models/{study}", *shown])
+    text, own = f"trained {study}: {len(folders)} cells", paths.trained(study, "any", 0).parents[1]
+    if all(folder.is_relative_to(project.folder / own) for folder in folders):
+        return f"{text}: {own}"
+    return "\n".join([f"{text}, as another experiment (-S, --plugin or --seed):", *map(str, folders)])
 
 
 def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> None:
@@ -239,7 +238,7 @@ def reproduce(
     cells = [found.cell for found in configuration.cells(study).values()]
     registry = load("studies.registry")
     found = registry.reproduced(configuration.study(study), cells, project.folder / paths.analysed(study))
-    text = "\n\n".join(one.text for one in found) or f"{study}: no table to compare: {_lacks(configuration, study)}"
+    text = "\n\n".join(one.text for one in found) or f"{study}: no runs to compare: {_lacks(configuration, study)}"
     say({"cells": [cell for one in found for cell in one.cells]}, as_json, text)
     if any(one.failed for one in found):
         raise typer.Exit(1)

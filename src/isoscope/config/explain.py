@@ -114,9 +114,9 @@ def _wanted(fault: Any) -> str:
     context = fault.get("ctx", {})
     match fault["type"]:
         case "too_short":
-            return f"at least {context['min_length']} of them"
+            return f"at least {context['min_length']} item{'s' * (context['min_length'] != 1)}"
         case "too_long":
-            return f"at most {context['max_length']} of them"
+            return f"at most {context['max_length']} item{'s' * (context['max_length'] != 1)}"
         case "dict_type" | "model_type" | "model_attributes_type":
             return "a mapping"
         case "tuple_type" | "list_type":

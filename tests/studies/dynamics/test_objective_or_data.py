@@ -91,6 +91,12 @@ def test_planted_data_decide_and_the_objective_is_then_not_told() -> None:
     assert told(found, "objective", "condition")["p"] > 0.05
 
 
+def test_data_that_all_differ_in_size_leave_no_share_to_either() -> None:
+    studies = planted(by="data")
+    found = objective_or_data({name: studies[name] for name in ("news-100", "captions-10")}, permutations=9)
+    assert set(found.shares["source"]) == {"objective", "condition", "interaction", "seed"}
+
+
 def test_arms_that_did_not_learn_are_left_out_and_named() -> None:
     studies = planted(by="objective")
     news = studies["news-100"]
@@ -98,7 +104,7 @@ def test_arms_that_did_not_learn_are_left_out_and_named() -> None:
     found = objective_or_data(studies, permutations=9)
     assert found.left_out == ("news-100: causal",)
     assert share(found, "objective")["runs"] == 24
-    with pytest.raises(InputError, match="0 trained runs"):
+    with pytest.raises(InputError, match="0 runs learned enough to be compared"):
         objective_or_data(planted(by="data", word="not trained"))
 
 

@@ -96,7 +96,8 @@ def _shares(runs: pd.DataFrame, confidence: float, permutations: int) -> Iterato
                 continue  # data or size alone is the condition
             intervals = jackknife(distances, factors, by["seed"], confidence=confidence)
             for source in sources(distances, factors, permutations=permutations):
-                if shown is None or source.name in shown:
+                own = shown is None or (source.name in shown and source.df)  # no size at equal data: no df
+                if own:
                     low, high = intervals[source.name] or (None, None)
                     about: dict[str, Any] = {"distance": name, "source": CALLED.get(source.name, source.name)}
                     about |= {"df": source.df, "share": source.share, "low": low, "high": high}
