@@ -72,8 +72,8 @@ def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampl
 
     Columns: layer and other_layer (from 0), of (`words`, or words less the mean of their form, so that spaces are
     not alike because both know which word it is), measure, value, low, high (jackknife over groups of sentences),
-    without (values without each group), null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)), n (words, or items), d and other_d, and
-    why, if there is no value.
+    without (values without each group), null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)),
+    n (words, or items), d and other_d, and why, if there is no value.
     """
     rows: list[dict[str, Any]] = []
     for of, words in on.items():
