@@ -214,7 +214,8 @@ def compare(
     as_stage()
     project, configuration = configure(overrides)
     comparison, studies = configuration.comparison(name), configuration.root.studies
-    begin(project, configuration, *(configuration.study(study).task for study in comparison.compared))
+    tasks = [configuration.study(study).task for study in comparison.compared]
+    begin(project, configuration, *tasks, *comparison.tasks)
     configuration.check_comparison(name)
     arms = {study: [*configuration.arms(study)] for study in comparison.compared}
     analysis = configuration.root.analysis

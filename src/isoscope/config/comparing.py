@@ -1,11 +1,12 @@
 """Section `comparisons`: comparisons of several studies, which train nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from isoscope.config.base import Conflicts, Count, Name, Section, Seed
+from isoscope.config.explain import nearest
 
 
 class ObjectiveOrData(Section):
@@ -31,9 +32,9 @@ class ObjectiveOrData(Section):
         """Tasks whose data it reads beside those of its studies."""
         return ()
 
-    def lacks(self, cells: Iterable[Any]) -> str | None:
-        """Return what the arms of a study lack for this comparison, with the remedy; None if nothing."""
-        if all(cell.training.allocation for cell in cells):
+    def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
+        """Return what a study with these arms (name → cell) lacks, with the remedy; None if nothing."""
+        if all(cell.training.allocation for cell in arms.values()):
             return None
         return "has arms without an allocation; add the overlay allocated to its settings"
 
@@ -43,7 +44,7 @@ class Compared(Section):
 
     study: Name
     """Study that trained it."""
-    arm: Name
+    arm: str
     """Arm of the study: the values of its axes, joined by -."""
 
 
@@ -97,9 +98,10 @@ class Spaces(Section):
         """Tasks whose data it reads beside those of its studies."""
         return (self.text.task,)
 
-    def lacks(self, cells: Iterable[Any]) -> str | None:
-        """Return what the arms of a study lack for this comparison: nothing."""
-        return None
+    def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
+        """Return which arm a study lacks; None if none."""
+        asked = (model.arm for model in self.models.values() if model.study == study)
+        return next((f"has no arm {arm!r}{nearest(arm, arms)}" for arm in asked if arm not in arms), None)
 
 
 Comparison = Annotated[ObjectiveOrData | Spaces, Field(discriminator="kind")]

@@ -249,7 +249,7 @@ class Configuration:
                 found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
             elif not studies[study].seeds:
                 found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
-            elif lacks := comparison.lacks(arm.cell for arm in self.cells(study).values()):
+            elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in self.cells(study).items()}):
                 found.keep(f"{place}: study {study!r} {lacks}")
         found.stop()
 

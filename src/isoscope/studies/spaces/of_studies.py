@@ -49,16 +49,15 @@ def tables(
     """Return the tables of `studies.spaces.tables` with columns model and seed, and `told_apart`.
 
     `processed`: task → folder of its prepared data. Spaces: each seed of each model, and one twin of each model with
-    random weights. Pairs: `told_apart.couples`, and the twins. Raises `InputError` if an arm has no runs.
+    random weights. Pairs: `told_apart.couples`, and the twins. Raises `InputError` for a column the data lack.
     """
-    sentences = pq.read_table(processed(text["task"]) / f"{text['split']}.parquet", columns=[text["column"]])
-    counted = pq.read_table(processed(text["task"]) / "train.parquet", columns=[text["column"]])
+    data = processed(text["task"])
     table = word_table(
-        sentences[text["column"]].to_pylist(),
+        _sentences(data / f"{text['split']}.parquet", text["column"]),
         occurrences=occurrences,
         per_sentence=per_sentence,
         seed=seed,
-        counted=counted[text["column"]].to_pylist(),
+        counted=_sentences(data / "train.parquet", text["column"]),
     )
     runs = {name: _runs(name, model, studies) for name, model in models.items()}
     seeds = {name: [*own] for name, own in runs.items()}
@@ -78,11 +77,17 @@ def tables(
     return found | {"similarity": similarity, "told_apart": apart}
 
 
+def _sentences(file: Path, column: str) -> list[str]:
+    known = pq.read_schema(file).names
+    if column not in known:
+        raise InputError(f"text.column: {file.name} has no column {column!r}; it has {', '.join(known)}")
+    found: list[str] = pq.read_table(file, columns=[column])[column].to_pylist()
+    return found
+
+
 def _runs(name: str, model: Mapping[str, str], studies: Mapping[str, StudyRuns]) -> dict[int, Path]:
     """Return the chosen checkpoint of each seed of a model."""
     arms = studies[model["study"]].arms
-    if model["arm"] not in arms:
-        raise InputError(f"models.{name}.arm: study {model['study']!r} has no arm {model['arm']!r}")
     found = {}
     for seed, result in arms[model["arm"]].items():
         (found[seed],) = (result.output.folder / "checkpoints").iterdir()
