@@ -47,10 +47,10 @@ def spaces(place: Path, *words: str) -> None:
 def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) -> None:
     spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW)
     layers = pd.read_parquet(place / "page/contextuality.parquet").groupby(["model", "twin"])["layer"].nunique()
-    assert layers.to_dict() == {("encoder", False): 3, ("encoder", True): 3, ("deep", False): 4, ("deep", True): 4}
+    assert layers.to_dict() == {("encoder", False): 4, ("encoder", True): 4, ("deep", False): 5, ("deep", True): 5}
     table = pd.read_parquet(place / "page/similarity.parquet")
     assert set(table["measure"]) == MEASURES
-    assert len(table) == 2 * 2 * 3 * 4 * len(MEASURES)
+    assert len(table) == 2 * (4 * 5 + 3 * 4) * len(MEASURES)
     assert table.loc[table["measure"] == "cka", ["value", "low", "high", "null"]].notna().all(axis=None)
     counts = pd.read_parquet(place / "page/counts.parquet").set_index("words")["occurrences"]
     assert counts["in the table"] >= counts["in all models"] >= counts["compared: words"] > 0

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.data.batches import Indices, collate, evaluation_batches
-from isoscope.data.probe import ProbeSet, Words
+from isoscope.data.probe import ProbeSet
 from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, summarise
@@ -34,19 +34,6 @@ MAPS = 4
 """Number of sentences whose whole attention maps are kept, to compare heads."""
 LONGEST_MAP = 32
 """Maximum number of tokens of such a sentence."""
-
-
-class Spans(Protocol):
-    """Encoded sentences and words in them: sentence, and tokens `begin` … `end` − 1, `[W]` each."""
-
-    @property
-    def encoded(self) -> Encoded: ...
-    @property
-    def sentence(self) -> Indices: ...
-    @property
-    def begin(self) -> Indices: ...
-    @property
-    def end(self) -> Indices: ...
 
 
 @torch.no_grad()
@@ -77,15 +64,15 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
         kept[..., rows, :] = values.float().cpu().numpy()
 
     model.eval()
-    with _embedding_parts(model) as parts:
+    with embedding_parts(model) as parts:
         for rows in evaluation_batches(lengths, batch_size=batch_size):
-            layers, mask = _layers(model, encoded, rows, pad_id, bf16)
+            layers, mask = layers_of(model, encoded, rows, pad_id, bf16)
             for name, values in _pooled(layers, mask).items():
                 put(name, len(lengths), rows, values)
             if "word" in parts:
                 put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers)))
             if len(words.text):
-                put("words", len(words.text), *_word_means(layers, words, rows))
+                put("words", len(words.text), *word_means(layers, words, rows))
             if both := {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
             for place, sentence in enumerate(map(int, rows)):
@@ -97,36 +84,14 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                         put(name, starts[-1], slice(at, at + size), values)
             parts.clear()
         for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
-            layers, mask = _layers(model, probe.shifted.encoded, rows, pad_id, bf16)
+            layers, mask = layers_of(model, probe.shifted.encoded, rows, pad_id, bf16)
             for name, values in _pooled(layers, mask).items():
                 put(f"shifted_{name}", len(probe.shifted.sentence), rows, values)
             parts.clear()
     return found
 
 
-@torch.no_grad()
-def word_states(
-    model: nn.Module,
-    words: Spans,
-    *,
-    name: str = "treebank",
-    pooling: Pooling = "mean",
-    pad_id: int,
-    batch_size: int,
-    bf16: bool = False,
-) -> Arrays:
-    """Return `name` `[L + 1, words, D]`: the mean over each word's tokens, or its first or last token (`pooling`)."""
-    model.eval()
-    found: Arrays = {}
-    for rows in evaluation_batches(words.encoded.lengths, batch_size=batch_size):
-        layers, _ = _layers(model, words.encoded, rows, pad_id, bf16)
-        kept = found.setdefault(name, np.empty((len(layers), len(words.sentence), layers.shape[-1]), np.float32))
-        chosen, means = _word_means(layers, words, rows, pooling)
-        kept[:, chosen] = means.cpu().numpy()
-    return found
-
-
-def _layers(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
+def layers_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
     """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
     inputs = _inputs(model, encoded, rows, pad_id)
     with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
@@ -151,10 +116,19 @@ def _weight(mask: Tensor, layers: Tensor) -> Tensor:
     return (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
 
 
-def _word_means(
-    layers: Tensor, words: Words | Spans, rows: Indices, pooling: Pooling = "mean"
-) -> tuple[Indices, Tensor]:
-    """Return the numbers of the words in a batch's sentences, and the means over each word's tokens `[L + 1, W, D]`."""
+class Spans(Protocol):
+    """Words in encoded sentences: the sentence, and tokens `begin` … `end` − 1, `[W]` each."""
+
+    @property
+    def sentence(self) -> Indices: ...
+    @property
+    def begin(self) -> Indices: ...
+    @property
+    def end(self) -> Indices: ...
+
+
+def word_means(layers: Tensor, words: Spans, rows: Indices, pooling: Pooling = "mean") -> tuple[Indices, Tensor]:
+    """Return the numbers of the words in a batch's sentences, and their vectors `[L + 1, W, D]` by `pooling`."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
     chosen = np.flatnonzero(np.isin(words.sentence, rows))
     means = []
@@ -173,7 +147,7 @@ def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[
 
 
 @contextmanager
-def _embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+def embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Capture the outputs of the embedding tables and the LayerNorm's input and output, `[B or 1, T, D]`."""
     seen: dict[str, Tensor] = {}
 

@@ -16,6 +16,7 @@ from isoscope.geometry.sentence_permutations import exchangeable, permuted
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
 from isoscope.inside.space import Space
+from isoscope.inside.word_states import WORD_TABLE
 from isoscope.statistics.delete_a_group import delete_a_group
 
 GROUPS = 20
@@ -70,17 +71,21 @@ def _compared(table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> Compa
 def similarity_table(one: Space, other: Space, on: Mapping[str, Compared], sampling: Sampling) -> pd.DataFrame:
     """Return a row per pair of layers, measure and kind of words.
 
-    Columns: layer and other_layer (from 0), of (`words`, or words less the mean of their form, so that spaces are
+    Columns: layer and other_layer (see `WordStates`), of (`words`, or words less the mean of their form, so that spaces are
     not alike because both know which word it is), measure, value, low, high (jackknife over groups of sentences),
     without (values without each group), null, null_sd (sentences exchanged), adjusted ((value − null)/(1 − null)),
     n (words, or items), d and other_d, and why, if there is no value.
     """
     rows: list[dict[str, Any]] = []
     for of, words in on.items():
-        theirs = [_Layer(other, words, of, sampling, number) for number in range(other.layers)]
-        for number in range(one.layers):
+        mine, others = (
+            [number for number in space.layers if not (of == BY_FORM and number == WORD_TABLE)]  # words of a form agree
+            for space in (one, other)
+        )
+        theirs = {number: _Layer(other, words, of, sampling, number) for number in others}
+        for number in mine:
             own = _Layer(one, words, of, sampling, number)
-            for there, second in enumerate(theirs):
+            for there, second in theirs.items():
                 about = {"layer": number, "other_layer": there, "of": of, "d": own.width, "other_d": second.width}
                 rows += (about | row for row in _cell(own, second, words, sampling))
     return pd.DataFrame(rows)

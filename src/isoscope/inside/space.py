@@ -16,7 +16,7 @@ from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats
 from isoscope.inside.choices import Pooling
-from isoscope.inside.hidden_states import word_states
+from isoscope.inside.word_states import word_states
 from isoscope.sealing import write_text
 
 KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json", "words"
@@ -25,7 +25,7 @@ KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json",
 class Space:
     """The states in a folder. `keys`: the rows of the word table, and whether the model has the word (`found`).
 
-    `facts`: layers (with layer 0), width, pooling, max_length, and what the writer added.
+    `facts`: layers (their numbers, see `WordStates`), width, pooling, max_length, and what the writer added.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,15 +34,16 @@ class Space:
         self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text("utf-8"))
 
     @property
-    def layers(self) -> int:
-        """Number of layers, layer 0 (after the embedding block) included."""
-        return int(self.facts["layers"])
+    def layers(self) -> list[int]:
+        """Numbers of the layers."""
+        found: list[int] = self.facts["layers"]
+        return found
 
     def layer(self, number: int, kept: npt.NDArray[np.bool_]) -> Floats:
         """Return the states `[W, D]` of the words `kept` of the table, all of which the model must have."""
         found = self.keys["found"].to_numpy(bool)
         with safe_open(self.folder / STATES, framework="numpy") as file:
-            states = file.get_slice(ARRAY)[number]
+            states = file.get_slice(ARRAY)[self.layers.index(number)]
         rows: Floats = np.asarray(states, np.float64).reshape(int(found.sum()), -1)[kept[found]]
         return rows
 
@@ -69,11 +70,10 @@ def write_space(
     found = there.found
     kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
     given: dict[str, Any] = {"pooling": pooling, "pad_id": tokenizer.pad_id, "batch_size": batch_size, "bf16": bf16}
-    states = word_states(model, kept, name=ARRAY, **given)
+    states = word_states(model, kept, whole=True, **given)
     write_parquet(table.rows[KEY].assign(found=there.found), folder / KEYS)
-    save_file(states, folder / STATES)
-    layers, _, width = states[ARRAY].shape
-    known = {"layers": layers, "width": width, "pooling": pooling, "max_length": max_length}
+    save_file({ARRAY: states.values}, folder / STATES)
+    known = {"layers": states.layers, "width": states.values.shape[-1], "pooling": pooling, "max_length": max_length}
     write_text(folder / FACTS, json.dumps(known | facts, indent=1) + "\n", "states")
 
 

@@ -18,6 +18,7 @@ from isoscope.data.corpus import SPLITS, TREEBANK
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.inside import hidden_states as passes
+from isoscope.inside.word_states import word_states
 from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.models.build import warn_of_emulation
@@ -167,10 +168,10 @@ def snapshot_arrays(
     model: Any, chosen: probe.ProbeSet, bank: treebank.Treebank | None, extraction: Extraction, *, pad_id: int
 ) -> passes.Arrays:
     """Return all arrays kept of a model: representations, embedding parts, attention, and the fusion's kernel."""
-    bf16 = extraction.precision == "bf16"
-    found = passes.hidden_states(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
+    options: Any = {"pad_id": pad_id, "batch_size": extraction.batch_size, "bf16": extraction.precision == "bf16"}
+    found = passes.hidden_states(model, chosen, **options)
     if bank is not None:
-        found |= passes.word_states(model, bank, pad_id=pad_id, batch_size=extraction.batch_size, bf16=bf16)
+        found["treebank"] = word_states(model, bank, **options).values
     attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=extraction.batch_size)
     return found | attention | passes.kernel(model.state_dict())
 

@@ -68,7 +68,7 @@ def spaces(
         **PAGE,
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
-        "layers": {name: space.layers - 1 for name, space in found.items()},
+        "layers": {name: space.layers for name, space in found.items()},
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,

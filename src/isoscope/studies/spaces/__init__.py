@@ -48,7 +48,7 @@ def tables(
     }
     found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "pairs": []}
     for name, space in spaces.items():
-        for number in range(space.layers):
+        for number in space.layers:
             layer = contextuality(space.layer(number, kept), words, **options)
             model, twin = space.facts["model"], space.facts["twin"]
             about = {"space": name, "model": model, "twin": twin, "layer": number}
