@@ -18,7 +18,18 @@ from isoscope.inside.space import Space, write_space
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
-MEASURES = {"cka", "procrustes", "cca", "svcca", "pwcca_one", "pwcca_other", "cca_held_out", "rsa", "neighbours"}
+MEASURES = {
+    "cka",
+    "procrustes",
+    "cca",
+    "svcca",
+    "pwcca_one",
+    "pwcca_other",
+    "cca_held_out",
+    "rsa",
+    "neighbours",
+    "rsa_partial",
+}
 TEXTS = [*dict.fromkeys(sentences()["sentence"].to_pylist())]
 
 
@@ -55,9 +66,32 @@ def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) ->
     counts = pd.read_parquet(place / "page/counts.parquet").set_index("words")["occurrences"]
     assert counts["in the table"] >= counts["in all models"] >= counts["compared: words"] > 0
     with opened(place / "page/index.html") as seen:
-        assert seen.page.locator("figure svg").count() == 2 + 1 + 4
+        assert seen.page.locator("figure svg").count() == 2 + 1 + 1 + 4
         assert seen.requests == []
         assert seen.complaints == []
+
+
+def test_sentences_are_the_means_of_their_words(place: Path) -> None:
+    """AvgSim over the sentences' means, from the cached states; no figure of words."""
+    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW)
+    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW, "--probe", "sentences")
+    found = pd.read_parquet(place / "page/contextuality.parquet").set_index(["space", "layer", "measure"])["value"]
+    assert set(found.index.get_level_values("measure")) == {"avg_sim", "avg_sim_centred"}
+    (folder,) = (
+        one.parent
+        for one in (place / "page/cache/states").glob("*/facts.json")
+        if '"model": "deep",\n "twin": false' in one.read_text()
+    )
+    space = Space(folder)
+    points = space.layer(2, space.keys["found"].to_numpy(bool))
+    means = pd.DataFrame(points).groupby(space.keys["sentence"][space.keys["found"]].to_numpy()).mean().to_numpy()
+    unit = means / np.linalg.norm(means, axis=1, keepdims=True)
+    expected = (np.sum(unit.sum(0) ** 2) - len(unit)) / (len(unit) * (len(unit) - 1))
+    assert found["deep", 2, "avg_sim"] == pytest.approx(expected)
+    table = pd.read_parquet(place / "page/similarity.parquet")
+    assert set(table["of"]) == {"sentences"}
+    assert set(table["measure"]) == MEASURES
+    assert not (place / "page/figures/contextuality.svg").exists()
 
 
 def test_a_second_call_extracts_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from isoscope.cli.options import AsJson, app, check_free, load, say
 from isoscope.errors import InputError
-from isoscope.inside.choices import POOLINGS, SPACES, SpaceSettings
+from isoscope.inside.choices import POOLINGS, PROBES, SPACES, SpaceSettings
 
 
 @app.command()
@@ -19,6 +19,9 @@ def spaces(
     text: Annotated[Path, typer.Option(help="Sentences: txt (one per line), csv, tsv, jsonl or parquet.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
     column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
+    probe: Annotated[
+        str, typer.Option(help=f"Items to compare: {' or '.join(PROBES)} (the mean of their words).")
+    ] = SPACES.probe,
     occurrences: Annotated[int, typer.Option(help="Words to sample.", min=100)] = SPACES.occurrences,
     per_sentence: Annotated[int, typer.Option(help="Maximum words of a sentence.", min=2)] = SPACES.per_sentence,
     pooling: Annotated[
@@ -54,6 +57,7 @@ def spaces(
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
     for name, value, allowed in (
+        ("probe", probe, PROBES),
         ("pooling", pooling, POOLINGS),
         ("device", device, ("cpu", "cuda")),
         ("precision", precision, ("fp32", "bf16")),
@@ -68,6 +72,7 @@ def spaces(
     stage = load("stages.spaces")
     load("stages.page_folder").check_out(out, stage.PAGE)
     settings = SpaceSettings(
+        probe=next(one for one in PROBES if one == probe),
         occurrences=occurrences,
         per_sentence=per_sentence,
         pooling=next(one for one in POOLINGS if one == pooling),

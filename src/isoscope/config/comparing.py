@@ -67,6 +67,8 @@ class Spaces(Section):
     models: Annotated[dict[Name, Compared], Field(min_length=2)]
     """Name → model. Models of equal seed are compared; two seeds of one model are the ceiling."""
     text: SpaceText
+    probe: Literal["words", "sentences"]
+    """Items to compare: words, or sentences (the mean of their words)."""
     occurrences: Annotated[int, Field(ge=100)]
     """Words to sample."""
     per_sentence: Annotated[int, Field(ge=2)]

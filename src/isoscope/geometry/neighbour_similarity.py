@@ -54,10 +54,17 @@ class RSA:
 
         `controls`: distances `[n(n − 1)/2]` such as 0 for equal words and 1 for others.
         """
-        ranked = [rankdata(one) if self.ranks else one for one in controls]
-        basis = np.linalg.qr(np.column_stack([standardised(np.asarray(one, float)) for one in ranked]))[0]
-        one, other = (own - basis @ (basis.T @ own) for own in (self.distances(x), self.distances(y)))
-        return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+        one, other = (self.left_of(self.distances(own), controls) for own in (x, y))
+        return float(one @ other)
+
+    def left_of(self, distances: Floats, controls: Sequence[Floats]) -> Floats:
+        """Return what is left of `distances`, regressed on others (or ranks on ranks); centred, of length 1."""
+        ranked = [rankdata(one) if self.ranks else np.asarray(one, float) for one in controls]
+        varied = [one - one.mean() for one in ranked if np.ptp(one) > 0]
+        if not varied:
+            return standardised(distances)
+        basis = np.linalg.qr(np.column_stack(varied))[0]
+        return standardised(distances - basis @ (basis.T @ distances))
 
 
 def standardised(values: Floats) -> Floats:

@@ -12,27 +12,24 @@ from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity_grid import Values
 
+PARTIAL = "rsa_partial"
+
 
 class PairSide:
-    """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours."""
+    """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours.
 
-    def __init__(self, points: Floats, rsa: RSA, neighbours: Neighbours) -> None:
+    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
+    """
+
+    def __init__(self, points: Floats, rsa: RSA, neighbours: Neighbours, controls: Sequence[Floats] = ()) -> None:
         self.distances, self.near = rsa.distances(points), neighbours.nearest(points)
-
-    @property
-    def square(self) -> npt.NDArray[np.float32]:
-        """The distances as a matrix `[n, n]` in float32, with a diagonal of 0."""
-        n = len(self.near)
-        found = np.zeros((n, n), np.float32)
-        found[np.triu_indices(n, 1)] = self.distances
-        found += found.T
-        return found
+        self.left = rsa.left_of(self.distances, controls)
 
 
 def pair_similarities(
     one: PairSide, other: PairSide, rsa: RSA, neighbours: Neighbours, *, groups: Ints, permutations: Sequence[Ints]
 ) -> Mapping[str, Values]:
-    """Return RSA and the overlap of neighbours of two layers with common items.
+    """Return RSA, partial RSA and the overlap of neighbours of two layers with common items.
 
     `groups` `[n]`: each item's group, from 0. Without a group, RSA is the correlation of the distances that are left,
     with their ranks among all; the neighbours are those among all items. `permutations`: places `[n]` of the other
@@ -42,14 +39,26 @@ def pair_similarities(
     counts = np.bincount(groups)
     sums = np.bincount(groups, weights=overlaps)
     left_out = (overlaps.sum() - sums) / (len(overlaps) - counts)
-    null_overlaps = [neighbours.overlaps(one.near, _renamed(other.near, places)).mean() for places in permutations]
-    square, theirs = one.square, other.square
-    null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
-    value = float(one.distances @ other.distances)
+    null = [neighbours.overlaps(one.near, _renamed(other.near, places)).mean() for places in permutations]
     return {
-        rsa.name: Values(value, _without_each(one.distances, other.distances, groups), np.array(null)),
-        neighbours.name: Values(float(overlaps.mean()), left_out, np.array(null_overlaps)),
+        rsa.name: _correlation(one.distances, other.distances, groups, permutations),
+        PARTIAL: _correlation(one.left, other.left, groups, permutations),
+        neighbours.name: Values(float(overlaps.mean()), left_out, np.array(null)),
     }
+
+
+def _correlation(one: Floats, other: Floats, groups: Ints, permutations: Sequence[Ints]) -> Values:
+    square, theirs = (_square(own, len(groups)) for own in (one, other))
+    null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
+    return Values(float(one @ other), _without_each(one, other, groups), np.array(null))
+
+
+def _square(distances: Floats, n: int) -> npt.NDArray[np.float32]:
+    """Return distances `[n(n − 1)/2]` as a matrix `[n, n]` in float32, with a diagonal of 0."""
+    found = np.zeros((n, n), np.float32)
+    found[np.triu_indices(n, 1)] = distances
+    found += found.T
+    return found
 
 
 def _renamed(near: Ints, places: Ints) -> Ints:

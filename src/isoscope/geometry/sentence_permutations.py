@@ -29,19 +29,25 @@ def exchangeable(sentences: npt.ArrayLike) -> Exchangeable:
     return Exchangeable(order[alike[of[order]]], counts[alike], int((~alike).sum()))
 
 
+def exchanged(strata: npt.ArrayLike, *, seed: int, draw: int) -> Ints:
+    """Return places `[n]` after a random exchange of items of equal strata; `strata` `[n, …]`: each item's."""
+    random = np.random.default_rng((seed, draw))
+    of = np.unique(np.asarray(strata), axis=0, return_inverse=True)[1].ravel()
+    taken: Ints = np.arange(len(of))
+    for stratum in range(of.max() + 1):
+        own = np.flatnonzero(of == stratum)
+        taken[own] = random.permutation(own)
+    return taken
+
+
 def permuted(lengths: Ints, *, seed: int, draw: int, halves: Ints | None = None) -> Ints:
     """Return places `[items]` after a random exchange of sentences of equal length; words keep their place in them.
 
     `lengths`: of each sentence; `halves`: number of its half, within which it is exchanged.
     """
-    random = np.random.default_rng((seed, draw))
     starts = np.cumsum(lengths) - lengths
-    taken = np.arange(len(lengths))
-    strata = np.stack([lengths, np.zeros_like(lengths) if halves is None else halves])
-    of = np.unique(strata, axis=1, return_inverse=True)[1].ravel()
-    for stratum in range(of.max() + 1):
-        own = np.flatnonzero(of == stratum)
-        taken[own] = random.permutation(own)
+    strata = np.column_stack([lengths, np.zeros_like(lengths) if halves is None else halves])
+    taken = exchanged(strata, seed=seed, draw=draw)
     within = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
     found: Ints = np.repeat(starts[taken], lengths) + within
     return found

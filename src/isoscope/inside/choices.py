@@ -15,6 +15,9 @@ ALIGNMENTS = ("joint", "procrustes", "sign")
 Pooling = Literal["mean", "first", "last"]
 """A word's vector: the mean over its tokens, or that of its first or last token."""
 POOLINGS: tuple[Pooling, ...] = ("mean", "first", "last")
+Probe = Literal["words", "sentences"]
+"""Items of which spaces are compared; a sentence is the mean of its words."""
+PROBES: tuple[Probe, ...] = ("words", "sentences")
 
 
 class Settings(NamedTuple):
@@ -45,6 +48,7 @@ DEFAULTS = Settings()
 class SpaceSettings(NamedTuple):
     """Options of `isoscope spaces`; see the command's help."""
 
+    probe: Probe = "words"
     occurrences: int = 50_000
     per_sentence: int = 25
     pooling: Pooling = "mean"

@@ -94,6 +94,17 @@ def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confi
     return Layer(pd.DataFrame(rows), of_words, histograms(points, words.sentence, pairs=pairs, seed=seed))
 
 
+def of_sentences(points: Floats, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
+    """Return AvgSim of a layer's sentences `[S, D]`, as is and centred; see `contextuality`."""
+    found, every = draws_of(len(points), draws=draws, confidence=confidence, seed=seed), np.arange(len(points))
+    rows = []
+    for name, own in (("avg_sim", points), ("avg_sim_centred", centre(points))):
+        total = pairs_apart(units(own), every, found.weights)
+        rows.append(found.row(name, total.cosines / total.pairs, len(points)))
+    none = pd.DataFrame({name: np.empty(0, np.int64) for name in ("form", "frequency", "occurrences", "self_sim")})
+    return Layer(pd.DataFrame(rows), none, histograms(points, every, pairs=pairs, seed=seed))
+
+
 def sampled(words: Words, *, seed: int) -> Ints:
     """Return the rows of forms with `LEAST` sentences or more, at most `MOST` of a form at random."""
     order = np.random.default_rng(seed).permutation(len(words.form))

@@ -20,6 +20,8 @@ def page(out: Path) -> Path:
     tables = {name: pd.read_parquet(out / f"{name}.parquet") for name in facts["tables"]}
     source = {"Source": " ".join(["text", facts["text"][:12], *(one[:12] for one in facts["checkpoints"].values())])}
     (out / "figures").mkdir(exist_ok=True)
+    for earlier in (out / "figures").iterdir():
+        earlier.unlink()
     text = (
         environment()
         .get_template("spaces.html")

@@ -18,9 +18,9 @@ from isoscope.data.corpus import SPLITS, TREEBANK
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.inside import hidden_states as passes
-from isoscope.inside.word_states import word_states
 from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
+from isoscope.inside.word_states import word_states
 from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.outputs import read_output

@@ -60,6 +60,7 @@ def spaces(
             found,
             couples,
             table,
+            probe=settings.probe,
             draws=settings.draws,
             histogram=settings.histogram,
             sampling=sampling,

@@ -7,13 +7,20 @@ import numpy as np
 import pandas as pd
 
 from isoscope.data.word_table import WordTable
-from isoscope.inside.contextuality_tables import Words, contextuality
-from isoscope.inside.similarity_tables import Sampling, compared, similarity_table
+from isoscope.inside.choices import Probe
+from isoscope.inside.compared_items import compared, sentence_means
+from isoscope.inside.contextuality_tables import Words, contextuality, of_sentences
+from isoscope.inside.similarity_tables import Sampling, check_complete, similarity_table
 from isoscope.inside.space import Space, joined
-from isoscope.studies.spaces import by_layer, distributions, similarity_maps
+from isoscope.studies.spaces import by_frequency, by_layer, distributions, similarity_maps
 from isoscope.studies.view import View
 
-VIEWS: tuple[View, ...] = (*by_layer.VIEWS, *distributions.VIEWS, *similarity_maps.VIEWS)
+VIEWS: tuple[View, ...] = (
+    *by_layer.VIEWS,
+    *by_frequency.VIEWS,
+    *distributions.VIEWS,
+    *similarity_maps.VIEWS,
+)
 
 
 def tables(
@@ -21,6 +28,7 @@ def tables(
     pairs: Sequence[tuple[str, str]],
     table: WordTable,
     *,
+    probe: Probe,
     draws: int,
     histogram: int,
     sampling: Sampling,
@@ -32,8 +40,9 @@ def tables(
     - `similarity`: of these pairs of spaces, see `inside.similarity_tables`.
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 
-    `draws` of the bootstrap over sentences; `histogram`: pairs of words in a distribution. Raises `InputError` if a
-    space does not belong to the table.
+    `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
+    pairs of words in a distribution. Raises `InputError` if a space does not belong to the table, and if too many cells
+    have no null or interval.
     """
     kept = joined(table, [*spaces.values()])
     rows = table.rows[kept]
@@ -49,23 +58,29 @@ def tables(
     found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "pairs": []}
     for name, space in spaces.items():
         for number in space.layers:
-            layer = contextuality(space.layer(number, kept), words, **options)
+            points = space.layer(number, kept)
+            if probe == "sentences":
+                layer = of_sentences(sentence_means(points, np.bincount(sentence)), **options)
+            else:
+                layer = contextuality(points, words, **options)
             model, twin = space.facts["model"], space.facts["twin"]
             about = {"space": name, "model": model, "twin": twin, "layer": number}
             found["contextuality"].append(layer.measures.assign(**about))
             found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
             found["pairs"].append(layer.pairs.assign(**about))
-    on = compared(table, kept, seed=sampling.seed)
+    on = compared(table, kept, probe=probe, seed=sampling.seed)
     similar = [
         similarity_table(spaces[one], spaces[other], on, sampling).assign(one=one, other=other) for one, other in pairs
     ]
+    similarity = pd.concat(similar, ignore_index=True)
+    check_complete(similarity)
     counts = [
         {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
         {"words": "in all models", "occurrences": int(kept.sum()), "sentences": int(sentence.max()) + 1},
         *(
-            {"words": f"compared: {name}", "occurrences": len(one.sentence), "sentences": len(one.lengths)}
-            for name, one in on.items()
+            {"words": f"compared: {one.of}", "occurrences": int(one.lengths.sum()), "sentences": len(one.lengths)}
+            for one in on
         ),
     ]
     whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    return whole | {"similarity": pd.concat(similar, ignore_index=True), "counts": pd.DataFrame(counts)}
+    return whole | {"similarity": similarity, "counts": pd.DataFrame(counts)}

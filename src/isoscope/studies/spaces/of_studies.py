@@ -32,6 +32,7 @@ def tables(
     processed: Callable[[str], Path],
     models: Mapping[str, Mapping[str, str]],
     text: Mapping[str, str],
+    probe: Any,
     occurrences: int,
     per_sentence: int,
     pooling: Any,
@@ -67,7 +68,7 @@ def tables(
     sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, pooling, Path(place)))
-        found = tables_of(spaces, pairs, table, draws=draws, histogram=histogram, sampling=sampling)
+        found = tables_of(spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling)
     who = {_called(name, one): (name, one) for name, own in seeds.items() for one in own}
     similarity = found["similarity"]
     for side, prefix in (("one", ""), ("other", "other_")):

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.style import SEQUENTIAL
+from isoscope.inside.word_states import WORD_TABLE
 from isoscope.studies.view import Table, View
 
 CALLED = {
@@ -17,8 +18,13 @@ CALLED = {
     "pwcca_other": "PWCCA, second side",
     "cca_held_out": "CCA, held out",
     "rsa": "RSA",
+    "rsa_partial": "RSA, partial",
     "neighbours": "Neighbours",
 }
+
+
+TABLE = "w"
+"""Tick of the word table alone."""
 
 
 def similarity_maps(table: pd.DataFrame) -> Figure:
@@ -30,9 +36,10 @@ def similarity_maps(table: pd.DataFrame) -> Figure:
     first = table.iloc[0]
     label = f"{first['one']} (up) × {first['other']} (across)"
     figure, drawn = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
-    for axes, (_, values) in zip(drawn, panels, strict=True):
-        axes.set_xticks(range(values.shape[1]))
-        axes.set_yticks(range(values.shape[0]))
+    for axes in drawn:
+        for axis, numbers in ((axes.xaxis, "other_layer"), (axes.yaxis, "layer")):
+            layers = sorted(set(table[numbers]))
+            axis.set_ticks(range(len(layers)), [TABLE if layer == WORD_TABLE else str(layer) for layer in layers])
     return figure
 
 
@@ -51,9 +58,9 @@ def _caption(table: pd.DataFrame) -> str:
     nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
     of = "" if first["of"] == "words" else f" ({first['of']})"
     return (
-        f"{first['one']} × {first['other']}{of}: similarity of each pair of layers, over the null: (value − null)/(1 − "
-        f"null). Null: sentences exchanged with sentences of the same length; its mean: {nulls}. n = {n:,} words."
-        f"{without}{f' Refused: {refused}.' if refused else ''}"
+        f"{first['one']} × {first['other']}{of}: similarity of each pair of layers as (value − null)/(1 − null). Null: "
+        f"sentences exchanged with sentences of the same length; its mean: {nulls}. {TABLE}: the word table alone. "
+        f"n = {n:,}.{without}{f' Refused: {refused}.' if refused else ''}"
     )
 
 

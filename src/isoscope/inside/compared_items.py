@@ -1,0 +1,116 @@
+"""Which items two spaces are compared on: words, words without the mean of their form, or sentences."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import pdist
+
+from isoscope.data.word_table import WordTable
+from isoscope.geometry.cross_products import group_numbers
+from isoscope.geometry.moments import Floats, Ints, within_classes
+from isoscope.geometry.neighbour_similarity import differ
+from isoscope.geometry.sentence_permutations import exchangeable, exchanged, permuted
+from isoscope.inside.choices import Probe
+from isoscope.inside.space import Space
+from isoscope.inside.word_states import WORD_TABLE
+
+GROUPS = 20
+"""Groups of sentences of the jackknife."""
+WHOLE, BY_FORM, SENTENCES = "words", "words without their form's mean", "sentences"
+
+
+class Compared(NamedTuple):
+    """Items of sentences that can be exchanged for others, in the word table's order."""
+
+    of: str
+    """`WHOLE`; `BY_FORM`: words less the mean of their form; `SENTENCES`: the means of their words."""
+    kept: npt.NDArray[np.bool_]
+    """Which words of the table are used."""
+    form: Ints
+    lengths: Ints
+    """Words of each sentence."""
+    position: Ints
+    group: Ints
+    """Group of each sentence, for the jackknife."""
+    left_out: int
+    """Sentences whose number of words few others have."""
+
+    @property
+    def groups(self) -> Ints:
+        """The group of each item."""
+        return self.group if self.of == SENTENCES else np.repeat(self.group, self.lengths)
+
+    @property
+    def length(self) -> Ints:
+        """The words of each item's sentence."""
+        return self.lengths if self.of == SENTENCES else np.repeat(self.lengths, self.lengths)
+
+    def controls(self, rows: Ints) -> list[Floats]:
+        """Return distances between items that have nothing to do with context: form, position, sentence length."""
+        lengths = pdist(self.length[rows][:, None], "cityblock")
+        if self.of == SENTENCES:
+            return [lengths]
+        return [differ(self.form[rows]), pdist(self.position[rows][:, None], "cityblock"), lengths]
+
+    def layers(self, space: Space) -> list[int]:
+        """Return the layers to compare: without its form's mean, a word has nothing left in the word table."""
+        return [number for number in space.layers if self.of != BY_FORM or number != WORD_TABLE]
+
+    def points(self, space: Space, layer: int) -> Floats:
+        """Return the items at a layer, `[items, D]`."""
+        points = space.layer(layer, self.kept)
+        if self.of == BY_FORM:
+            return within_classes(points, self.form)
+        return sentence_means(points, self.lengths) if self.of == SENTENCES else points
+
+    def places(self, *, seed: int, draw: int) -> Ints:
+        """Return places of the items with sentences exchanged for others of their length, in halves of the groups."""
+        halves = self.group % 2
+        if self.of == SENTENCES:
+            return exchanged(np.column_stack([self.lengths, halves]), seed=seed, draw=draw)
+        return permuted(self.lengths, seed=seed, draw=draw, halves=halves)
+
+    def sample(self, count: int, *, seed: int) -> Ints:
+        """Return an item each of `count` sentences at random, in order."""
+        random = np.random.default_rng(seed)
+        chosen = np.sort(random.permutation(len(self.lengths))[:count])
+        if self.of == SENTENCES:
+            return chosen
+        starts = np.cumsum(self.lengths) - self.lengths
+        rows: Ints = starts[chosen] + (random.random(len(chosen)) * self.lengths[chosen]).astype(np.int64)
+        return rows
+
+
+def compared(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Probe, seed: int) -> list[Compared]:
+    """Return what is compared of the words `kept`: words, and those whose form occurs again; or sentences.
+
+    All are without sentences of a rare length. Raises `InputError` if fewer than 20 sentences are left.
+    """
+    if probe == "sentences":
+        return [_compared(SENTENCES, table, kept, seed)]
+    forms = np.unique(table.rows["form"].to_numpy(), return_inverse=True)[1]
+    recurs = kept & (np.bincount(forms[kept], minlength=forms.max() + 1)[forms] > 1)
+    return [_compared(WHOLE, table, kept, seed), _compared(BY_FORM, table, recurs, seed)]
+
+
+def _compared(of: str, table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> Compared:
+    places = np.flatnonzero(kept)
+    found = exchangeable(table.sentences[places])
+    chosen = np.zeros(len(kept), bool)
+    chosen[places[found.rows]] = True
+    sentences: dict[str, Any] = {"lengths": found.lengths, "left_out": found.left_out}
+    return Compared(
+        of,
+        chosen,
+        form=np.unique(table.rows["form"].to_numpy()[chosen], return_inverse=True)[1],
+        position=table.rows["position"].to_numpy(np.int64)[chosen],
+        group=group_numbers(np.arange(len(found.lengths)), GROUPS, seed=seed),
+        **sentences,
+    )
+
+
+def sentence_means(points: Floats, lengths: Ints) -> Floats:
+    """Return the mean of each sentence's words, `[sentences, D]`; words stand sentence by sentence."""
+    sums: Floats = np.add.reduceat(points, np.cumsum(lengths) - lengths)
+    return sums / lengths[:, None]
