@@ -89,6 +89,11 @@ def style() -> Iterator[None]:
         yield
 
 
+def layer_tick(layer: float, _: int | None = None) -> str:
+    """Return the tick label of a layer, or of a relative depth; below 0 is the word table alone."""
+    return "w" if layer < 0 else f"{layer:g}"
+
+
 def look(index: int) -> dict[str, Any]:
     """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
     again, colour = divmod(index, len(ARM_COLOURS))

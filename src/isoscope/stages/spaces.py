@@ -103,7 +103,7 @@ def _extract(one: Checkpoint, twin: bool, table: WordTable, settings: SpaceSetti
     if not sys.stderr.isatty():
         print(f"{one.name}{TWIN * twin}: states", file=sys.stderr, flush=True)
     model = random_encoder(one.folder, seed=TWIN_SEED + settings.seed) if twin else load_encoder(one.folder)
-    facts: dict[str, Any] = {"model": one.name, "twin": twin}
+    facts: dict[str, Any] = {"model": one.name, "seed": None, "twin": twin}
     write_space(
         folder,
         model.to(settings.device),

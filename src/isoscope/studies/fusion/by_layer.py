@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from isoscope.figures.maps import scale_of
 from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, WIDTH, hatched, legend_below, look, style, tiles, wrapped
+from isoscope.figures.style import INK, WIDTH, hatched, layer_tick, legend_below, look, style, tiles, wrapped
 from isoscope.studies.fusion.layers import SHARED
 
 COLUMNS = 3
@@ -21,6 +21,8 @@ STRIP = 0.11
 TWIN_LINE: Any = (0, (1, 1.2))
 NOISE_LINE: Any = (0, (4, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
+LOCATOR = 0.25
+"""Distance of ticks on an axis of relative depth."""
 RELATIVE = "Depth (layer / number of layers)"
 KEY = 0.6
 """Width in inches of a legend's line with its padding."""
@@ -45,12 +47,13 @@ def geometry_by_layer(
 
     `geometry`: the table with a column `checkpoint`. `titles`: metric → title; default: the title of its scale. Metrics
     that were not measured on `vectors` are left out. Checkpoints of different depth share an axis of layer / number of
-    layers.
+    layers. Layer −1, "w", is the word table alone.
     """
     table = geometry[geometry["vectors"] == vectors].rename(columns={"checkpoint": "arm"})
     depth = table.groupby("arm")["layer"].transform("max")
     relative = depth.nunique() > 1
-    table = table.assign(at=table["layer"] / depth if relative else table["layer"])
+    at = table["layer"] / depth if relative else table["layer"]
+    table = table.assign(at=at.where(table["layer"] >= 0, -LOCATOR if relative else -1))
     there = [figure for figure in figures if (table["figure"] == figure).any()]
     names, shown, margin = arms_of(table), table[table["figure"].isin(there)], 0.05 if relative else 0.3
     size = (WIDTH / 3 * min(COLUMNS, max(len(there), 2)), 1.7, 0.35, 0.2 * len(names))
@@ -59,7 +62,8 @@ def geometry_by_layer(
         part = table[table["figure"] == figure]
         _panel(axes, part, names)
         axes.set_xlim(table["at"].min() - margin, table["at"].max() + margin)  # also layers without a value
-        axes.xaxis.set_major_locator(MultipleLocator(0.25) if relative else MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MultipleLocator(LOCATOR) if relative else MaxNLocator(integer=True))
+        axes.xaxis.set_major_formatter(layer_tick)
         title = titles[figure] if titles else scale_of(figure, part["value"]).label
         axes.set_title(wrapped(title, 1.9, size=8, lines=3), fontsize=8)
     lines = [

@@ -33,11 +33,11 @@ def tables(
     histogram: int,
     sampling: Sampling,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of spaces of one word table, by name; each has the column `space`, or `one` and `other`.
+    """Return the tables of spaces of one word table, by name.
 
-    - `contextuality`, `words`, `pairs`: see `inside.contextuality_tables`; also layer, model, and whether the space is
-      that of the model's twin with random weights.
-    - `similarity`: of these pairs of spaces, see `inside.similarity_tables`.
+    - `contextuality`, `words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed, twin (whether it is
+      the model's twin with random weights) and layer.
+    - `similarity`: of these pairs of spaces, see `inside.similarity_tables`; also one, model, …, other, other_model, ….
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 
     `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
@@ -63,15 +63,15 @@ def tables(
                 layer = of_sentences(sentence_means(points, np.bincount(sentence)), **options)
             else:
                 layer = contextuality(points, words, **options)
-            model, twin = space.facts["model"], space.facts["twin"]
-            about = {"space": name, "model": model, "twin": twin, "layer": number}
+            about = {"space": name, **_who(space), "layer": number}
             found["contextuality"].append(layer.measures.assign(**about))
             found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
             found["pairs"].append(layer.pairs.assign(**about))
     on = compared(table, kept, probe=probe, seed=sampling.seed)
-    similar = [
-        similarity_table(spaces[one], spaces[other], on, sampling).assign(one=one, other=other) for one, other in pairs
-    ]
+    similar = []
+    for one, other in pairs:
+        who = {"one": one, "other": other, **_who(spaces[one]), **_who(spaces[other], "other_")}
+        similar.append(similarity_table(spaces[one], spaces[other], on, sampling).assign(**who))
     similarity = pd.concat(similar, ignore_index=True)
     check_complete(similarity)
     counts = [
@@ -84,3 +84,8 @@ def tables(
     ]
     whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
     return whole | {"similarity": similarity, "counts": pd.DataFrame(counts)}
+
+
+def _who(space: Space, prefix: str = "") -> dict[str, Any]:
+    """Return columns of a space: its model, the seed of its training if known, and whether it is a twin."""
+    return {f"{prefix}{name}": space.facts[name] for name in ("model", "seed", "twin")}

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.data.word_table import UNKNOWN
-from isoscope.figures.style import WIDTH, legend_below, look, style, tiles
+from isoscope.figures.style import WIDTH, layer_tick, legend_below, look, style, tiles
 from isoscope.studies.view import Table, View
 
 CLASSES = 4
@@ -25,6 +25,7 @@ def by_frequency(table: pd.DataFrame) -> Figure:
             low, high = (own["mean"] + sign * 2 * own["error"] for sign in (-1, 1))
             axes.fill_between(own["layer"], low, high, color=line.get_color(), alpha=0.16, linewidth=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_formatter(layer_tick)
     lines = panels[0].get_lines()
     for line, name in zip(lines, classes, strict=True):
         line.set_label(name)
@@ -47,8 +48,10 @@ def _rows(words: pd.DataFrame, measures: pd.DataFrame) -> Table:
         for one, own in by_form.groupby(cut, observed=True)
     }
     shown = shown.assign(corrected=shown["self_sim"] - shown["average"], **{"class": shown["form"].map(cut.map(names))})
-    grouped = shown.groupby(["model", "layer", "class"], observed=True, sort=False)["corrected"]
-    return (grouped.agg(mean="mean", error="sem", n="size").reset_index(),)
+    shown["class"] = pd.Categorical(shown["class"], list(names.values()))
+    of_forms = shown.groupby(["model", "layer", "class", "form"], observed=True)["corrected"].mean()  # over seeds
+    grouped = of_forms.groupby(["model", "layer", "class"], observed=True)
+    return (grouped.agg(mean="mean", error="sem", n="size").reset_index().astype({"class": str}),)
 
 
 VIEWS = (
@@ -57,6 +60,7 @@ VIEWS = (
         needs=("words", "contextuality"),
         rows=_rows,
         draw=by_frequency,
-        caption="SelfSim − AvgSim by layer and by how often a form occurs; bands: two standard errors over forms.",
+        caption="SelfSim − AvgSim by layer and by how often a form occurs; bands: two standard errors over forms. "
+        "Layer w: the word table alone.",
     ),
 )

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.statistics.paired import paired_t
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.view import Table, View
 
@@ -28,25 +29,43 @@ BASELINES = {"mev": "mev_random", "intra_sim": "intra_sim_pseudo", "intra_sim_le
 """Measure → the measure that is its baseline."""
 
 
+CONFIDENCE = 0.95
+AT_TABLE = "Layer w: the word table alone."
+
+
 def _rows(table: pd.DataFrame, titles: Mapping[str, str]) -> Table:
     """Return these measures in the form of the geometry table: a twin is its model without a step."""
-    keys = ["space", "layer"]
-    values = table.set_index([*keys, "measure"])["value"]
-    shown = table[table["measure"].isin(titles)].rename(columns={"measure": "figure"})
+    keys = ["model", "twin", "layer", "measure"]
+    means = over_seeds(table, keys)
+    values = means.set_index(keys)["value"]
+    shown = means[means["measure"].isin(titles)].rename(columns={"measure": "figure"})
     baseline = [
-        values.get((space, layer, BASELINES.get(measure)), np.nan)
-        for space, layer, measure in zip(*(shown[name] for name in (*keys, "figure")), strict=True)
+        values.get((*key, BASELINES.get(measure)), np.nan)
+        for *key, measure in zip(*(shown[name] for name in (*keys[:-1], "figure")), strict=True)
     ]
-    limits = {name: pd.to_numeric(shown[name]) for name in ("low", "high")}
     step = np.where(shown["twin"], np.nan, 0.0)
     own = {"checkpoint": shown["model"], "vectors": "words", "baseline": baseline, "degenerate": False, "step": step}
-    return (shown.assign(**limits, **own),)
+    return (shown.assign(**own),)
+
+
+def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return mean and interval of the value over a model's seeds; of one seed, its own interval. n: the largest."""
+
+    def mean(rows: pd.DataFrame) -> pd.Series:
+        low, high = rows["low"].iloc[0], rows["high"].iloc[0]
+        if len(rows) > 1:
+            low, high = paired_t([*rows["value"]], confidence=CONFIDENCE).interval or (None, None)
+        return pd.Series({"value": rows["value"].mean(), "low": low, "high": high, "n": rows["n"].max()})
+
+    found: pd.DataFrame = table.groupby(keys, sort=False)[["value", "low", "high", "n"]].apply(mean).reset_index()
+    return found.astype({"value": float, "low": float, "high": float, "n": int})
 
 
 def _caption(lead: str, titles: Mapping[str, str], table: pd.DataFrame) -> str:
     n = table.groupby("figure", sort=False)["n"].max()
     counts = ", ".join(f"{titles[str(name)]} {count:,}" for name, count in n.items())
-    return f"{lead} Bands: bootstrap over sentences. n (words, forms or sentences): {counts}."
+    bands = "95 % intervals over seeds, or of one seed over sentences, by bootstrap"
+    return f"{lead} {AT_TABLE} Bands: {bands}. n (words, forms or sentences): {counts}."
 
 
 def _view(name: str, titles: Mapping[str, str], lead: str, remakes: str) -> View:

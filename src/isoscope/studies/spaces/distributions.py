@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import SEQUENTIAL, WIDTH, multiples, style
+from isoscope.figures.style import SEQUENTIAL, WIDTH, layer_tick, multiples, style
 from isoscope.inside.contextuality_tables import REACH
 from isoscope.studies.view import Table, View
 
@@ -19,7 +19,7 @@ def distributions(table: pd.DataFrame) -> Figure:
     )
     for (model, kind), axes in panels.items():
         own = table[(table["model"] == model) & (table["measure"] == kind)]
-        shares = own.pivot(index="layer", columns="low", values="share")
+        shares = own.pivot_table(index="layer", columns="low", values="share")  # the mean over seeds
         reach = (float(own["low"].min()), float(own["high"].max()), -0.5, len(shares) - 0.5)
         values = shares.to_numpy()
         image = axes.imshow(
@@ -32,7 +32,7 @@ def distributions(table: pd.DataFrame) -> Figure:
             extent=reach,
             interpolation="none",
         )
-        axes.set_yticks(range(len(shares)))
+        axes.set_yticks(range(len(shares)), [*map(layer_tick, shares.index)])
     figure.colorbar(image, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
     return figure
 

@@ -47,7 +47,7 @@ def tables(
     power: float,
     margin: float,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `studies.spaces.tables` with columns model and seed, and `told_apart`.
+    """Return the tables of `studies.spaces.tables`, and `told_apart`.
 
     `processed`: task → folder of its prepared data. Spaces: each seed of each model, and one twin of each model with
     random weights. Pairs: `told_apart.couples`, and the twins. Raises `InputError` for a column the data lack.
@@ -69,13 +69,8 @@ def tables(
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, pooling, Path(place)))
         found = tables_of(spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling)
-    who = {_called(name, one): (name, one) for name, own in seeds.items() for one in own}
-    similarity = found["similarity"]
-    for side, prefix in (("one", ""), ("other", "other_")):
-        for number, column in enumerate(("model", "seed")):
-            similarity[f"{prefix}{column}"] = [who.get(name, (None, None))[number] for name in similarity[side]]
-    apart = told_apart(similarity, seeds, confidence=confidence, power=power, margin=margin)
-    return found | {"similarity": similarity, "told_apart": apart}
+    apart = told_apart(found["similarity"], seeds, confidence=confidence, power=power, margin=margin)
+    return found | {"told_apart": apart}
 
 
 def _sentences(file: Path, column: str) -> list[str]:
@@ -111,15 +106,15 @@ def _spaces(
 
     for name, own in runs.items():
         first = next(iter(own.values()))
-        every: Sequence[tuple[str, Any, bool, Path]] = (
-            *((_called(name, seed), load_encoder, False, folder) for seed, folder in own.items()),
-            (_twin(name), lambda folder: random_encoder(folder, seed=TWIN_SEED), True, first),
+        every: Sequence[tuple[str, int | None, Path]] = (
+            *((_called(name, seed), seed, folder) for seed, folder in own.items()),
+            (_twin(name), None, first),
         )
-        for called, load, twin, folder in every:
-            model = load(folder)
+        for called, seed, folder in every:
+            model = random_encoder(folder, seed=TWIN_SEED) if seed is None else load_encoder(folder)
             target = place / called.replace(" ", "-")
             target.mkdir()
-            facts = {"model": name if twin else called, "twin": twin, "digest": checkpoint_digest(folder)}
+            facts = {"model": name, "seed": seed, "twin": seed is None, "digest": checkpoint_digest(folder)}
             write_space(
                 target,
                 model,

@@ -1,12 +1,14 @@
-"""View: every layer of one model against every layer of another, by measure."""
+"""View: every layer of one model against every layer of another, by measure, with what it is compared to."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
-from isoscope.figures.style import SEQUENTIAL
-from isoscope.inside.word_states import WORD_TABLE
+from isoscope.figures.style import SEQUENTIAL, layer_tick
+from isoscope.inside.compared_items import WHOLE
 from isoscope.studies.view import Table, View
 
 CALLED = {
@@ -23,30 +25,46 @@ CALLED = {
 }
 
 
-TABLE = "w"
-"""Tick of the word table alone."""
+SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
+"""Measures that are drawn; the table has all of them."""
 
 
 def similarity_maps(table: pd.DataFrame) -> Figure:
-    """Draw a picture per measure: layers of the second model across, of the first up."""
-    panels = []
-    for measure, own in table.groupby("measure", sort=False):
-        shown = own.pivot(index="layer", columns="other_layer", values="adjusted").to_numpy(dtype=float)
-        panels.append((CALLED[str(measure)], shown))
+    """Draw a picture per measure and panel: layers of the second model across, of the first up; mean over seeds."""
+    panels, layers = [], []
+    for measure in SHOWN:
+        for name, own in table[table["measure"] == measure].groupby("panel", sort=False):
+            shown = own.pivot_table(index="layer", columns="other_layer", values="adjusted", dropna=False)
+            panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
+            layers.append((shown.columns, shown.index))
     first = table.iloc[0]
-    label = f"{first['one']} (up) × {first['other']} (across)"
+    label = f"{first['model']} (up) × {first['other_model']} (across)"
     figure, drawn = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
-    for axes in drawn:
-        for axis, numbers in ((axes.xaxis, "other_layer"), (axes.yaxis, "layer")):
-            layers = sorted(set(table[numbers]))
-            axis.set_ticks(range(len(layers)), [TABLE if layer == WORD_TABLE else str(layer) for layer in layers])
+    for axes, numbers in zip(drawn, layers, strict=True):
+        for axis, own in zip((axes.xaxis, axes.yaxis), numbers, strict=True):
+            axis.set_ticks(range(len(own)), [*map(layer_tick, own)])
     return figure
 
 
 def _rows(table: pd.DataFrame) -> Table:
-    """Number the figures: one per pair of models and kind of words."""
-    named = table["one"] + " × " + table["other"] + ", " + table["of"]
-    return (table.assign(number=pd.factorize(named)[0]),)
+    """Return a numbered figure per pair of models and kind of items: its panels are the pair and its references."""
+    parts = [part.assign(number=number) for number, part in enumerate(_figures(table))]
+    return (pd.concat(parts, ignore_index=True) if parts else table.assign(number=np.nan, panel=None),)
+
+
+def _figures(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    trained = table[~table["twin"]]
+    for (one, other, of), pair in trained[trained["model"] != trained["other_model"]].groupby(
+        ["model", "other_model", "of"], sort=False
+    ):
+        twins = table[table["twin"] & (table["model"] == one) & (table["other_model"] == other)]
+        seeds = {
+            f"two seeds of {name}": trained[(trained["model"] == name) & (trained["other_model"] == name)]
+            for name in (one, other)
+        }
+        panels = {f"{one} × {other}": pair, **seeds, "random weights": twins}
+        kept = (rows[rows["of"] == of].assign(panel=name) for name, rows in panels.items())
+        yield pd.concat([rows for rows in kept if len(rows)], ignore_index=True)
 
 
 def _caption(table: pd.DataFrame) -> str:
@@ -54,13 +72,16 @@ def _caption(table: pd.DataFrame) -> str:
     lacking = table[["value", "low", "null"]].isna().any(axis=1)
     without = f" {int(lacking.sum())} of {len(table)} cells have no value, null or interval." * bool(lacking.any())
     refused = "; ".join(dict.fromkeys(table["why"].dropna()))
-    null = table.groupby("measure", sort=False)["null"].mean()
+    null = table[table["measure"].isin(SHOWN)].groupby("measure", sort=False)["null"].mean()
     nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
-    of = "" if first["of"] == "words" else f" ({first['of']})"
+    of = "" if first["of"] == WHOLE else f" ({first['of']})"
+    seeds = table[table["panel"] == first["panel"]][["seed", "other_seed"]].dropna().drop_duplicates()
+    mean = f" Mean over {len(seeds)} pairs of seeds." * (len(seeds) > 1)
     return (
-        f"{first['one']} × {first['other']}{of}: similarity of each pair of layers as (value − null)/(1 − null). Null: "
-        f"sentences exchanged with sentences of the same length; its mean: {nulls}. {TABLE}: the word table alone. "
-        f"n = {n:,}.{without}{f' Refused: {refused}.' if refused else ''}"
+        f"{first['model']} × {first['other_model']}{of}: similarity of each pair of layers as (value − null)/(1 − "
+        f"null), next to two seeds of one model and to random weights, where there are any. Null: sentences exchanged "
+        f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
+        f"{without}{f' Refused: {refused}.' if refused else ''}"
     )
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import View
 
@@ -30,7 +30,8 @@ def apart(table: pd.DataFrame) -> Figure:
                 at[holds], rows["between"].to_numpy(float)[holds], linestyle="", marker="o", markersize=8,
                 markerfacecolor="none", markeredgecolor=INK,
             )  # fmt: skip
-        axes.set_xticks(sorted(set(table["layer"])))
+        layers = sorted(set(table["layer"]))
+        axes.set_xticks(layers, [*map(layer_tick, layers)])
     handles = [Line2D([], [], label=f"{one} × {other}", **look(place)) for place, (one, other) in enumerate(pairs)]
     handles += [
         Line2D([], [], color=INK, linestyle=":", label="two seeds of a model, mean of both"),
