@@ -89,7 +89,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def layer_tick(layer: float, _: int | None = None) -> str:
+def layer_tick(layer: float, _: float = 0.0) -> str:
     """Return the tick label of a layer, or of a relative depth; below 0 is the word table alone."""
     return "w" if layer < 0 else f"{layer:g}"
 
