@@ -48,9 +48,10 @@ def spaces(
         seed=settings.seed,
     )
     found: dict[str, Space] = {}
-    for one in checkpoints:
-        for twin in (False, True):
-            found[one.name + TWIN * twin] = _states(one, twin, texts, table, settings, out / "cache")
+    for number, one in enumerate(checkpoints):
+        # Twins of one architecture and seed would be the same model.
+        for seed in (None, settings.seed + number):
+            found[one.name + TWIN * (seed is not None)] = _states(one, seed, texts, table, settings, out / "cache")
     names = [one.name for one in checkpoints]
     couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
     couples += [(one + TWIN, other + TWIN) for one, other in couples]
@@ -82,15 +83,17 @@ def spaces(
     return tables
 
 
-def _states(one: Checkpoint, twin: bool, texts: Texts, table: WordTable, settings: SpaceSettings, cache: Path) -> Space:
-    """Return the space of a checkpoint or its twin; extract it if it is not cached."""
+def _states(
+    one: Checkpoint, twin: int | None, texts: Texts, table: WordTable, settings: SpaceSettings, cache: Path
+) -> Space:
+    """Return the space of a checkpoint, or of its twin of this seed; extract it if it is not cached."""
     names = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precision", "device")
     about = {"weights": one.digest, "twin": twin, "texts": texts.digest, "code": code_version("spaces")}
     about |= {name: getattr(settings, name) for name in names}
     return Space(kept(cache / "states", about, partial(_extract, one, twin, table, settings), "states"))
 
 
-def _extract(one: Checkpoint, twin: bool, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
+def _extract(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
     import torch  # takes seconds to import; not needed if everything is cached
 
     from isoscope.models.build import warn_of_emulation
@@ -101,9 +104,9 @@ def _extract(one: Checkpoint, twin: bool, table: WordTable, settings: SpaceSetti
     torch.set_num_threads(settings.threads)
     warn_of_emulation(settings.precision, device=settings.device, key="--precision")
     if not sys.stderr.isatty():
-        print(f"{one.name}{TWIN * twin}: states", file=sys.stderr, flush=True)
-    model = random_encoder(one.folder, seed=TWIN_SEED + settings.seed) if twin else load_encoder(one.folder)
-    facts: dict[str, Any] = {"model": one.name, "seed": None, "twin": twin}
+        print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
+    model = load_encoder(one.folder) if twin is None else random_encoder(one.folder, seed=TWIN_SEED + twin)
+    facts: dict[str, Any] = {"model": one.name, "seed": None, "twin": twin is not None}
     write_space(
         folder,
         model.to(settings.device),

@@ -2,6 +2,7 @@
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from isoscope.figures.style import SEQUENTIAL, WIDTH, layer_tick, multiples, style
 from isoscope.inside.contextuality_tables import REACH
@@ -32,6 +33,7 @@ def distributions(table: pd.DataFrame) -> Figure:
             extent=reach,
             interpolation="none",
         )
+        axes.xaxis.set_major_locator(MultipleLocator(0.5))
         axes.set_yticks(range(len(shares)), [*map(layer_tick, shares.index)])
     figure.colorbar(image, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
     return figure

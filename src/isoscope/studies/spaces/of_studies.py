@@ -101,17 +101,17 @@ def _twin(name: str) -> str:
 def _spaces(
     runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
 ) -> Iterator[tuple[str, Space]]:
-    """Write and yield the spaces of all seeds, and of a twin of each model."""
+    """Write and yield the spaces of all seeds, and of a twin of each model, all with weights of their own."""
     from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 
-    for name, own in runs.items():
+    for number, (name, own) in enumerate(runs.items()):
         first = next(iter(own.values()))
         every: Sequence[tuple[str, int | None, Path]] = (
             *((_called(name, seed), seed, folder) for seed, folder in own.items()),
             (_twin(name), None, first),
         )
         for called, seed, folder in every:
-            model = random_encoder(folder, seed=TWIN_SEED) if seed is None else load_encoder(folder)
+            model = random_encoder(folder, seed=TWIN_SEED + number) if seed is None else load_encoder(folder)
             target = place / called.replace(" ", "-")
             target.mkdir()
             facts = {"model": name, "seed": seed, "twin": seed is None, "digest": checkpoint_digest(folder)}

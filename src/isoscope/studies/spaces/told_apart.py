@@ -13,17 +13,24 @@ KEYS = ["of", "measure", "layer"]
 
 
 def couples(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-    """Return the pairs of (model, seed) to compare: two models of one seed, and each seed of a model with its next.
+    """Return the pairs of (model, seed) to compare: each seed of a model with the next seed of every model.
 
-    `models`: name → its seeds. With two seeds of a model there is one pair of them, with more a ring.
+    `models`: name → its seeds. Models of one seed may start from the same weights, which would make them more alike
+    than two seeds of one model; so they are compared at one seed only if they have no other in common. After the last
+    seed comes the first; two seeds of one model are one pair.
     """
     found = []
     for one, other in combinations(models, 2):
-        found += [((one, seed), (other, seed)) for seed in models[one] if seed in models[other]]
+        seeds = [seed for seed in models[one] if seed in models[other]]
+        found += [((one, seed), (other, after)) for seed, after in zip(seeds, _following(seeds), strict=True)]
     for name, seeds in models.items():
-        following = [*seeds[1:], *(seeds[:1] if len(seeds) > 2 else ())]
-        found += [((name, seed), (name, after)) for seed, after in zip(seeds, following, strict=False)]
+        after = _following(seeds)[: len(seeds) if len(seeds) > 2 else len(seeds) - 1]
+        found += [((name, seed), (name, then)) for seed, then in zip(seeds, after, strict=False)]
     return found
+
+
+def _following(seeds: Sequence[int]) -> list[int]:
+    return [*seeds[1:], *seeds[:1]]
 
 
 def told_apart(
@@ -32,7 +39,7 @@ def told_apart(
     """Return how much less alike two models are than two seeds of one model, per measure and layer.
 
     `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), on equal layers. A seed's number:
-    half of the similarity of both models with their next seed, minus the similarity of the models. Items are groups of
+    half of the similarity of both models with their next seed, minus the similarity of one with the other's next seed. Items are groups of
     sentences, by the jackknife's pseudo-values. p by Holm over the table.
 
     Columns: model, other_model, of, measure, layer, between (the models' similarity), within (the seeds'), difference,
