@@ -40,7 +40,7 @@ WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A study of two penalties with one seed, trained and charted by commands."""
     project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project", mirrored=False)
-    project.edit("params.yaml", "comparisons: {}", ISOTROPY + "comparisons: {}")
+    project.edit("params.yaml", "comparisons:", ISOTROPY + "comparisons:")
     project.edit("params.yaml", "watch: null", WATCH)
     for arm in ("additive-none", "additive-selected"):
         project.isoscope("train", "isotropy", arm, "--seed", "0")
@@ -103,7 +103,7 @@ def test_the_page_shows_the_study(charted: Project) -> None:
 def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Path) -> None:
     project = finished.project.copy(tmp_path / "project", mirrored=False)
     unseeded = ISOTROPY.replace("seeds: [0]", "seeds: []")
-    project.edit("params.yaml", "comparisons: {}", unseeded + "comparisons: {}")
+    project.edit("params.yaml", "comparisons:", unseeded + "comparisons:")
     project.isoscope("chart", "isotropy")
     project.isoscope("analyse", "isotropy")
     assert "no runs" in project.isoscope("reproduce", "isotropy").out
@@ -125,7 +125,7 @@ def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
 ) -> None:
     """Write finished runs with given numbers: one penalty costs twice as much accuracy as the other."""
     project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project", mirrored=False)
-    project.edit("params.yaml", "comparisons: {}", SWEEP + "comparisons: {}")
+    project.edit("params.yaml", "comparisons:", SWEEP + "comparisons:")
     for penalty, cost in (("selected", 0.1), ("all", 0.2)):
         for place, weight in enumerate((0.0, 1.0, 10.0)):
             for fraction, share in (("tenth", 0.1), ("whole", 1.0)):

@@ -182,7 +182,7 @@ def test_another_study_on_another_task_is_an_entry_of_params_yaml(project: Proje
     (project.folder / "variants/task/other.yaml").write_text(task, "utf-8")
     project.edit("params.yaml", "tasks: [tiny]", "tasks: [tiny, other]")
     study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], looks: []"
-    project.edit("params.yaml", "comparisons: {}", f"  mine: {{{study}}}\ncomparisons: {{}}")
+    project.edit("params.yaml", "comparisons:", f"  mine: {{{study}}}\ncomparisons:")
     done = project.isoscope("repro")
     # An overlay is another, so the first study looks for its cells, and finds them.
     assert set(done.ran) == {"prepare@other", TRAIN, "train@mine", "analyse@mine", REPORT}

@@ -128,8 +128,8 @@ READERS = {
 @pytest.mark.parametrize("command", [command for commands in READERS.values() for command in commands])
 def test_every_command_that_reads_data_refuses(project: Project, command: str) -> None:
     before = content_md5(project.folder / "data/processed/tiny")
-    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
-    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    section = "comparisons:\n  decides: {kind: objective_or_data, studies: [fusion], permutations: 99}\n"
+    edit(project.folder / "params.yaml", "comparisons:", section)
     edit(project.folder / TINY, "seed: 0", "seed: 1")
     assert "prepared with data.source.seed 0" in refused(command.split())
     edit(project.folder / TINY, "seed: 1", "seed: 0")

@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import Any
 
 MEASURES = {
+    "alignment": ("procrustes", "retrieval", "ridge"),
     "attention": ("summarise", "head_agreement"),
-    "contextuality": ("avg_sim", "intra_sim", "neighbour_shares", "self_sim"),
+    "contextuality": ("avg_sim", "intra_sim", "mev", "neighbour_shares", "self_sim"),
     "decoding": ("decodability",),
     "dimension": ("two_nn", "mle"),
     "isotropy": (
@@ -21,6 +22,7 @@ MEASURES = {
     ),
     "kernels": ("kernel_energy", "frequency_response"),
     "moments": ("between_share", "spectrum", "within_classes"),
+    "neighbour_similarity": ("RSA", "Neighbours"),
     "persistence": ("bottleneck", "diagrams", "h0_bars", "persistent_entropy", "wasserstein"),
     "probes": ("learning_curve", "linear_probe", "online_code_length", "ridge_probe"),
     "separation": (
@@ -32,6 +34,7 @@ MEASURES = {
         "linear_separability",
         "silhouette",
     ),
+    "similarity": ("CCA", "CKA", "HeldOutCCA", "PWCCA", "Procrustes", "SVCCA"),
 }
 """Public functions by module, except `kernels.fourier` and `planes.planes`: they share the name of a module."""
 _HOMES = {name: module for module, names in MEASURES.items() for name in names}

@@ -85,7 +85,7 @@ VIEWS = (
         AVERAGE,
         "Mean cosine of two words of different sentences, by layer. Other forms: without pairs of the same form. "
         "Centred: after subtraction of the mean; what is left is not due to a common direction.",
-        "Vázquez 2022, AvgSim by layer",
+        "Vázquez et al. 2021, AvgSim by layer",
     ),
     _view(
         "contextuality",
@@ -94,6 +94,6 @@ VIEWS = (
         "component; its baseline is as many random words. IntraSim: mean cosine of a word with its sentence; as "
         "published, the word is a part of the mean that it is compared with. Its baseline: sentences of the same "
         "lengths with words of different sentences.",
-        "Vázquez 2022, SelfSim and IntraSim by layer",
+        "Vázquez et al. 2021, SelfSim and IntraSim by layer",
     ),
 )

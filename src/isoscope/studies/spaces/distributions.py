@@ -56,6 +56,6 @@ VIEWS = (
         caption="Distributions over random pairs of words of different sentences, by layer, each over its largest "
         "share. Two peaks: words fall into groups that have a direction of their own. A narrow peak off 0: all words "
         "share a direction.",
-        remakes="Vázquez 2022, distributions of cosines and distances",
+        remakes="Vázquez et al. 2021, distributions of cosines and distances",
     ),
 )

@@ -1,6 +1,7 @@
 """The comparison `spaces`: the spaces of several studies' models on the same words, by seed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from isoscope.errors import InputError
 from isoscope.inside.similarity_tables import Sampling
 from isoscope.inside.space import Space, write_space
 from isoscope.studies.arms import StudyRuns
+from isoscope.studies.results import Result
 from isoscope.studies.spaces import VIEWS as OF_SPACES
 from isoscope.studies.spaces import tables as tables_of
 from isoscope.studies.spaces.told_apart import couples, told_apart
@@ -32,9 +34,32 @@ def tables(
     processed: Callable[[str], Path],
     models: Mapping[str, Mapping[str, str]],
     text: Mapping[str, str],
-    probe: Any,
     occurrences: int,
     per_sentence: int,
+    seed: int,
+    **options: Any,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `of_runs` for arms of studies, on the sentences of a prepared task.
+
+    `processed`: task → folder of its prepared data. Raises `InputError` for a column the data lack.
+    """
+    data = processed(text["task"])
+    table = word_table(
+        _sentences(data / f"{text['split']}.parquet", text["column"]),
+        occurrences=occurrences,
+        per_sentence=per_sentence,
+        seed=seed,
+        counted=_sentences(data / "train.parquet", text["column"]),
+    )
+    runs = {name: _chosen(studies[model["study"]].arms[model["arm"]]) for name, model in models.items()}
+    return of_runs(runs, table, seed=seed, **options)
+
+
+def of_runs(
+    runs: Mapping[str, Mapping[int, Path]],
+    table: WordTable,
+    *,
+    probe: Any,
     pooling: Any,
     permutations: int,
     items: int,
@@ -47,24 +72,14 @@ def tables(
     power: float,
     margin: float,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `studies.spaces.tables`, and `told_apart`.
+    """Return the tables of `studies.spaces.tables`, and `told_apart`, of models (name → seed → checkpoint).
 
-    `processed`: task → folder of its prepared data. Spaces: each seed of each model, and one twin of each model with
-    random weights. Pairs: `told_apart.couples`, and the twins. Raises `InputError` for a column the data lack.
+    Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
+    the twins.
     """
-    data = processed(text["task"])
-    table = word_table(
-        _sentences(data / f"{text['split']}.parquet", text["column"]),
-        occurrences=occurrences,
-        per_sentence=per_sentence,
-        seed=seed,
-        counted=_sentences(data / "train.parquet", text["column"]),
-    )
-    runs = {name: _runs(name, model, studies) for name, model in models.items()}
     seeds = {name: [*own] for name, own in runs.items()}
     pairs = [(_called(*one), _called(*other)) for one, other in couples(seeds)]
-    names = [*models]
-    pairs += [(_twin(one), _twin(other)) for place, one in enumerate(names) for other in names[place + 1 :]]
+    pairs += [(_twin(one), _twin(other)) for one, other in combinations(runs, 2)]
     sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, pooling, Path(place)))
@@ -81,13 +96,9 @@ def _sentences(file: Path, column: str) -> list[str]:
     return found
 
 
-def _runs(name: str, model: Mapping[str, str], studies: Mapping[str, StudyRuns]) -> dict[int, Path]:
-    """Return the chosen checkpoint of each seed of a model."""
-    arms = studies[model["study"]].arms
-    found = {}
-    for seed, result in arms[model["arm"]].items():
-        (found[seed],) = (result.output.folder / "checkpoints").iterdir()
-    return found
+def _chosen(results: Mapping[int, Result]) -> dict[int, Path]:
+    """Return the chosen checkpoint of each seed."""
+    return {seed: next((one.output.folder / "checkpoints").iterdir()) for seed, one in results.items()}
 
 
 def _called(name: str, seed: int) -> str:

@@ -93,6 +93,6 @@ VIEWS = (
         by="number",
         draw=similarity_maps,
         caption=_caption,
-        remakes="Vázquez 2022, RSA and PWCCA between encoders",
+        remakes="Vázquez et al. 2021, RSA and PWCCA between encoders",
     ),
 )

@@ -21,11 +21,11 @@ def couples(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], 
     """
     found = []
     for one, other in combinations(models, 2):
-        seeds = [seed for seed in models[one] if seed in models[other]]
-        found += [((one, seed), (other, after)) for seed, after in zip(seeds, _following(seeds), strict=True)]
+        both = [seed for seed in models[one] if seed in models[other]]
+        found += [((one, seed), (other, after)) for seed, after in zip(both, _following(both), strict=True)]
     for name, seeds in models.items():
-        after = _following(seeds)[: len(seeds) if len(seeds) > 2 else len(seeds) - 1]
-        found += [((name, seed), (name, then)) for seed, then in zip(seeds, after, strict=False)]
+        last = len(seeds) if len(seeds) > 2 else len(seeds) - 1
+        found += [((name, seed), (name, after)) for seed, after in zip(seeds[:last], _following(seeds), strict=False)]
     return found
 
 
@@ -39,8 +39,8 @@ def told_apart(
     """Return how much less alike two models are than two seeds of one model, per measure and layer.
 
     `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), on equal layers. A seed's number:
-    half of the similarity of both models with their next seed, minus the similarity of one with the other's next seed. Items are groups of
-    sentences, by the jackknife's pseudo-values. p by Holm over the table.
+    half of the similarity of both models with their next seed, minus the similarity of one with the other's next seed.
+    Items are groups of sentences, by the jackknife's pseudo-values. p by Holm over the table.
 
     Columns: model, other_model, of, measure, layer, between (the models' similarity), within (the seeds'), difference,
     low, high, low and high over seeds and sentences (`two_way_…`), p_holm, detectable, word, reason, n (seeds).

@@ -1,0 +1,90 @@
+"""Compare the encoders of the page on dynamics: `python docs/results/spaces_runs.py TEXT FOLDER`.
+
+FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
+found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
+and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into another
+folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (without forms),
+told_apart.parquet, counts.parquet, and about.json.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from collect import told
+
+from isoscope.data.parquet import write_parquet
+from isoscope.data.plain import read_texts
+from isoscope.data.word_table import word_table
+from isoscope.errors import InputError
+from isoscope.studies.spaces.of_studies import of_runs
+
+HERE = Path(__file__).parent
+MODELS = {
+    "MLM": ("depth", "masked-additive"),
+    "CLM": ("depth", "causal-additive"),
+    "MT": ("own", "translation-additive"),
+}
+"""Model → file of docs/results/dynamics with its runs, and their arm."""
+SEEDS = (0, 1, 2)
+SAMPLE: dict[str, Any] = {"occurrences": 50_000, "per_sentence": 25, "seed": 0}
+OPTIONS: dict[str, Any] = {
+    "probe": "words",
+    "pooling": "mean",
+    "permutations": 20,
+    "items": 1000,
+    "neighbours": 10,
+    "components": None,
+    "draws": 200,
+    "histogram": 100_000,
+    "seed": 0,
+    "confidence": 0.95,
+    "power": 0.8,
+    "margin": 0.01,
+}
+
+
+def checkpoints(store: Path) -> dict[str, dict[int, Path]]:
+    """Return the chosen checkpoint of each model's seeds."""
+    found: dict[str, dict[int, Path]] = {}
+    for model, (part, arm) in MODELS.items():
+        table = pd.read_csv(HERE / "dynamics" / f"{part}.csv", dtype={"digest": str})
+        digests = table[table["arm"] == arm].groupby("seed")["digest"].first()
+        for seed in SEEDS:
+            runs = [*store.glob(f"{digests[seed]}*/output/checkpoints/*")]
+            if len(runs) != 1:
+                raise InputError(f"{store}: no finished run {digests[seed]} ({model}, seed {seed})")
+            found.setdefault(model, {})[seed] = runs[0]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path, help="sentences")
+    parser.add_argument("store", type=Path, help="folder of runs by digest")
+    parser.add_argument("--column", help="column of the text")
+    parser.add_argument("--counted", type=Path, help="training sentences, for the frequencies of forms")
+    parser.add_argument("--name", required=True, help="name of the text")
+    parser.add_argument("--to", type=Path, default=HERE / "spaces", help="folder to write to")
+    arguments = parser.parse_args()
+    texts = read_texts(arguments.text, column=arguments.column, labels=None)
+    counted = arguments.counted and read_texts(arguments.counted, column=arguments.column, labels=None)
+    table = word_table(
+        texts.table["sentence"].to_pylist(),
+        counted=counted and counted.table["sentence"].to_pylist(),
+        **SAMPLE,
+    )
+    tables = of_runs(checkpoints(arguments.store), table, **OPTIONS)
+    tables["words"] = tables["words"].drop(columns="form")
+    folder = arguments.to / arguments.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        write_parquet(rows, folder / f"{name}.parquet")
+    about = {"text": texts.digest, "sample": SAMPLE, "options": OPTIONS, "sentences": len(table.texts)}
+    (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    told(main)
