@@ -2,8 +2,8 @@
 
 FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
 found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
-and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into another
-folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (without forms),
+and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into
+another folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (without forms),
 told_apart.parquet, counts.parquet, and about.json.
 """
 
