@@ -14,12 +14,14 @@ from typing import Any
 
 import pandas as pd
 from collect import told
+from threadpoolctl import threadpool_limits
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_texts
 from isoscope.data.word_table import word_table
 from isoscope.errors import InputError
 from isoscope.studies.spaces.of_studies import of_runs
+from isoscope.workers import with_bar, workers
 
 HERE = Path(__file__).parent
 MODELS = {
@@ -76,7 +78,9 @@ def main() -> None:
         counted=counted and counted.table["sentence"].to_pylist(),
         **SAMPLE,
     )
-    tables = of_runs(checkpoints(arguments.store), table, **OPTIONS)
+    with threadpool_limits(1), workers(None, key="cores") as spread:
+        over = with_bar(spread, lambda: None, arguments.name)
+        tables = of_runs(checkpoints(arguments.store), table, over=over, **OPTIONS)
     tables["words"] = tables["words"].drop(columns="form")
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,16 +4,20 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
+
+from tqdm import tqdm
 
 from isoscope.errors import InputError, RunError, plugins_named
 from isoscope.guard import end_with_parent
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any], Callable[[], None]], Iterator[Any]]
 """`map(function, work, watch)`; `watch` is called between results and may raise to stop."""
+Over = Callable[[Callable[[Any], Any], Sequence[Any], str], Iterable[Any]]
+"""`map(function, work, title)` with a progress bar: what leaf code takes that must not know of processes."""
 LOOK = 0.2  # seconds between calls of `watch` while waiting
 
 
@@ -38,6 +42,13 @@ def workers(count: int | None, *, key: str) -> Iterator[Spread]:
             process.kill()
             process.join()
             pipe.close()
+
+
+def with_bar(spread: Spread, watch: Callable[[], None], prefix: str) -> Over:
+    """Return a map over `spread` that shows on a terminal how much of the work is done, and how long the rest takes."""
+    return lambda function, work, title: tqdm(
+        spread(function, work, watch), f"{prefix}: {title}", len(work), disable=None
+    )
 
 
 def cores() -> int:

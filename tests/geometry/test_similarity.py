@@ -29,7 +29,8 @@ MEASURES: list[Any] = [
 
 
 def names(measure: Any) -> str:
-    return f"{measure.name}-{'-'.join(str(one) for one in vars(measure).values() if one)}"
+    options = (one for one in vars(measure).values() if one and not isinstance(one, CCA))
+    return f"{measure.name}-{'-'.join(map(str, options))}"
 
 
 def related(n: int = N) -> tuple[Floats, Floats]:

@@ -38,6 +38,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy(ROOT / name, folder / name)
     text = (ROOT / "params.yaml").read_text("utf-8")
     text = re.sub(r"^studies:\n(?:  .*\n)*", ON_TINY, text, flags=re.MULTILINE)
+    text = re.sub(r"^comparisons:.*\n(?:  .*\n)*", "comparisons: {}\n", text, flags=re.MULTILINE)
     text = text.replace("[sentiment, reordered]", "[tiny]")
     (folder / "params.yaml").write_text(text.replace("vocab_size: 2000", "vocab_size: 100"), "utf-8")
     (folder / TINY).write_text(TASK, "utf-8")
@@ -128,8 +129,8 @@ READERS = {
 @pytest.mark.parametrize("command", [command for commands in READERS.values() for command in commands])
 def test_every_command_that_reads_data_refuses(project: Project, command: str) -> None:
     before = content_md5(project.folder / "data/processed/tiny")
-    section = "comparisons:\n  decides: {kind: objective_or_data, studies: [fusion], permutations: 99}\n"
-    edit(project.folder / "params.yaml", "comparisons:", section)
+    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
+    edit(project.folder / "params.yaml", "comparisons: {}", section)
     edit(project.folder / TINY, "seed: 0", "seed: 1")
     assert "prepared with data.source.seed 0" in refused(command.split())
     edit(project.folder / TINY, "seed: 1", "seed: 0")

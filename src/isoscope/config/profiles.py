@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.representer import RoundTripRepresenter
 
 from isoscope.config.load import Configuration
@@ -106,6 +107,8 @@ def drop(tree: Tree, overlay: Tree) -> None:
     for base, given in (*named, tuple(spaces)):
         for name in [name for name, value in (given or {}).items() if value is None]:
             del base[name]
+        if given and not base and isinstance(base, CommentedMap):
+            base.fa.set_flow_style()  # `{}` in the line of its key
 
 
 def _committed(folder: Path) -> str:

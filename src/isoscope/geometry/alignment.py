@@ -68,7 +68,7 @@ def error(found: npt.ArrayLike, target: npt.ArrayLike) -> float:
 
 
 def r2_by_dimension(found: npt.ArrayLike, target: npt.ArrayLike) -> Floats:
-    """Return 1 − squared error / variance of each dimension of the target `[dy]`; NaN for one that does not vary."""
+    """Return 1 − squared error / variance of each dimension of the target `[dy]`; NaN for a constant dimension."""
     one, other = _linked(found, target)
     left, whole = ((one - other) ** 2).sum(0), ((other - other.mean(0)) ** 2).sum(0)
     return 1.0 - np.divide(left, whole, out=np.full_like(whole, np.nan), where=whole > 0)

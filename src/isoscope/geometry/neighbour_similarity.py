@@ -29,7 +29,7 @@ class RSA:
 
     @property
     def ignores(self) -> tuple[Ignores, Ignores]:
-        """Transformations of the one and of the other space that change nothing."""
+        """Transformations that change nothing, of the first space and of the second."""
         by_distance: dict[str, Ignores] = {
             "cosine": ("scaled", "turned"),
             "euclidean": ISOMETRY,

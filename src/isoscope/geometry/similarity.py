@@ -37,7 +37,7 @@ class Similarity(ABC):
     @property
     @abstractmethod
     def ignores(self) -> tuple[Ignores, Ignores]:
-        """Transformations of the one and of the other space that change nothing."""
+        """Transformations that change nothing, of the first space and of the second."""
 
     @abstractmethod
     def of(self, products: Triple) -> float:
@@ -201,7 +201,7 @@ class HeldOutCCA:
 
     @property
     def ignores(self) -> tuple[Ignores, Ignores]:
-        """Transformations of the one and of the other space that change nothing."""
+        """Transformations that change nothing, of the first space and of the second."""
         return self.cca.ignores
 
     def of_halves(self, fitted: Triple, tested: Triple) -> float:
@@ -221,6 +221,6 @@ class HeldOutCCA:
         return np.divide(across, np.sqrt(product), out=np.zeros_like(across), where=product > 0)
 
     def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-        """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`: fitted on even rows, tested on odd ones."""
+        """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`: fitted on even rows, tested on odd rows."""
         one, other = np.asarray(x), np.asarray(y)
         return self.of_halves(triple(one[::2], other[::2]), triple(one[1::2], other[1::2]))

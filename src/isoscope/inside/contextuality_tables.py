@@ -32,7 +32,7 @@ class Layer(NamedTuple):
     words: pd.DataFrame
     """form, occurrences (in pairs), frequency, self_sim."""
     pairs: pd.DataFrame
-    """measure (cosine, distance), low and high of a bin, share of the pairs."""
+    """measure (cosine, distance), low and high of a bin, share of the pairs, unit (of distances: their mean)."""
 
 
 class Draws(NamedTuple):
@@ -170,10 +170,11 @@ def histograms(points: Floats, sentence: Ints, *, pairs: int, seed: int) -> pd.D
         distances.append(np.linalg.norm(first - second, axis=1))
         cosines.append((units(first) * units(second)).sum(1))
     mean = float(np.mean(np.concatenate(distances)))
+    units_of = {"cosine": 1.0, "distance": mean}
     reaches = {"cosine": (-1.0, 1.0), "distance": (0.0, REACH * mean)}
     parts = []
     for name, values in (("cosine", np.concatenate(cosines)), ("distance", np.concatenate(distances))):
         shares, edges = np.histogram(np.clip(values, *reaches[name]), bins=BINS, range=reaches[name])
-        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values)}
+        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values), "unit": units_of[name]}
         parts.append(pd.DataFrame({"measure": name, **limits}))
     return pd.concat(parts, ignore_index=True)

@@ -1,7 +1,10 @@
 """Stage `compare@<name>`: compare the runs of several studies. It trains nothing."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
+
+from threadpoolctl import threadpool_limits
 
 from isoscope import paths
 from isoscope.config.comparing import Comparison
@@ -15,7 +18,9 @@ from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import draw_views, finish, md5s_of, study_run
 from isoscope.stages.trained_runs import checked_runs
 from isoscope.studies.arms import StudyRuns, results
+from isoscope.studies.compared_tables import COMPARED_TABLES
 from isoscope.studies.comparisons import COMPARISONS
+from isoscope.workers import with_bar, workers
 
 
 def compare(
@@ -31,7 +36,7 @@ def compare(
 
     `arms`: study → its arms, for the studies of the comparison. Raises `InputError` if a run is missing.
     """
-    kind, runs = COMPARISONS[comparison.kind], {}
+    kind, runs = COMPARED_TABLES[comparison.kind], {}
     inputs: dict[str, str] = {}
     for task in comparison.tasks:
         read_manifest(project, task)
@@ -48,13 +53,23 @@ def compare(
     named = {path: dvc_md5(project.folder / path) if path.startswith("data/") else md5 for path, md5 in inputs.items()}
     params = {"analysis": analysis.model_dump(mode="json"), "comparison": comparison.model_dump(mode="json")}
     target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.COMPARED, paths.RESULTS))
-    with study_run("compare", None, name, project, params=params, inputs=inputs, named=named) as (run, _):
+    with (
+        threadpool_limits(1),
+        workers(None, key="cores") as spread,
+        study_run("compare", None, name, project, params=params, inputs=inputs, named=named, threads=1) as (run, stop),
+    ):
+        watch = partial(stop.check, f"compare {name}: stopped; run the same command to start this stage again")
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         options |= comparison.model_dump(exclude={"kind", "studies"})
-        tables = kind.tables(runs, processed=lambda task: project.folder / paths.processed(task), **options)
+        tables = kind.tables(
+            runs,
+            processed=lambda task: project.folder / paths.processed(task),
+            over=with_bar(spread, watch, f"compare {name}"),
+            **options,
+        )
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for table, rows in tables.items():
                 write_parquet(rows, fresh / f"{table}.parquet")
             write_text(fresh / CONFIG, run.summary(), "table")
-            draw_views(shown, kind.views, tables, {"Source": f"isoscope digest {run.digest}"})
+            draw_views(shown, COMPARISONS[comparison.kind].views, tables, {"Source": f"isoscope digest {run.digest}"})
         return finish(run, target, sorted(drawn.glob("*.svg")))

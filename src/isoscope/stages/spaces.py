@@ -24,7 +24,8 @@ from isoscope.inside.similarity_tables import Sampling
 from isoscope.inside.space import Space, write_space
 from isoscope.sealing import kept, write_text
 from isoscope.stages.geometry_tables import Checkpoint
-from isoscope.studies import spaces as of_spaces
+from isoscope.studies.spaces.tables import tables as tables_of
+from isoscope.workers import with_bar, workers
 
 PAGE = {"made_by": "isoscope spaces"}
 """Entry that marks a manifest as that of a page."""
@@ -56,8 +57,9 @@ def spaces(
     couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
     couples += [(one + TWIN, other + TWIN) for one, other in couples]
     sampling = Sampling(*(getattr(settings, name) for name in Sampling._fields))
-    with threadpool_limits(settings.threads):
-        tables = of_spaces.tables(
+    # Small matrices gain more from processes than from threads.
+    with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+        tables = tables_of(
             found,
             couples,
             table,
@@ -65,6 +67,7 @@ def spaces(
             draws=settings.draws,
             histogram=settings.histogram,
             sampling=sampling,
+            over=with_bar(spread, lambda: None, "spaces"),
         )
     facts = {
         **PAGE,

@@ -4,7 +4,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.data.word_table import UNKNOWN
 from isoscope.figures.style import WIDTH, layer_tick, legend_below, look, style, tiles
 from isoscope.studies.view import Table, View
 
@@ -39,7 +38,7 @@ def _rows(words: pd.DataFrame, measures: pd.DataFrame) -> Table:
     shown = words[~words["twin"]].join(average.rename("average"), on=["space", "layer"])
     if shown.empty:
         return (shown.assign(**{"class": None, "mean": None, "error": None, "n": None}),)
-    counted = "frequency" if (shown["frequency"] != UNKNOWN).all() else "occurrences"
+    counted = "frequency" if (shown["frequency"] >= 0).all() else "occurrences"
     by_form = shown.drop_duplicates("form").set_index("form")[counted]
     cut = pd.qcut(by_form, CLASSES, duplicates="drop")
     kind = "in the training data" if counted == "frequency" else "in this text"

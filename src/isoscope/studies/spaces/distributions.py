@@ -5,7 +5,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from isoscope.figures.style import SEQUENTIAL, WIDTH, layer_tick, multiples, style
-from isoscope.inside.contextuality_tables import REACH
 from isoscope.studies.view import Table, View
 
 KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}
@@ -40,11 +39,9 @@ def distributions(table: pd.DataFrame) -> Figure:
 
 
 def _rows(table: pd.DataFrame) -> Table:
-    """Return the trained models; distances over the mean of their layer, so that layers share an axis."""
+    """Return the trained models; in units, so that layers share an axis."""
     shown = table[~table["twin"]]
-    reach = shown.groupby(["space", "layer", "measure"])["high"].transform("max")
-    scale = (reach / REACH).where(shown["measure"] == "distance", 1.0)
-    return (shown.assign(low=(shown["low"] / scale).round(6), high=(shown["high"] / scale).round(6)),)
+    return (shown.assign(**{name: (shown[name] / shown["unit"]).round(6) for name in ("low", "high")}),)
 
 
 VIEWS = (

@@ -17,15 +17,12 @@ from isoscope.inside.similarity_tables import Sampling
 from isoscope.inside.space import Space, write_space
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
-from isoscope.studies.spaces import VIEWS as OF_SPACES
-from isoscope.studies.spaces import tables as tables_of
+from isoscope.studies.spaces.tables import tables as tables_of
 from isoscope.studies.spaces.told_apart import couples, told_apart
-from isoscope.studies.spaces.verdicts import VERDICTS
+from isoscope.workers import Over
 
-QUESTION = "How alike are the spaces of these models?"
 FILES = ("checkpoints/*/model.safetensors", "checkpoints/*/config.json", "checkpoints/*/tokenizer.json")
 BATCH = 64
-VIEWS = (*OF_SPACES, *VERDICTS)
 
 
 def tables(
@@ -71,6 +68,7 @@ def of_runs(
     confidence: float,
     power: float,
     margin: float,
+    over: Over,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `studies.spaces.tables`, and `told_apart`, of models (name → seed → checkpoint).
 
@@ -83,7 +81,9 @@ def of_runs(
     sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, pooling, Path(place)))
-        found = tables_of(spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling)
+        found = tables_of(
+            spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling, over=over
+        )
     apart = told_apart(found["similarity"], seeds, confidence=confidence, power=power, margin=margin)
     return found | {"told_apart": apart}
 

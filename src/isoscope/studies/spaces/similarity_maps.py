@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.style import SEQUENTIAL, layer_tick
-from isoscope.inside.compared_items import WHOLE
 from isoscope.studies.view import Table, View
 
 CALLED = {
@@ -74,12 +73,11 @@ def _caption(table: pd.DataFrame) -> str:
     refused = "; ".join(dict.fromkeys(table["why"].dropna()))
     null = table[table["measure"].isin(SHOWN)].groupby("measure", sort=False)["null"].mean()
     nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
-    of = "" if first["of"] == WHOLE else f" ({first['of']})"
     seeds = table[table["panel"] == first["panel"]][["seed", "other_seed"]].dropna().drop_duplicates()
     mean = f" Mean over {len(seeds)} pairs of seeds." * (len(seeds) > 1)
     return (
-        f"{first['model']} × {first['other_model']}{of}: similarity of each pair of layers as (value − null)/(1 − "
-        f"null), next to two seeds of one model and to random weights, where there are any. Null: sentences exchanged "
+        f"{first['model']} × {first['other_model']}, {first['of']}: similarity of each pair of layers as (value − "
+        "null)/(1 − null), next to two seeds of one model and to random weights. Null: sentences exchanged "
         f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
         f"{without}{f' Refused: {refused}.' if refused else ''}"
     )

@@ -56,4 +56,4 @@ def _rows(table: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
     return (numbered,)
 
 
-VERDICTS = (View(name="told_apart", needs=("told_apart",), rows=_rows, by="number", draw=apart, caption=_caption),)
+VIEWS = (View(name="told_apart", needs=("told_apart",), rows=_rows, by="number", draw=apart, caption=_caption),)

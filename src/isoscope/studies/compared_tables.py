@@ -1,0 +1,28 @@
+"""What the stage `compare` computes for each kind of comparison; views are apart, so that a caption redoes nothing."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from isoscope.studies.dynamics import what_decides
+from isoscope.studies.spaces import of_studies
+
+
+class ComparedTables(NamedTuple):
+    """The tables of a kind of comparison."""
+
+    tables: Callable[..., Mapping[str, pd.DataFrame]]
+    """`tables(studies, processed=…, over=…, confidence=…, power=…, margin=…, **options)` returns tables by name.
+
+    `studies`: name → `StudyRuns`; `processed`: task → folder of its data; `over`: a map over processes; `options`: of
+    its section. Raises `InputError` if it does not apply to them.
+    """
+    files: tuple[str, ...]
+    """Files in a run's output that the tables read where they exist, as patterns."""
+
+
+COMPARED_TABLES = {
+    "objective_or_data": ComparedTables(what_decides.tables, what_decides.FILES),
+    "spaces": ComparedTables(of_studies.tables, of_studies.FILES),
+}
