@@ -50,6 +50,7 @@ studies:
     seeds: [0]
   isotropy: null
   dynamics: null
+comparisons: {spaces: null}
 search: null
 data:
   tokenizer:
