@@ -3,7 +3,7 @@
 FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
 found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
 and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into
-another folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (without forms),
+another folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (forms as numbers),
 told_apart.parquet, counts.parquet, and about.json.
 """
 
@@ -81,7 +81,7 @@ def main() -> None:
     with threadpool_limits(1), workers(None, key="cores") as spread:
         over = with_bar(spread, lambda: None, arguments.name)
         tables = of_runs(checkpoints(arguments.store), table, over=over, **OPTIONS)
-    tables["words"] = tables["words"].drop(columns="form")
+    tables["words"]["form"] = tables["words"]["form"].astype("category").cat.codes  # no text of the data set
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from isoscope.inside.space import Space, write_space
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
+SAMPLE: dict[str, Any] = {"occurrences": 600, "per_sentence": 25, "seed": 0}
 MEASURES = {
     "cka",
     "procrustes",
@@ -71,14 +73,22 @@ def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) ->
         assert seen.complaints == []
 
 
+def states_of(place: Path, name: str) -> Space:
+    """The states of the words that the command samples with the options `FEW`."""
+    (place / "states" / name).mkdir(parents=True)
+    model, table = AutoModel.from_pretrained(place / name).eval(), word_table(TEXTS, **SAMPLE)
+    options = {"pooling": "mean", "max_length": 128, "batch_size": 32}
+    write_space(place / "states" / name, model, tokens.load(place / name), table, **options)
+    return Space(place / "states" / name)
+
+
 def test_sentences_are_the_means_of_their_words(place: Path) -> None:
-    """AvgSim over the sentences' means, from the cached states; no figure of words."""
+    """AvgSim over the sentences' means, from states of the same words; no figure of words."""
     spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW)
     spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "page", *FEW, "--probe", "sentences")
     found = pd.read_parquet(place / "page/contextuality.parquet").set_index(["space", "layer", "measure"])["value"]
     assert set(found.index.get_level_values("measure")) == {"avg_sim", "avg_sim_centred"}
-    cached = (Space(one.parent) for one in (place / "page/cache/states").glob("*/facts.json"))
-    (space,) = (one for one in cached if one.facts["model"] == "deep" and not one.facts["twin"])
+    space = states_of(place, "deep")
     points = space.layer(2, space.keys["found"].to_numpy(bool))
     means = pd.DataFrame(points).groupby(space.keys["sentence"][space.keys["found"]].to_numpy()).mean().to_numpy()
     unit = means / np.linalg.norm(means, axis=1, keepdims=True)
@@ -111,7 +121,10 @@ def test_a_model_is_like_itself_and_other_measures_see_another(place: Path) -> N
     table = table[(table["of"] == "words") & (table["layer"] == table["other_layer"])].set_index(["one", "other"])
     own, other = table.loc[("encoder", "copy")], table.loc[("encoder", "decoder")]
     assert own["value"].count() >= 21, "SVCCA refuses so few words"
-    assert own["value"].dropna().to_numpy() == pytest.approx(1.0, abs=1e-6)
+    # Below layer 1 the same word (and position) has the same vector, and of equal vectors chance decides.
+    tied = (own["measure"] == "neighbours") & (own["layer"] < 1)
+    assert own["value"][~tied].dropna().to_numpy() == pytest.approx(1.0, abs=1e-6)
+    assert own["value"][tied].between(0.8, 1.0).all()
     assert (other["value"].dropna() < 0.95).all()
 
 
@@ -123,9 +136,7 @@ def test_states_are_those_of_transformers(place: Path, tmp_path: Path) -> None:
     found = {}
     for pooling in ("mean", "first", "last"):
         (tmp_path / pooling).mkdir()
-        write_space(
-            *(tmp_path / pooling, model, tokenizer, table), pooling=pooling, max_length=64, batch_size=7, facts={}
-        )
+        write_space(*(tmp_path / pooling, model, tokenizer, table), pooling=pooling, max_length=64, batch_size=7)
         found[pooling] = Space(tmp_path / pooling)
     several = 0
     for row, (sentence, begin, end) in enumerate(

@@ -158,7 +158,9 @@ def test_pseudo_sentences_have_the_true_lengths_and_no_two_words_of_a_sentence()
         drawn = sentences[order[sentences == slot]]
         assert len({*drawn}) == len(drawn)
     assert not np.array_equal(order, apart(sentences, sentences, seed=1))
-    with pytest.raises(InputError, match="no order"):
+    full = np.repeat(np.arange(26), 25)
+    assert len({*zip(full, full[apart(full, full, seed=0)], strict=True)}) == len(full), "hardly more than needed"
+    with pytest.raises(InputError, match="6 points of a group, but fewer slots"):
         apart(np.zeros(6), np.zeros(6), seed=0)
 
 

@@ -10,17 +10,18 @@ from scipy.stats import ortho_group
 from sklearn import cross_decomposition
 
 from isoscope.errors import InputError
-from isoscope.geometry.cross_products import CrossProducts, augmented, by_group, group_numbers, triple, without_each
+from isoscope.geometry.cross_products import CrossProducts, augmented, by_group, triple, without_each
 from isoscope.geometry.moments import Floats
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, differ
+from isoscope.geometry.sentence_permutations import sentence_groups
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes
 
 N, D = 400, 5
 MOTIONS: dict[str, Callable[[Floats], Floats]] = {
-    "moved": lambda points: points + np.array([100.0, -20.0, 10.0, 30.0, -4.0]),
-    "scaled": lambda points: 2.3 * points,
-    "turned": lambda points: points @ ortho_group.rvs(D, random_state=np.random.default_rng(1)),
-    "stretched": lambda points: points @ np.random.default_rng(2).standard_normal((D, D)),
+    "translation": lambda points: points + np.array([100.0, -20.0, 10.0, 30.0, -4.0]),
+    "scaling": lambda points: 2.3 * points,
+    "orthogonal": lambda points: points @ ortho_group.rvs(D, random_state=np.random.default_rng(1)),
+    "linear": lambda points: points @ np.random.default_rng(2).standard_normal((D, D)),
 }
 MEASURES: list[Any] = [
     *(CKA(), Procrustes(), CCA(), CCA(components=3), SVCCA(variance=0.9), PWCCA(), PWCCA(side="other"), HeldOutCCA()),
@@ -48,8 +49,8 @@ def test_each_measure_ignores_what_it_declares_and_sees_the_rest(measure: Any, m
     plain, move = measure.score(one, other), MOTIONS[motion]
     assert 0.05 < plain < 0.95
     scores = measure.score(move(one), other), measure.score(one, move(other))
-    for ignores, moved in zip(measure.ignores, scores, strict=True):
-        if motion in ignores:
+    for invariances, moved in zip(measure.invariances, scores, strict=True):
+        if motion in invariances:
             assert moved == pytest.approx(plain, abs=1e-10)
         else:
             assert abs(moved - plain) > 1e-4
@@ -59,7 +60,7 @@ def test_each_measure_ignores_what_it_declares_and_sees_the_rest(measure: Any, m
 def test_a_space_is_like_its_own_copy_under_all_that_is_ignored(measure: Any) -> None:
     one, _ = related()
     copy = one
-    for motion in measure.ignores[1]:
+    for motion in measure.invariances[1]:
         copy = MOTIONS[motion](copy)
     assert measure.score(one, copy) == pytest.approx(1.0, abs=1e-10)
 
@@ -149,7 +150,7 @@ def test_pwcca_weighs_by_the_side_it_is_given_and_not_by_the_mean() -> None:
 def test_cca_refuses_few_items_unless_told() -> None:
     random = np.random.default_rng(0)
     one, other = random.standard_normal((2, 99, 5))
-    with pytest.raises(InputError, match="cca: 99 items for 10 dimensions of both spaces; give at least 10 per"):
+    with pytest.raises(InputError, match="99 items for 10 dimensions of both spaces; CCA asks for 10 per dimension"):
         CCA().score(one, other)
     assert CCA(few=True).score(one, other) < 0.5
     assert CCA(components=4).score(one, other) < 0.5
@@ -167,7 +168,7 @@ def test_directions_without_variance_and_single_points_have_a_defined_answer() -
 
 def test_products_of_groups_add_up_and_leave_out_one_group() -> None:
     one, other = related()
-    groups = group_numbers(np.arange(N) // 8, 5, seed=0)
+    groups = np.repeat(sentence_groups(np.full(N // 8, 8), 5, seed=0), 8)
     x, y = augmented(one), augmented(other)
     products = by_group(x, y, groups)
     np.testing.assert_allclose(products.sum(0), x.T @ y, atol=1e-8)
@@ -179,14 +180,15 @@ def test_products_of_groups_add_up_and_leave_out_one_group() -> None:
     assert isinstance(left, CrossProducts)
 
 
-def test_groups_hold_whole_sentences_in_equal_numbers() -> None:
-    sentences = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
-    groups = group_numbers(sentences, 4, seed=1)
-    of = {int(sentence): set(groups[sentences == sentence]) for sentence in range(40)}
-    assert {len(one) for one in of.values()} == {1}
-    assert np.bincount([one.pop() for one in of.values()]).tolist() == [10] * 4
+def test_groups_are_of_equal_size_and_of_sentences_of_like_lengths() -> None:
+    lengths = np.arange(40) % 5 + 1
+    groups = sentence_groups(lengths, 4, seed=1)
+    assert np.bincount(groups).tolist() == [10] * 4
+    for length in range(1, 6):
+        assert np.bincount(groups[lengths == length]).tolist() == [2] * 4, "groups have like lengths"
+    assert (groups != sentence_groups(lengths, 4, seed=2)).any()
     with pytest.raises(InputError, match="sentences: 3, for 4 groups"):
-        group_numbers([0, 0, 1, 2], 4, seed=0)
+        sentence_groups(np.array([2, 1, 1]), 4, seed=0)
 
 
 @pytest.mark.parametrize("measure", [*MEASURES[:2], RSA(), Neighbours()], ids=names)
@@ -215,3 +217,10 @@ def test_neighbours_of_independent_clouds_are_at_chance_and_sentences_are_no_can
     points, groups = random.standard_normal((200, 30)), np.arange(200) // 10
     near = Neighbours(k=5).nearest(points, groups)
     assert (groups[near] != groups[:, None]).all()
+
+
+def test_equally_near_items_are_no_agreement() -> None:
+    """Copies of a few points: which of them are nearest is chance, so two independent spaces share few."""
+    random = np.random.default_rng(0)
+    one, other = (np.repeat(random.standard_normal((8, 5)), 50, axis=0) for _ in range(2))
+    assert Neighbours(k=10).score(one, other) < 0.3

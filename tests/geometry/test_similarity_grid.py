@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from isoscope.geometry.cross_products import group_numbers
 from isoscope.geometry.moments import Floats, Ints
-from isoscope.geometry.sentence_permutations import exchangeable, permuted
+from isoscope.geometry.sentence_permutations import exchangeable, permuted, sentence_groups
 from isoscope.geometry.similarity import CCA, CKA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
 from isoscope.statistics.delete_a_group import delete_a_group
@@ -14,10 +13,10 @@ MEASURES = [CKA(), Procrustes(), CCA(few=True), HeldOutCCA(few=True)]
 
 
 def compared(one: Floats, other: Floats, sentences: Ints, permutations: int = 20) -> dict[str, Values]:
-    groups = group_numbers(sentences, 20, seed=0)
     lengths = exchangeable(sentences).lengths
-    halves = groups[np.cumsum(lengths) - 1] % 2
-    places = [permuted(lengths, seed=0, draw=draw, halves=halves) for draw in range(permutations)]
+    group = sentence_groups(lengths, 20, seed=0)
+    groups = np.repeat(group, lengths)
+    places = [permuted(lengths, seed=0, draw=draw, halves=group % 2) for draw in range(permutations)]
     sides = Side(one, groups), Side(other, groups)
     return dict(similarities(*sides, MEASURES, groups=groups, permutations=places))
 
@@ -34,6 +33,7 @@ def test_sentences_are_exchanged_whole_with_sentences_of_their_length() -> None:
         assert (np.diff(own) == 1).all(), "words keep their order"
         assert own[0] in starts, "from the beginning of a sentence"
         assert len({*taken[sentences == sentence]}) == 1
+    assert (sentences[places] != sentences).all(), "no sentence keeps its place: it would be similar in both spaces"
     assert not np.array_equal(places, permuted(lengths, seed=0, draw=2))
     assert np.array_equal(places, permuted(lengths, seed=0, draw=1))
 
@@ -77,9 +77,8 @@ def test_a_permutation_of_words_would_be_too_narrow_a_null() -> None:
 
 def test_products_in_float32_change_no_null_value_that_is_shown() -> None:
     random = np.random.default_rng(2)
-    sentences = np.repeat(np.arange(100), 6)
     one, other = random.standard_normal((2, 600, 8)) + 3.0
-    groups = group_numbers(sentences, 20, seed=0)
+    groups = np.repeat(sentence_groups(np.full(100, 6), 20, seed=0), 6)
     places = permuted(np.full(100, 6), seed=0, draw=0)
     plain = CKA().score(one, other[places])
     found = similarities(Side(one, groups), Side(other, groups), [CKA()], groups=groups, permutations=[places])

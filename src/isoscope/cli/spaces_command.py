@@ -29,11 +29,11 @@ def spaces(
     ] = SPACES.pooling,
     max_length: Annotated[int, typer.Option(help="Maximum tokens per sentence.", min=4)] = SPACES.max_length,
     permutations: Annotated[
-        int, typer.Option(help="Exchanges of sentences of each null.", min=2)
+        int, typer.Option(help="Permutations of whole sentences, for the null distribution.", min=2)
     ] = SPACES.permutations,
-    items: Annotated[int, typer.Option(help="Words of as many sentences, of RSA and neighbours.", min=20)] = (
-        SPACES.items
-    ),
+    items: Annotated[
+        int, typer.Option(help="Sample of RSA and neighbours: a word each of so many sentences.", min=20)
+    ] = (SPACES.items),
     neighbours: Annotated[int, typer.Option(help="Nearest neighbours that are compared.", min=1)] = SPACES.neighbours,
     components: Annotated[
         int | None, typer.Option(help="Principal components of each space for CCA [default: all].", min=1)

@@ -39,7 +39,7 @@ class ObjectiveOrData(Section):
         return "has arms without an allocation; add the overlay allocated to its settings"
 
 
-class Compared(Section):
+class SpaceModel(Section):
     """A model of a comparison of spaces: an arm of a study, with all its seeds."""
 
     study: Name
@@ -64,8 +64,8 @@ class Spaces(Section):
 
     kind: Literal["spaces"]
     """Kind of comparison."""
-    models: Annotated[dict[Name, Compared], Field(min_length=2)]
-    """Name → model. Models of equal seed are compared; two seeds of one model are the ceiling."""
+    models: Annotated[dict[Name, SpaceModel], Field(min_length=2)]
+    """Name → model. Two models are compared at different seeds (if there are two), and two seeds of each."""
     text: SpaceText
     probe: Literal["words", "sentences"]
     """Items to compare: words, or sentences (the mean of their words)."""
@@ -76,9 +76,9 @@ class Spaces(Section):
     pooling: Literal["mean", "first", "last"]
     """A word's vector: the mean over its tokens, or that of its first or last token."""
     permutations: Annotated[int, Field(ge=2, le=1000)]
-    """Exchanges of sentences of each null."""
+    """Permutations of whole sentences, for the null distribution."""
     items: Annotated[int, Field(ge=20)]
-    """Words of as many sentences, of RSA and nearest neighbours."""
+    """Sample of RSA and nearest neighbours: one word from each of as many sentences."""
     neighbours: Count
     """Nearest neighbours that are compared."""
     components: Count | None
@@ -89,6 +89,9 @@ class Spaces(Section):
     """Pairs of words of each distribution."""
     seed: Seed
     """Seed of these draws."""
+
+    def _conflicts(self) -> Conflicts:
+        yield self.neighbours >= self.items, f"neighbours {self.neighbours} must be less than items {self.items}"
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -244,6 +244,9 @@ class Configuration:
         if name in self.root.studies:
             found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
         comparison, studies = self.comparison(name), self.root.studies
+        for task in comparison.tasks:
+            if task not in self.root.tasks:
+                found.keep(f"{place}: task {task!r} is not in tasks {[*self.root.tasks]}; add it")
         for study in comparison.compared:
             if study not in studies:
                 found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")

@@ -141,21 +141,21 @@ def apart(groups: npt.ArrayLike, slots: npt.ArrayLike, *, seed: int) -> Ints:
     """Return a random order `[n]` of points in which no two points of one group share a slot.
 
     For pseudo-sentences of the true lengths with words from different sentences: `slots` and `groups` are both the
-    sentence of each point, and point `order[i]` takes the place of point i. Raises `InputError` if no such order is
-    found.
+    sentence of each point, and point `order[i]` takes the place of point i. The largest groups choose first, each the
+    emptiest slots, so that an order is found if there is one. Raises `InputError` if there is none.
     """
     of, slot = (indices(one, len(np.asarray(one)), "groups") for one in (groups, slots))
-    random = np.random.default_rng(seed)
-    order: Ints = random.permutation(len(of))
-    for _ in range(1000):
-        keys = slot * (of.max() + 1) + of[order]
-        _, first = np.unique(keys, return_index=True)
-        twice = np.setdiff1d(np.arange(len(of)), first)
-        if not len(twice):
-            return order
-        for place, other in zip(twice, random.integers(len(of), size=len(twice)), strict=True):
-            order[[place, other]] = order[[other, place]]
-    raise InputError("groups: no order without two points of one group in one slot; are there fewer groups than slots?")
+    random, left = np.random.default_rng(seed), np.bincount(slot)
+    taken = np.empty(len(of), np.int64)
+    for rows in sorted(_by_word(of, len(of)), key=len, reverse=True):
+        chosen = np.argsort(random.random(len(left)) - left)[: len(rows)]
+        if len(chosen) < len(rows) or left[chosen].min() < 1:
+            raise InputError(f"groups: {len(rows)} points of a group, but fewer slots to put them apart; give more")
+        taken[rows] = random.permutation(chosen)
+        left[chosen] -= 1
+    order: Ints = np.empty(len(of), np.int64)
+    order[np.argsort(slot, kind="stable")] = np.argsort(taken, kind="stable")
+    return order
 
 
 class OfSentences(NamedTuple):

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices
+from isoscope.geometry.moments import Floats, Ints, as_cloud, centre
 
-RANK = 1e-12
-"""Smallest variance along a direction that counts, over the largest: 1e-6 in length."""
+RANK = 1e-8
+"""Smallest variance along a direction that counts, over the largest: 1e-4 in length, which float32 can tell from 0."""
 
 
 class Whitened(NamedTuple):
@@ -113,16 +113,3 @@ def triple(one: npt.ArrayLike, other: npt.ArrayLike) -> Triple:
     if len(x) != len(y):
         raise InputError(f"{len(x)} and {len(y)} points: expected one point per item in both clouds")
     return Triple(CrossProducts(x.T @ x), CrossProducts(y.T @ y), CrossProducts(x.T @ y))
-
-
-def group_numbers(items: npt.ArrayLike, count: int, *, seed: int) -> Ints:
-    """Return the number of each item's group, 0 … count − 1: sentences (`items`: each item's) in random, equal groups.
-
-    Raises `InputError` for fewer sentences than groups.
-    """
-    of = indices(items, len(np.asarray(items)), "sentences")
-    sentences = int(of.max()) + 1
-    if sentences < count:
-        raise InputError(f"sentences: {sentences}, for {count} groups; expected as many or more")
-    numbers: Ints = np.random.default_rng(seed).permutation(np.arange(sentences) % count)
-    return numbers[of]

@@ -9,8 +9,9 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
 from isoscope.errors import InputError
+from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, Ints, as_cloud
-from isoscope.geometry.similarity import ISOMETRY, Ignores
+from isoscope.geometry.similarity import ISOMETRY, Invariances
 
 Distance = Literal["cosine", "euclidean", "correlation"]
 
@@ -28,12 +29,12 @@ class RSA:
         self.distance, self.ranks = distance, ranks
 
     @property
-    def ignores(self) -> tuple[Ignores, Ignores]:
+    def invariances(self) -> tuple[Invariances, Invariances]:
         """Transformations that change nothing, of the first space and of the second."""
-        by_distance: dict[str, Ignores] = {
-            "cosine": ("scaled", "turned"),
+        by_distance: dict[str, Invariances] = {
+            "cosine": ("scaling", "orthogonal"),
             "euclidean": ISOMETRY,
-            "correlation": ("scaled",),
+            "correlation": ("scaling",),
         }
         return by_distance[self.distance], by_distance[self.distance]
 
@@ -82,30 +83,32 @@ class Neighbours:
     """
 
     name: ClassVar[str] = "neighbours"
-    ignores: tuple[Ignores, Ignores] = (("scaled", "turned"), ("scaled", "turned"))
+    invariances: tuple[Invariances, Invariances] = (("scaling", "orthogonal"), ("scaling", "orthogonal"))
 
     def __init__(self, *, k: int = 10) -> None:
         self.k = k
 
     def score(self, x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
         """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`."""
-        return float(self.overlaps(self.nearest(x, groups), self.nearest(y, groups)).mean())
+        return float(self.overlaps(self.nearest(x, groups), self.nearest(y, groups, seed=1)).mean())
 
-    def nearest(self, points: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Ints:
-        """Return the k nearest items of each, `[n, k]`. Raises `InputError` if an item has fewer candidates."""
-        cloud = as_cloud(points)
-        lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
-        unit = np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
+    def nearest(self, points: npt.ArrayLike, groups: npt.ArrayLike | None = None, *, seed: int = 0) -> Ints:
+        """Return the k nearest items of each, `[n, k]`. Raises `InputError` if an item has fewer candidates.
+
+        Of equally near items, `seed` draws which count. Two spaces need different seeds: with one, equal points in both
+        would have the same neighbours.
+        """
+        unit = units(points)
         of = np.arange(len(unit)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
         if len(of) != len(unit):
             raise InputError(f"groups: {len(of)} for {len(unit)} points")
         if len(of) - np.bincount(of).max() < self.k:
             raise InputError(f"points: some have fewer than {self.k} others in other groups")
-        found = []
+        found, order = [], np.random.default_rng(seed).permutation(len(unit))
         for rows in np.array_split(np.arange(len(unit)), -(-len(unit) // 1000)):
-            cosines = unit[rows] @ unit.T
-            cosines[of[rows][:, None] == of[None]] = -np.inf
-            found.append(np.argpartition(-cosines, self.k - 1, axis=1)[:, : self.k])
+            cosines = (unit[rows] @ unit[order].T).round(12)
+            cosines[of[rows][:, None] == of[order][None]] = -np.inf
+            found.append(order[np.argpartition(-cosines, self.k - 1, axis=1)[:, : self.k]])
         return np.concatenate(found)
 
     def overlaps(self, one: Ints, other: Ints) -> Floats:

@@ -18,11 +18,13 @@ PARTIAL = "rsa_partial"
 class PairSide:
     """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours.
 
-    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
+    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`); `seed`: of `Neighbours.nearest`.
     """
 
-    def __init__(self, points: Floats, rsa: RSA, neighbours: Neighbours, controls: Sequence[Floats] = ()) -> None:
-        self.distances, self.near = rsa.distances(points), neighbours.nearest(points)
+    def __init__(
+        self, points: Floats, rsa: RSA, neighbours: Neighbours, controls: Sequence[Floats] = (), *, seed: int = 0
+    ) -> None:
+        self.distances, self.near = rsa.distances(points), neighbours.nearest(points, seed=seed)
         self.left = rsa.left_of(self.distances, controls)
 
 

@@ -1,10 +1,11 @@
-"""Permutations of whole sentences: the null of a similarity of two spaces whose words are in sentences."""
+"""Groups and permutations of whole sentences, for jackknife and null of a similarity: their words belong together."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.errors import InputError
 from isoscope.geometry.moments import Ints, indices
 
 FEWEST_ALIKE = 5
@@ -30,13 +31,17 @@ def exchangeable(sentences: npt.ArrayLike) -> Exchangeable:
 
 
 def exchanged(strata: npt.ArrayLike, *, seed: int, draw: int) -> Ints:
-    """Return places `[n]` after a random exchange of items of equal strata; `strata` `[n, …]`: each item's."""
+    """Return places `[n]` after a random exchange of items of equal strata; `strata` `[n, …]`: each item's.
+
+    The items of a stratum move along a random circle, so that none stays: a fixed item would be similar in both spaces.
+    Only an item without another of its stratum stays.
+    """
     random = np.random.default_rng((seed, draw))
     of = np.unique(np.asarray(strata), axis=0, return_inverse=True)[1].ravel()
     taken: Ints = np.arange(len(of))
     for stratum in range(of.max() + 1):
-        own = np.flatnonzero(of == stratum)
-        taken[own] = random.permutation(own)
+        own = random.permutation(np.flatnonzero(of == stratum))
+        taken[own] = np.roll(own, 1)
     return taken
 
 
@@ -50,4 +55,17 @@ def permuted(lengths: Ints, *, seed: int, draw: int, halves: Ints | None = None)
     taken = exchanged(strata, seed=seed, draw=draw)
     within = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
     found: Ints = np.repeat(starts[taken], lengths) + within
+    return found
+
+
+def sentence_groups(lengths: Ints, count: int, *, seed: int) -> Ints:
+    """Return the number of each sentence's group, 0 … count − 1: random groups of equal size and like lengths.
+
+    Raises `InputError` for fewer sentences than groups.
+    """
+    if len(lengths) < count:
+        raise InputError(f"sentences: {len(lengths)}, for {count} groups; give more")
+    order = np.lexsort((np.random.default_rng(seed).random(len(lengths)), lengths))
+    found: Ints = np.empty(len(lengths), np.int64)
+    found[order] = np.arange(len(lengths)) % count
     return found

@@ -1,12 +1,12 @@
 """Similarity of two spaces with common items, from their cross-products: CKA, CCA, SVCCA, PWCCA and Procrustes.
 
 Each is an estimator with its options as fields: `PWCCA(side="one").score(x, y)` for points `[n, dx]` and `[n, dy]`, row
-i of both being the same item. 1 for equal spaces; `ignores` says which transformations of a space change nothing:
+i of both being the same item. 1 for equal spaces; `invariances` says which transformations of a space change nothing:
 
-    moved        all points by the same vector
-    scaled       by a number
-    turned       by an orthogonal matrix
-    stretched    by an invertible matrix
+    translation    of all points by one vector
+    scaling        by a number (isotropic)
+    orthogonal     multiplication by an orthogonal matrix
+    linear         multiplication by an invertible matrix
 
 Independent clouds do not score 0 in general (CCA least of all), so a value needs the null of `similarity_grid` beside
 it. Arithmetic is in float64.
@@ -25,8 +25,8 @@ from isoscope.geometry.moments import Floats
 FEWEST_PER_DIMENSION = 10.0
 """Items per dimension of both spaces that CCA asks for. Independent clouds have a mean squared correlation of
 max(dx, dy) / (n − 1)."""
-Ignores = tuple[str, ...]
-ISOMETRY: Ignores = ("moved", "scaled", "turned")
+Invariances = tuple[str, ...]
+ISOMETRY: Invariances = ("translation", "scaling", "orthogonal")
 
 
 class Similarity(ABC):
@@ -36,7 +36,7 @@ class Similarity(ABC):
 
     @property
     @abstractmethod
-    def ignores(self) -> tuple[Ignores, Ignores]:
+    def invariances(self) -> tuple[Invariances, Invariances]:
         """Transformations that change nothing, of the first space and of the second."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class CKA(Similarity):
     """
 
     name = "cka"
-    ignores = ISOMETRY, ISOMETRY
+    invariances = ISOMETRY, ISOMETRY
 
     def of(self, products: Triple) -> float:
         if products.n < 4:
@@ -72,7 +72,7 @@ class Procrustes(Similarity):
     """
 
     name = "procrustes"
-    ignores = ISOMETRY, ISOMETRY
+    invariances = ISOMETRY, ISOMETRY
 
     def of(self, products: Triple) -> float:
         sizes = [float(np.trace(one.covariance)) for one in (products.one, products.other)]
@@ -103,8 +103,8 @@ class CCA(Similarity):
         self.components, self.variance, self.few = components, variance, few
 
     @property
-    def ignores(self) -> tuple[Ignores, Ignores]:
-        every = ISOMETRY if self.components or self.variance else (*ISOMETRY, "stretched")
+    def invariances(self) -> tuple[Invariances, Invariances]:
+        every = ISOMETRY if self.components or self.variance else (*ISOMETRY, "linear")
         return every, every
 
     def of(self, products: Triple) -> float:
@@ -125,8 +125,8 @@ class CCA(Similarity):
         dimensions = len(one.variances) + len(other.variances)
         if not self.few and products.n < FEWEST_PER_DIMENSION * dimensions:
             raise InputError(
-                f"{self.name}: {products.n:.0f} items for {dimensions} dimensions of both spaces; give at least "
-                f"{FEWEST_PER_DIMENSION:.0f} per dimension, fewer components, or few=True"
+                f"{products.n:.0f} items for {dimensions} dimensions of both spaces; CCA asks for "
+                f"{FEWEST_PER_DIMENSION:.0f} per dimension: give more items or fewer components"
             )
         across = one.directions.T @ products.both.covariance @ other.directions
         left, values, right = np.linalg.svd(across, full_matrices=False)
@@ -176,9 +176,9 @@ class PWCCA(CCA):
         return f"pwcca_{self.side}"
 
     @property
-    def ignores(self) -> tuple[Ignores, Ignores]:
-        by_axis: Ignores = ("moved", "scaled")
-        plain = super().ignores[0]
+    def invariances(self) -> tuple[Invariances, Invariances]:
+        by_axis: Invariances = ("translation", "scaling")
+        plain = super().invariances[0]
         return (by_axis, plain) if self.side == "one" else (plain, by_axis)
 
     def mean(self, found: Canonical, products: Triple) -> float:
@@ -200,9 +200,9 @@ class HeldOutCCA:
         self.cca = CCA(components=components, few=few)
 
     @property
-    def ignores(self) -> tuple[Ignores, Ignores]:
+    def invariances(self) -> tuple[Invariances, Invariances]:
         """Transformations that change nothing, of the first space and of the second."""
-        return self.cca.ignores
+        return self.cca.invariances
 
     def of_halves(self, fitted: Triple, tested: Triple) -> float:
         """Return the similarity in [−1, 1]; NaN for a space of one point."""

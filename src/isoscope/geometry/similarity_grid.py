@@ -82,9 +82,14 @@ def similarities(
         try:
             value, *without = (of(*triples) for triples in zip(*of_parts[taken], strict=True))
         except InputError as error:
-            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), str(error))
+            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), f"{measure.name}: {error}")
             continue
-        found[measure.name] = Values(value, np.array(without), np.array([of(*triples[taken]) for triples in null]))
+        left = np.array(without)
+        if isinstance(measure, HeldOutCCA):
+            # Without a group of the fitted half is another sample than without one of the tested half.
+            means = np.array([left[0::2].mean(), left[1::2].mean()])
+            left = left + left.mean() - means[np.arange(len(left)) % 2]
+        found[measure.name] = Values(value, left, np.array([of(*triples[taken]) for triples in null]))
     return found
 
 

@@ -7,20 +7,22 @@ import numpy.typing as npt
 from scipy.spatial.distance import pdist
 
 from isoscope.data.word_table import WordTable
-from isoscope.geometry.cross_products import group_numbers
+from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import differ
-from isoscope.geometry.sentence_permutations import exchangeable, exchanged, permuted
+from isoscope.geometry.sentence_permutations import FEWEST_ALIKE, exchangeable, exchanged, permuted, sentence_groups
 from isoscope.inside.choices import Probe
 from isoscope.inside.space import Space
 from isoscope.inside.word_states import WORD_TABLE
 
 GROUPS = 20
 """Groups of sentences of the jackknife."""
+NOTHING = 1e-10
+"""Share of the variance below which nothing is left."""
 WHOLE, BY_FORM, SENTENCES = "words", "words without their form's mean", "sentences"
 
 
-class Compared(NamedTuple):
+class ComparedItems(NamedTuple):
     """Items of sentences that can be exchanged for others, in the word table's order."""
 
     of: str
@@ -34,7 +36,7 @@ class Compared(NamedTuple):
     group: Ints
     """Group of each sentence, for the jackknife."""
     left_out: int
-    """Sentences whose number of words few others have."""
+    """Sentences of a length that too few others have."""
 
     @property
     def groups(self) -> Ints:
@@ -58,10 +60,12 @@ class Compared(NamedTuple):
         return [number for number in space.layers if self.of != BY_FORM or number != WORD_TABLE]
 
     def points(self, space: Space, layer: int) -> Floats:
-        """Return the items at a layer, `[items, D]`."""
+        """Return the items at a layer, `[items, D]`; 0 where nothing is left without the form's mean."""
         points = space.layer(layer, self.kept)
         if self.of == BY_FORM:
-            return within_classes(points, self.form)
+            left = within_classes(points, self.form)
+            # Where a vector depends on the word alone, what is left is rounding.
+            return left if left.var() > NOTHING * points.var() else np.zeros_like(left)
         return sentence_means(points, self.lengths) if self.of == SENTENCES else points
 
     def places(self, *, seed: int, draw: int) -> Ints:
@@ -72,9 +76,10 @@ class Compared(NamedTuple):
         return permuted(self.lengths, seed=seed, draw=draw, halves=halves)
 
     def sample(self, count: int, *, seed: int) -> Ints:
-        """Return an item each of `count` sentences at random, in order."""
+        """Return an item each of `count` sentences at random, in order; without sentences of a length of their own."""
         random = np.random.default_rng(seed)
         chosen = np.sort(random.permutation(len(self.lengths))[:count])
+        chosen = chosen[np.bincount(self.lengths[chosen])[self.lengths[chosen]] > 1]
         if self.of == SENTENCES:
             return chosen
         starts = np.cumsum(self.lengths) - self.lengths
@@ -82,30 +87,39 @@ class Compared(NamedTuple):
         return rows
 
 
-def compared(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Probe, seed: int) -> list[Compared]:
+def compared_items(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Probe, seed: int) -> list[ComparedItems]:
     """Return what is compared of the words `kept`: words, and those whose form occurs again; or sentences.
 
-    All are without sentences of a rare length. Raises `InputError` if fewer than 20 sentences are left.
+    All are without sentences of a rare length. Words whose form occurs again are left out if their sentences are too
+    few. Raises `InputError` if fewer than 20 sentences are left of all words.
     """
-    if probe == "sentences":
-        return [_compared(SENTENCES, table, kept, seed)]
+    if not kept.any():
+        raise InputError("text: no word is in all models; give a larger max_length or shorter sentences")
     forms = np.unique(table.rows["form"].to_numpy(), return_inverse=True)[1]
     recurs = kept & (np.bincount(forms[kept], minlength=forms.max() + 1)[forms] > 1)
-    return [_compared(WHOLE, table, kept, seed), _compared(BY_FORM, table, recurs, seed)]
+    asked = {SENTENCES: kept} if probe == "sentences" else {WHOLE: kept, BY_FORM: recurs}
+    found = {of: _items(of, table, own, seed) for of, own in asked.items()}
+    if found[next(iter(asked))] is None:
+        raise InputError(
+            f"text: fewer than {GROUPS} sentences have as many words as {FEWEST_ALIKE - 1} others; give more text"
+        )
+    return [one for one in found.values() if one is not None]
 
 
-def _compared(of: str, table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> Compared:
+def _items(of: str, table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> ComparedItems | None:
     places = np.flatnonzero(kept)
     found = exchangeable(table.sentences[places])
+    if len(found.lengths) < GROUPS:
+        return None
     chosen = np.zeros(len(kept), bool)
     chosen[places[found.rows]] = True
     sentences: dict[str, Any] = {"lengths": found.lengths, "left_out": found.left_out}
-    return Compared(
+    return ComparedItems(
         of,
         chosen,
         form=np.unique(table.rows["form"].to_numpy()[chosen], return_inverse=True)[1],
         position=table.rows["position"].to_numpy(np.int64)[chosen],
-        group=group_numbers(np.arange(len(found.lengths)), GROUPS, seed=seed),
+        group=sentence_groups(found.lengths, GROUPS, seed=seed),
         **sentences,
     )
 

@@ -8,11 +8,11 @@ import pandas as pd
 
 from isoscope.errors import InputError
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
-from isoscope.geometry.pair_grid import PairSide, pair_similarities
+from isoscope.geometry.pair_grid import PARTIAL, PairSide, pair_similarities
 from isoscope.geometry.sentence_permutations import exchanged
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
-from isoscope.inside.compared_items import Compared
+from isoscope.inside.compared_items import ComparedItems
 from isoscope.inside.space import Space
 from isoscope.statistics.delete_a_group import delete_a_group
 
@@ -30,19 +30,18 @@ class Sampling(NamedTuple):
     seed: int
 
 
-def similarity_table(one: Space, other: Space, on: Sequence[Compared], sampling: Sampling) -> pd.DataFrame:
+def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], sampling: Sampling) -> pd.DataFrame:
     """Return a row per pair of layers, measure and kind of items.
 
-    Columns: layer and other_layer (see `WordStates`), of (see `Compared`; words less the mean of their form are not
-    alike merely because both spaces know which word it is), measure, value, low, high (jackknife over groups of
-    sentences), without (values without each group), null, null_sd (sentences exchanged), adjusted ((value − null)/(1 −
-    null)), n (items), d and other_d, and why, if there is no value.
+    Columns: layer and other_layer (see `WordStates`), of (see `ComparedItems`), measure, value, low, high (jackknife
+    over groups of sentences), without (values without each group), null, null_sd (sentences exchanged), adjusted
+    ((value − null)/(1 − null)), n (items), d and other_d, and why, if there is no value.
     """
     rows: list[dict[str, Any]] = []
     for items in on:
-        theirs = {layer: _Layer(other, items, sampling, layer) for layer in items.layers(other)}
+        theirs = {layer: _Layer(other, items, sampling, layer, 1) for layer in items.layers(other)}
         for layer in items.layers(one):
-            own = _Layer(one, items, sampling, layer)
+            own = _Layer(one, items, sampling, layer, 0)
             for there, second in theirs.items():
                 about = {"layer": layer, "other_layer": there, "of": items.of, "d": own.width, "other_d": second.width}
                 rows += (about | row for row in _cell(own, second, items, sampling))
@@ -50,15 +49,17 @@ def similarity_table(one: Space, other: Space, on: Sequence[Compared], sampling:
 
 
 class _Layer:
-    """A layer of a space, prepared for all measures."""
+    """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
 
-    def __init__(self, space: Space, on: Compared, sampling: Sampling, layer: int) -> None:
+    def __init__(self, space: Space, on: ComparedItems, sampling: Sampling, layer: int, seed: int) -> None:
         points = on.points(space, layer)
-        self.width = points.shape[1]
+        self.width, self.items = points.shape[1], on.sample(sampling.items, seed=sampling.seed)
+        self.empty = not points.any()
+        if self.empty:
+            return
         self.side = Side(points, on.groups)
-        self.items = on.sample(sampling.items, seed=sampling.seed)
         near = Neighbours(k=sampling.neighbours)
-        self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items))
+        self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items), seed=seed)
 
 
 def measures(sampling: Sampling) -> list[Similarity | HeldOutCCA]:
@@ -70,7 +71,12 @@ def measures(sampling: Sampling) -> list[Similarity | HeldOutCCA]:
     ]
 
 
-def _cell(one: _Layer, other: _Layer, on: Compared, sampling: Sampling) -> Iterator[dict[str, Any]]:
+def _cell(one: _Layer, other: _Layer, on: ComparedItems, sampling: Sampling) -> Iterator[dict[str, Any]]:
+    if one.empty or other.empty:
+        for name in (*(measure.name for measure in measures(sampling)), RSA.name, PARTIAL, Neighbours.name):
+            nothing = Values(float("nan"), np.empty(0), np.empty(0), "a layer has no variance within a form")
+            yield {"measure": name, "n": len(on.groups)} | _values(nothing, sampling)
+        return
     draws = range(sampling.permutations)
     places = [on.places(seed=sampling.seed, draw=draw) for draw in draws]
     found = similarities(one.side, other.side, measures(sampling), groups=on.groups, permutations=places)

@@ -25,7 +25,7 @@ KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json",
 class Space:
     """The states in a folder. `keys`: the rows of the word table, and whether the model has the word (`found`).
 
-    `facts`: layers (their numbers, see `WordStates`), width, pooling, max_length, and what the writer added.
+    `facts`: layers (their numbers, see `WordStates`), width, pooling, max_length.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,6 @@ def write_space(
     max_length: int,
     batch_size: int,
     bf16: bool = False,
-    facts: dict[str, Any],
 ) -> None:
     """Write the states of a bare encoder or decoder into an empty folder.
 
@@ -74,7 +73,7 @@ def write_space(
     write_parquet(table.rows[KEY].assign(found=there.found), folder / KEYS)
     save_file({ARRAY: states.values}, folder / STATES)
     known = {"layers": states.layers, "width": states.values.shape[-1], "pooling": pooling, "max_length": max_length}
-    write_text(folder / FACTS, json.dumps(known | facts, indent=1) + "\n", "states")
+    write_text(folder / FACTS, json.dumps(known, indent=1) + "\n", "states")
 
 
 def joined(table: WordTable, spaces: list[Space]) -> npt.NDArray[np.bool_]:

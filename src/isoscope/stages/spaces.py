@@ -1,35 +1,29 @@
-"""`isoscope spaces`: compare the spaces of any checkpoints on the same words; tables, figures and one page.
-
-States are cached by content in the output's `cache/`: a second call extracts only what is new.
-"""
+"""`isoscope spaces`: compare the spaces of any checkpoints on the same words; tables, figures and one page."""
 
 import json
-import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from isoscope.code import code_version
-from isoscope.data import tokens
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.data.word_table import WordTable, word_table
+from isoscope.data.word_table import word_table
 from isoscope.errors import InputError
 from isoscope.inside.choices import SpaceSettings
+from isoscope.inside.compared_items import compared_items
 from isoscope.inside.similarity_tables import Sampling
-from isoscope.inside.space import Space, write_space
-from isoscope.sealing import kept, write_text
+from isoscope.sealing import write_text
 from isoscope.stages.geometry_tables import Checkpoint
+from isoscope.stages.space_states import TWIN, states
+from isoscope.studies.spaces.tables import Named
 from isoscope.studies.spaces.tables import tables as tables_of
 from isoscope.workers import with_bar, workers
 
 PAGE = {"made_by": "isoscope spaces"}
 """Entry that marks a manifest as that of a page."""
-TWIN = ", random weights"
 
 
 def spaces(
@@ -48,11 +42,13 @@ def spaces(
         per_sentence=settings.per_sentence,
         seed=settings.seed,
     )
-    found: dict[str, Space] = {}
+    compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
+    found: dict[str, Named] = {}
     for number, one in enumerate(checkpoints):
         # Twins of one architecture and seed would be the same model.
         for seed in (None, settings.seed + number):
-            found[one.name + TWIN * (seed is not None)] = _states(one, seed, texts, table, settings, out / "cache")
+            space = states(one, seed, texts.digest, table, settings, out / "cache")
+            found[one.name + TWIN * (seed is not None)] = Named(space, one.name, None, twin=seed is not None)
     names = [one.name for one in checkpoints]
     couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
     couples += [(one + TWIN, other + TWIN) for one, other in couples]
@@ -73,7 +69,7 @@ def spaces(
         **PAGE,
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
-        "layers": {name: space.layers for name, space in found.items()},
+        "layers": {name: one.space.layers for name, one in found.items()},
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,
@@ -84,40 +80,3 @@ def spaces(
     for name, rows in tables.items():
         write_parquet(rows, out / f"{name}.parquet")
     return tables
-
-
-def _states(
-    one: Checkpoint, twin: int | None, texts: Texts, table: WordTable, settings: SpaceSettings, cache: Path
-) -> Space:
-    """Return the space of a checkpoint, or of its twin of this seed; extract it if it is not cached."""
-    names = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precision", "device")
-    about = {"weights": one.digest, "twin": twin, "texts": texts.digest, "code": code_version("spaces")}
-    about |= {name: getattr(settings, name) for name in names}
-    return Space(kept(cache / "states", about, partial(_extract, one, twin, table, settings), "states"))
-
-
-def _extract(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
-    import torch  # takes seconds to import; not needed if everything is cached
-
-    from isoscope.models.build import warn_of_emulation
-    from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
-
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: not available on this machine; use cpu")
-    torch.set_num_threads(settings.threads)
-    warn_of_emulation(settings.precision, device=settings.device, key="--precision")
-    if not sys.stderr.isatty():
-        print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
-    model = load_encoder(one.folder) if twin is None else random_encoder(one.folder, seed=TWIN_SEED + twin)
-    facts: dict[str, Any] = {"model": one.name, "seed": None, "twin": twin is not None}
-    write_space(
-        folder,
-        model.to(settings.device),
-        tokens.load(one.folder, padded=False),
-        table,
-        pooling=settings.pooling,
-        max_length=min(settings.max_length, positions(model)),
-        batch_size=settings.batch_size,
-        bf16=settings.precision == "bf16",
-        facts=facts,
-    )

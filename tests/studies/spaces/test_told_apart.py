@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.errors import InputError
 from isoscope.studies.spaces.told_apart import couples, told_apart
 
 SEEDS = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}
@@ -15,12 +16,15 @@ OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.01}
 def test_each_seed_meets_the_next_of_every_model() -> None:
     found = couples({"a": (0, 1, 2), "b": (1, 2, 5)})
     assert found == [
-        *((("a", 1), ("b", 2)), (("a", 2), ("b", 1))),
+        *((("a", 1), ("b", 2)), (("a", 2), ("b", 1))),  # the common seeds, in both directions
         *((("a", 0), ("a", 1)), (("a", 1), ("a", 2)), (("a", 2), ("a", 0))),
         *((("b", 1), ("b", 2)), (("b", 2), ("b", 5)), (("b", 5), ("b", 1))),
     ]
     assert couples({"a": (0, 1)}) == [(("a", 0), ("a", 1))], "two seeds are one pair"
     assert couples({"a": (0,), "b": (0,)}) == [(("a", 0), ("b", 0))]
+    assert len(couples(SEEDS)) == 6 + 3 + 3
+    with pytest.raises(InputError, match="a and b have no seed in common"):
+        couples({"a": (0, 1), "b": (2, 3)})
 
 
 def planted(between: float, within: float, noise: float, *, groups: int = 20) -> pd.DataFrame:
@@ -34,7 +38,8 @@ def planted(between: float, within: float, noise: float, *, groups: int = 20) ->
             without = (values.sum() - values) / (groups - 1)
             about = {"model": one, "seed": seed, "other_model": other, "other_seed": after, "of": "words"}
             about |= {"measure": "cka", "layer": layer, "other_layer": layer}
-            rows.append(about | {"value": values.mean(), "without": without})
+            about |= {"twin": False, "null": 0.0}
+            rows.append(about | {"value": values.mean(), "adjusted": values.mean(), "without": without})
     return pd.DataFrame(rows)
 
 
@@ -64,5 +69,21 @@ def test_one_seed_has_no_ceiling_and_no_row() -> None:
 
 def test_a_cell_without_a_value_has_no_row() -> None:
     table = planted(0.5, 0.8, 0.02)
-    table["value"] = table["value"].where(table["layer"] == 1)
+    table["adjusted"] = table["adjusted"].where(table["layer"] == 1)
     assert told_apart(table, SEEDS, **OPTIONS)["layer"].tolist() == [1]
+
+
+def test_an_effect_of_a_seed_on_both_sides_cancels_and_a_null_is_taken_off() -> None:
+    """A seed that is unlike all others lowers the ceiling and the similarity of the models alike."""
+    table = planted(0.5, 0.8, 0.002)
+    unlike = {0: -0.2, 1: 0.1, 2: 0.0}
+    move = table["seed"].map(unlike) + table["other_seed"].map(unlike)
+    table["adjusted"] += move
+    table["without"] = [without + more for without, more in zip(table["without"], move, strict=True)]
+    found = told_apart(table, SEEDS, **OPTIONS)
+    assert set(found["word"]) == {"holds"}
+    assert found["difference"].tolist() == pytest.approx([0.3, 0.3], abs=0.01)
+    biased = planted(0.5, 0.8, 0.002)
+    biased["null"], raw = 0.4, biased["without"]
+    biased["without"] = [0.4 + 0.6 * without for without in raw]  # the raw similarities of these adjusted values
+    assert told_apart(biased, SEEDS, **OPTIONS)["difference"].tolist() == pytest.approx([0.3, 0.3], abs=0.01)

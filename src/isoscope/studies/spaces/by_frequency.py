@@ -1,5 +1,6 @@
 """View: how much alike the vectors of one form are, by the form's frequency and by layer."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -40,11 +41,11 @@ def _rows(words: pd.DataFrame, measures: pd.DataFrame) -> Table:
         return (shown.assign(**{"class": None, "mean": None, "error": None, "n": None}),)
     counted = "frequency" if (shown["frequency"] >= 0).all() else "occurrences"
     by_form = shown.drop_duplicates("form").set_index("form")[counted]
-    cut = pd.qcut(by_form, CLASSES, duplicates="drop")
-    kind = "in the training data" if counted == "frequency" else "in this text"
+    ranks = by_form.rank(method="average", pct=True)  # equal counts are one class
+    cut = np.ceil(ranks * CLASSES).astype(int)
+    kind = "in the training split" if counted == "frequency" else "in this text"
     names = {
-        one: f"{int(own.min())} to {int(own.max())} times {kind} (n = {len(own)})"
-        for one, own in by_form.groupby(cut, observed=True)
+        one: f"{int(own.min())} to {int(own.max())} times {kind} (n = {len(own)})" for one, own in by_form.groupby(cut)
     }
     shown = shown.assign(corrected=shown["self_sim"] - shown["average"], **{"class": shown["form"].map(cut.map(names))})
     shown["class"] = pd.Categorical(shown["class"], list(names.values()))

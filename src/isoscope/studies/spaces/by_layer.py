@@ -29,7 +29,6 @@ BASELINES = {"mev": "mev_random", "intra_sim": "intra_sim_pseudo", "intra_sim_le
 """Measure → the measure that is its baseline."""
 
 
-CONFIDENCE = 0.95
 AT_TABLE = "Layer w: the word table alone."
 
 
@@ -50,11 +49,12 @@ def _rows(table: pd.DataFrame, titles: Mapping[str, str]) -> Table:
 
 def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return mean and interval of the value over a model's seeds; of one seed, its own interval. n: the largest."""
+    confidence = float(table["confidence"].iloc[0])
 
     def mean(rows: pd.DataFrame) -> pd.Series:
         low, high = rows["low"].iloc[0], rows["high"].iloc[0]
         if len(rows) > 1:
-            low, high = paired_t([*rows["value"]], confidence=CONFIDENCE).interval or (None, None)
+            low, high = paired_t([*rows["value"]], confidence=confidence).interval or (None, None)
         return pd.Series({"value": rows["value"].mean(), "low": low, "high": high, "n": rows["n"].max()})
 
     found: pd.DataFrame = table.groupby(keys, sort=False)[["value", "low", "high", "n"]].apply(mean).reset_index()
@@ -64,7 +64,7 @@ def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def _caption(lead: str, titles: Mapping[str, str], table: pd.DataFrame) -> str:
     n = table.groupby("figure", sort=False)["n"].max()
     counts = ", ".join(f"{titles[str(name)]} {count:,}" for name, count in n.items())
-    bands = "95 % intervals over seeds, or of one seed over sentences, by bootstrap"
+    bands = "intervals over seeds, or of one seed over sentences, by bootstrap"
     return f"{lead} {AT_TABLE} Bands: {bands}. n (words, forms or sentences): {counts}."
 
 
@@ -83,7 +83,7 @@ VIEWS = (
     _view(
         "average_similarity",
         AVERAGE,
-        "Mean cosine of two words of different sentences, by layer. Other forms: without pairs of the same form. "
+        "Mean cosine of two items of different sentences, by layer. Other forms: without pairs of the same form. "
         "Centred: after subtraction of the mean; what is left is not due to a common direction.",
         "Vázquez et al. 2021, AvgSim by layer",
     ),

@@ -50,8 +50,8 @@ VIEWS = (
         needs=("pairs",),
         rows=_rows,
         draw=distributions,
-        caption="Distributions over random pairs of words of different sentences, by layer, each over its largest "
-        "share. Two peaks: words fall into groups that have a direction of their own. A narrow peak off 0: all words "
+        caption="Distributions over random pairs of items of different sentences, by layer, each over its largest "
+        "share. Two peaks: items fall into groups that have a direction of their own. A narrow peak off 0: all items "
         "share a direction.",
         remakes="Vázquez et al. 2021, distributions of cosines and distances",
     ),

@@ -10,13 +10,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from isoscope.data import tokens
-from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
 from isoscope.inside.similarity_tables import Sampling
 from isoscope.inside.space import Space, write_space
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
+from isoscope.studies.spaces.tables import Named
 from isoscope.studies.spaces.tables import tables as tables_of
 from isoscope.studies.spaces.told_apart import couples, told_apart
 from isoscope.workers import Over
@@ -98,7 +98,10 @@ def _sentences(file: Path, column: str) -> list[str]:
 
 def _chosen(results: Mapping[int, Result]) -> dict[int, Path]:
     """Return the chosen checkpoint of each seed."""
-    return {seed: next((one.output.folder / "checkpoints").iterdir()) for seed, one in results.items()}
+    found = {}
+    for seed, one in results.items():
+        (found[seed],) = (one.output.folder / "checkpoints").iterdir()
+    return found
 
 
 def _called(name: str, seed: int) -> str:
@@ -111,7 +114,7 @@ def _twin(name: str) -> str:
 
 def _spaces(
     runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
-) -> Iterator[tuple[str, Space]]:
+) -> Iterator[tuple[str, Named]]:
     """Write and yield the spaces of all seeds, and of a twin of each model, all with weights of their own."""
     from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 
@@ -125,15 +128,6 @@ def _spaces(
             model = random_encoder(folder, seed=TWIN_SEED + number) if seed is None else load_encoder(folder)
             target = place / called.replace(" ", "-")
             target.mkdir()
-            facts = {"model": name, "seed": seed, "twin": seed is None, "digest": checkpoint_digest(folder)}
-            write_space(
-                target,
-                model,
-                tokens.load(folder),
-                table,
-                pooling=pooling,
-                max_length=positions(model),
-                batch_size=BATCH,
-                facts=facts,
-            )
-            yield called, Space(target)
+            given: dict[str, Any] = {"pooling": pooling, "max_length": positions(model), "batch_size": BATCH}
+            write_space(target, model, tokens.load(folder), table, **given)
+            yield called, Named(Space(target), name, seed, twin=seed is None)

@@ -7,26 +7,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.errors import InputError
 from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
 
-KEYS = ["of", "measure", "layer"]
+FAMILY = ["of", "measure"]
+"""With the pair of models: columns whose layers are one family of tests."""
 
 
 def couples(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
     """Return the pairs of (model, seed) to compare: each seed of a model with the next seed of every model.
 
     `models`: name → its seeds. Models of one seed may start from the same weights, which would make them more alike
-    than two seeds of one model; so they are compared at one seed only if they have no other in common. After the last
-    seed comes the first; two seeds of one model are one pair.
+    than two seeds of one model; so two models are compared at different seeds, in both directions, so that a seed that
+    is unlike all others moves both sides of a comparison. With a single seed they are compared at that. After the last
+    seed comes the first; two seeds of one model are one pair. Raises `InputError` for models without a common seed.
     """
-    found = []
+    found: list[tuple[tuple[str, int], tuple[str, int]]] = []
     for one, other in combinations(models, 2):
-        both = [seed for seed in models[one] if seed in models[other]]
-        found += [((one, seed), (other, after)) for seed, after in zip(both, _following(both), strict=True)]
+        common = [seed for seed in models[one] if seed in models[other]]
+        if not common:
+            raise InputError(f"models {one} and {other} have no seed in common; train one of both")
+        for seed, after in zip(common, _following(common), strict=True):
+            found += dict.fromkeys([((one, seed), (other, after)), ((one, after), (other, seed))])
     for name, seeds in models.items():
         last = len(seeds) if len(seeds) > 2 else len(seeds) - 1
         found += [((name, seed), (name, after)) for seed, after in zip(seeds[:last], _following(seeds), strict=False)]
-    return found
+    return [*dict.fromkeys(found)]
 
 
 def _following(seeds: Sequence[int]) -> list[int]:
@@ -38,56 +44,71 @@ def told_apart(
 ) -> pd.DataFrame:
     """Return how much less alike two models are than two seeds of one model, per measure and layer.
 
-    `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), on equal layers. A seed's number:
-    half of the similarity of both models with their next seed, minus the similarity of one with the other's next seed.
-    Items are groups of sentences, by the jackknife's pseudo-values. p by Holm over the table.
+    `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), of layers of equal number. A seed's
+    number: the mean similarity of both models with their own next seed, minus the mean similarity of each with the next
+    seed of the other; similarities over their null, (value − null)/(1 − null), because the nulls of two pairs differ.
+    Items are groups of sentences, by the jackknife's pseudo-values, so means are corrected for bias. p by Holm over the
+    layers of a pair, kind of items and measure.
 
     Columns: model, other_model, of, measure, layer, between (the models' similarity), within (the seeds'), difference,
-    low, high, low and high over seeds and sentences (`two_way_…`), p_holm, detectable, word, reason, n (seeds).
+    low, high, low and high over seeds and sentences (`two_way_…`), p_holm, tests (of the family), detectable, word,
+    reason, n (seeds).
     """
-    equal = similarity[similarity["layer"] == similarity["other_layer"]]
+    equal = similarity[(similarity["layer"] == similarity["other_layer"]) & ~similarity["twin"]]
     rows: list[dict[str, Any]] = []
-    folds: list[np.ndarray] = []
     for one, other in combinations(models, 2):
         seeds = [seed for seed in models[one] if seed in models[other]]
-        for about, between, within in _cells(equal, one, other, seeds):
-            means = {"between": between.mean(), "within": within.mean(), "n": len(between)}
-            rows.append({"model": one, "other_model": other} | about | means)
-            folds.append(within - between)
-    tests = [paired_t(list(own.mean(1)), confidence=confidence) for own in folds]
+        for about, family in equal.groupby(FAMILY, sort=False):
+            named = {"model": one, "other_model": other, **dict(zip(FAMILY, about, strict=True))}
+            cells = [*_cells(family, one, other, seeds)]
+            rows += (named | row for row in _judged(cells, confidence=confidence, power=power, margin=margin))
+    return pd.DataFrame(rows)
+
+
+def _judged(
+    cells: Sequence[tuple[int, np.ndarray, np.ndarray]], *, confidence: float, power: float, margin: float
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a family of layers, given each layer's numbers between models and within them."""
+    tests = [paired_t(list((within - between).mean(1)), confidence=confidence) for _, between, within in cells]
     family = in_family(tests, confidence=confidence, power=power)
-    for row, own, test, (p, detectable) in zip(rows, folds, tests, family, strict=True):
-        both = two_way_interval(own, confidence=confidence)
+    for (layer, between, within), test, (p, detectable) in zip(cells, tests, family, strict=True):
+        both = two_way_interval(within - between, confidence=confidence)
         options: dict[str, Any] = {"confidence": confidence, "margin": margin}
         verdict = judge(test, both, p_holm=p, detectable=detectable, **options)
         low, high = test.interval or (None, None)
         two_way_low, two_way_high = both or (None, None)
-        row |= {"difference": test.mean, "low": low, "high": high}
+        row = {"layer": layer, "between": between.mean(), "within": within.mean(), "n": len(between)}
+        row |= {"difference": test.mean, "low": low, "high": high, "tests": len(cells)}
         row |= {"two_way_low": two_way_low, "two_way_high": two_way_high, "p_holm": p, "detectable": detectable}
-        row |= {"word": verdict.word, "reason": verdict.reason}
-    return pd.DataFrame(rows)
+        yield row | {"word": verdict.word, "reason": verdict.reason}
 
 
 def _cells(
-    equal: pd.DataFrame, one: str, other: str, seeds: Sequence[int]
-) -> Iterator[tuple[dict[str, Any], np.ndarray, np.ndarray]]:
-    """Yield per measure and layer: its name, and the pseudo-values `[seeds, groups]` between models and within them."""
-    for key, cell in equal.groupby(KEYS, sort=False):
+    family: pd.DataFrame, one: str, other: str, seeds: Sequence[int]
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield per layer: its number, and the pseudo-values `[seeds, groups]` between models and within them."""
+    for layer, cell in family.groupby("layer"):
         between, within = [], []
-        for seed in seeds:
-            apart = _pseudo(cell, (one, seed), other)
-            first, second = (_pseudo(cell, (name, seed), name) for name in (one, other))
-            if apart is not None and first is not None and second is not None:
+        for seed, after in zip(seeds, _following(seeds), strict=True):
+            apart = _mean(_pseudo(cell, (one, seed), (other, after)), _pseudo(cell, (one, after), (other, seed)))
+            own = _mean(*(_pseudo(cell, (name, seed), (name, after)) for name in (one, other)))
+            if apart is not None and own is not None:
                 between.append(apart)
-                within.append((first + second) / 2)
+                within.append(own)
         if between:
-            yield dict(zip(KEYS, key, strict=True)), np.stack(between), np.stack(within)
+            yield int(str(layer)), np.stack(between), np.stack(within)
 
 
-def _pseudo(cell: pd.DataFrame, one: tuple[str, int], other: str) -> np.ndarray | None:
-    """Return the jackknife's pseudo-values of a similarity by group of sentences; None without a value."""
-    rows = cell[(cell["model"] == one[0]) & (cell["seed"] == one[1]) & (cell["other_model"] == other)]
-    if rows.empty or rows["without"].iloc[0] is None or not np.isfinite(rows["value"].iloc[0]):
+def _mean(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    return None if one is None or other is None else (one + other) / 2
+
+
+def _pseudo(cell: pd.DataFrame, one: tuple[str, int], other: tuple[str, int]) -> np.ndarray | None:
+    """Return the jackknife's pseudo-values of a similarity over its null, by group of sentences; None without."""
+    columns = ["model", "seed", "other_model", "other_seed"]
+    rows = cell[(cell[columns] == [*one, *other]).all(axis=1)]
+    if rows.empty or rows["without"].iloc[0] is None or not np.isfinite(rows["adjusted"].iloc[0]):
         return None
-    without = np.asarray(rows["without"].iloc[0], dtype=float)
-    return len(without) * float(rows["value"].iloc[0]) - (len(without) - 1) * without
+    null = float(rows["null"].iloc[0])
+    without = (np.asarray(rows["without"].iloc[0], dtype=float) - null) / (1 - null)
+    return len(without) * float(rows["adjusted"].iloc[0]) - (len(without) - 1) * without

@@ -9,6 +9,9 @@ from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_b
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import View
 
+LESS, MORE = "o", "s"
+"""Markers of layers at which two models are less alike, and more alike, than two seeds of one model."""
+
 
 @style()
 def apart(table: pd.DataFrame) -> Figure:
@@ -25,17 +28,21 @@ def apart(table: pd.DataFrame) -> Figure:
             at = rows["layer"].to_numpy(float)
             axes.plot(at, rows["between"], **look(place))
             axes.plot(at, rows["within"], color=ARM_COLOURS[place % len(ARM_COLOURS)], linestyle=":", linewidth=1.1)
-            holds = (rows["word"] == "holds").to_numpy()
-            axes.plot(
-                at[holds], rows["between"].to_numpy(float)[holds], linestyle="", marker="o", markersize=8,
-                markerfacecolor="none", markeredgecolor=INK,
-            )  # fmt: skip
+            holds, less = (rows["word"] == "holds").to_numpy(), (rows["difference"] > 0).to_numpy()
+            for chosen, marker in ((holds & less, LESS), (holds & ~less, MORE)):
+                axes.plot(
+                    at[chosen], rows["between"].to_numpy(float)[chosen], linestyle="", marker=marker, markersize=8,
+                    markerfacecolor="none", markeredgecolor=INK,
+                )  # fmt: skip
         layers = sorted(set(table["layer"]))
         axes.set_xticks(layers, [*map(layer_tick, layers)])
     handles = [Line2D([], [], label=f"{one} × {other}", **look(place)) for place, (one, other) in enumerate(pairs)]
     handles += [
         Line2D([], [], color=INK, linestyle=":", label="two seeds of a model, mean of both"),
-        Line2D([], [], color=INK, linestyle="", marker="o", markerfacecolor="none", markersize=8, label="less alike"),
+        *(
+            Line2D([], [], color=INK, linestyle="", marker=marker, markerfacecolor="none", markersize=8, label=label)
+            for marker, label in ((LESS, "holds: less alike"), (MORE, "holds: more alike"))
+        ),
     ]
     legend_below(figure, handles, columns=3)
     return figure
@@ -45,9 +52,9 @@ def _caption(table: pd.DataFrame) -> str:
     counts = table["word"].value_counts()
     words = ", ".join(f"{word} {count}" for word, count in counts.items())
     return (
-        "Similarity of equal layers: of two models of one seed, next to two seeds of one model (the ceiling). Rings: "
-        f"the models are less alike. Verdicts (p by Holm over {len(table)} tests, intervals over seeds and sentences): "
-        f"{words}. n = {int(table['n'].min())} seeds."
+        "Similarity of layers of equal number, as (value − null)/(1 − null): of two models at different seeds, next to "
+        "two seeds of one model (the ceiling). Verdicts (p by Holm over the layers of a pair and measure, intervals "
+        f"over seeds and sentences), {len(table)} in all: {words}. n = {int(table['n'].min())} seeds."
     )
 
 
