@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.sentence_permutations import GROUPS, sentence_groups
 from isoscope.inside.contextuality_tables import BINS, Layer, Words, contextuality, histograms, sampled
 
 OPTIONS = {"draws": 40, "pairs": 2000, "confidence": 0.95, "seed": 0}
@@ -148,3 +149,23 @@ def covered(count: int, least: float, most: float) -> None:
             hits[name] += bool(table.loc[name, "low"] <= truth[name] <= table.loc[name, "high"])
     for name in names:
         assert least <= hits[name] / count <= most, hits
+
+
+def test_without_a_group_is_the_value_of_the_other_sentences() -> None:
+    points, words = two_hundred()
+    found = contextuality(points, words, **OPTIONS).measures.set_index("measure")["without"]
+    group = sentence_groups(np.bincount(words.sentence), GROUPS, seed=0)
+    for number in (0, 7):
+        kept = group[words.sentence] != number
+        sentence = np.unique(words.sentence[kept], return_inverse=True)[1]
+        rest = Words(sentence, words.form[kept], words.frequency[kept])
+        plain = values(contextuality(points[kept], rest, **OPTIONS))
+        for measure in ("avg_sim", "avg_sim_other_words", "intra_sim", "intra_sim_left_out"):
+            assert found[measure][number] == pytest.approx(plain[measure], abs=1e-10), measure
+        pairs = [(i, j) for i, j in combinations(np.flatnonzero(kept), 2) if words.sentence[i] != words.sentence[j]]
+        of_form = [
+            np.mean([cosine(points[i], points[j]) for i, j in pairs if words.form[i] == words.form[j] == form])
+            for form in range(15)
+            if len({*words.sentence[words.form == form]}) >= 5  # of all sentences: the forms stay the same
+        ]
+        assert found["self_sim"][number] == pytest.approx(np.mean(of_form), abs=1e-10)

@@ -11,6 +11,9 @@ from isoscope.geometry.moments import Ints, indices
 FEWEST_ALIKE = 5
 """Sentences of one length below which these sentences are left out: they could not be exchanged with enough others."""
 
+GROUPS = 20
+"""Groups of sentences of a jackknife."""
+
 
 class Exchangeable(NamedTuple):
     """Items that can be permuted by sentence. `rows`: their numbers, by sentence and place; `lengths`: of sentences."""

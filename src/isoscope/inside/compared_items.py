@@ -10,13 +10,18 @@ from isoscope.data.word_table import WordTable
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import differ
-from isoscope.geometry.sentence_permutations import FEWEST_ALIKE, exchangeable, exchanged, permuted, sentence_groups
+from isoscope.geometry.sentence_permutations import (
+    FEWEST_ALIKE,
+    GROUPS,
+    exchangeable,
+    exchanged,
+    permuted,
+    sentence_groups,
+)
 from isoscope.inside.choices import Probe
 from isoscope.inside.space import Space
 from isoscope.inside.word_states import WORD_TABLE
 
-GROUPS = 20
-"""Groups of sentences of the jackknife."""
 NOTHING = 1e-10
 """Share of the variance below which nothing is left."""
 WHOLE, BY_FORM, SENTENCES = "words", "words without their form's mean", "sentences"

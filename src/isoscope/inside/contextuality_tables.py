@@ -9,6 +9,7 @@ from scipy import stats
 
 from isoscope.geometry.contextuality import apart, intra_sims, mev, pairs_apart, pairs_of_other_words, self_sims, units
 from isoscope.geometry.moments import Floats, Ints, centre
+from isoscope.geometry.sentence_permutations import GROUPS, sentence_groups
 
 LEAST, MOST = 5, 1000
 """Occurrences in different sentences that SelfSim and MEV ask for, and that they sample at most of a word."""
@@ -28,7 +29,9 @@ class Layer(NamedTuple):
     """What is known of a layer: a row per measure, a row per word, and the histograms of pairs."""
 
     measures: pd.DataFrame
-    """measure, value, low, high (over sentences; None without), n (words or sentences that it is a mean over)."""
+    """measure, value, low, high (over sentences; None without), n (words or sentences that it is a mean over), without
+    (values without each group of sentences).
+    """
     words: pd.DataFrame
     """form, occurrences (in pairs), frequency, self_sim."""
     pairs: pd.DataFrame
@@ -36,9 +39,10 @@ class Layer(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How often each sentence counts `[1 + draws, S]`: first once, then in draws with replacement."""
+    """How often each sentence counts `[1 + draws + groups, S]`: once; in draws with replacement; without each group."""
 
     weights: Floats
+    groups: int
     confidence: float
 
     def row(self, measure: str, values: Floats, n: int) -> dict[str, Any]:
@@ -46,19 +50,24 @@ class Draws(NamedTuple):
 
         The standard error is the draws' standard deviation, times √(S/(S − 1)) for S sentences.
         """
-        value, drawn, sentences = float(values[0]), values[1:][np.isfinite(values[1:])], self.weights.shape[1]
+        end, sentences = len(values) - self.groups, self.weights.shape[1]
+        found = {"measure": measure, "value": float(values[0]), "low": None, "high": None, "n": n}
+        found["without"] = values[end:]
+        drawn = values[1:end][np.isfinite(values[1:end])]
         if len(drawn) < 2:
-            return {"measure": measure, "value": value, "low": None, "high": None, "n": n}
+            return found
         error = float(drawn.std(ddof=1)) * (sentences / (sentences - 1)) ** 0.5
         half = float(stats.t.ppf((1 + self.confidence) / 2, sentences - 1)) * error
-        return {"measure": measure, "value": value, "low": value - half, "high": value + half, "n": n}
+        return found | {"low": found["value"] - half, "high": found["value"] + half}
 
 
-def draws_of(sentences: int, *, draws: int, confidence: float, seed: int) -> Draws:
-    """Return the draws of a bootstrap over sentences."""
+def draws_of(lengths: Ints, *, draws: int, confidence: float, seed: int) -> Draws:
+    """Return the draws of a bootstrap over sentences of these lengths, and groups of them to leave out."""
+    sentences, groups = len(lengths), min(GROUPS, len(lengths))
     random = np.random.default_rng(seed)
     drawn = random.multinomial(sentences, np.full(sentences, 1 / sentences), size=draws)
-    return Draws(np.concatenate([np.ones((1, sentences)), drawn]), confidence)
+    without = sentence_groups(lengths, groups, seed=seed) != np.arange(groups)[:, None]
+    return Draws(np.concatenate([np.ones((1, sentences)), drawn, without]), groups, confidence)
 
 
 def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
@@ -75,7 +84,7 @@ def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confi
     from sums by sentence, without a second pass. Simulated coverage of the 95 % intervals: 94 to 96 % (100 sentences
     of 20 words, 300 data sets). MEV and AvgSim after centring have none.
     """
-    found = draws_of(int(words.sentence.max()) + 1, draws=draws, confidence=confidence, seed=seed)
+    found = draws_of(np.bincount(words.sentence), draws=draws, confidence=confidence, seed=seed)
     unit, chosen = units(points), sampled(words, seed=seed)
     rows, average = _average(unit, points, words, found)
     by_form = self_sims(unit[chosen], words.form[chosen], words.sentence[chosen], least=LEAST, weights=found.weights)
@@ -96,7 +105,8 @@ def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confi
 
 def of_sentences(points: Floats, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
     """Return AvgSim of a layer's sentences `[S, D]`, as is and centred; see `contextuality`."""
-    found, every = draws_of(len(points), draws=draws, confidence=confidence, seed=seed), np.arange(len(points))
+    every = np.arange(len(points))
+    found = draws_of(np.ones_like(every), draws=draws, confidence=confidence, seed=seed)
     rows = []
     for name, own in (("avg_sim", points), ("avg_sim_centred", centre(points))):
         total = pairs_apart(units(own), every, found.weights)
@@ -143,7 +153,7 @@ def _mev(points: Floats, form: Ints, seed: int) -> Iterator[dict[str, Any]]:
         own, random = mev(points, form), mev(points, np.random.default_rng(seed).permutation(form))
         n = len(np.unique(form))
         for name, value in (("mev", own), ("mev_random", random), ("mev_corrected", own - random)):
-            yield {"measure": name, "value": value, "low": None, "high": None, "n": n}
+            yield {"measure": name, "value": value, "low": None, "high": None, "n": n, "without": None}
 
 
 def _intra_sim(points: Floats, sentence: Ints, average: Floats, found: Draws, seed: int) -> Iterator[dict[str, Any]]:
