@@ -18,6 +18,7 @@ from pathlib import Path
 import dynamics_tables
 import numpy as np
 import pandas as pd
+import spaces_tables
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Levels, effects
@@ -456,6 +457,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
         differences, "embedded/fusion", [(f"{arm} − additive", arm, "additive") for arm in list(EMBEDDED)[1:]]
     ),
     **dynamics_tables.TABLES,
+    **spaces_tables.TABLES,
 }
 
 

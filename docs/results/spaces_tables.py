@@ -1,0 +1,142 @@
+"""The tables of spaces.md, from the tables that spaces_runs.py stores in docs/results/spaces/<text>/."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from dynamics_claims import bounds, verdict_cells
+from dynamics_stored import CONFIDENCE, Lines, head, interval, number
+from numpy.typing import NDArray
+
+from isoscope.statistics.paired import two_way_interval
+
+STORED = Path(__file__).parent / "spaces"
+MODELS = ("MLM", "CLM", "MT")
+LAYERS = {-1: "word table", 0: "0", 1: "1", 2: "2"}
+MARGIN = 0.01
+CONTEXT = {
+    "avg_sim": "AvgSim",
+    "avg_sim_other_words": "AvgSim, other forms",
+    "avg_sim_centred": "AvgSim, centred",
+    "self_sim_corrected": "SelfSim − AvgSim",
+    "mev_corrected": "MEV − random words",
+    "intra_sim_left_out": "IntraSim, word left out",
+    "intra_sim_left_out_pseudo": "*its pseudo-sentences*",
+}
+ALIKE = {
+    "cka": "CKA",
+    "pwcca_one": "PWCCA",
+    "cca_held_out": "CCA, held out",
+    "rsa": "RSA",
+    "rsa_partial": "RSA, partial",
+    "neighbours": "neighbours",
+}
+Cells = NDArray[np.float64]
+
+
+def stored(text: str, table: str) -> pd.DataFrame:
+    """Return a stored table of a text."""
+    return pd.read_parquet(STORED / text / f"{table}.parquet")
+
+
+def contexts(text: str) -> Lines:
+    """Yield the measures of one space by model and layer, means over seeds with t intervals; random weights below."""
+    table = stored(text, "contextuality")
+    yield from head("measure", "model", *LAYERS.values(), left=2)
+    for measure, title in CONTEXT.items():
+        own = table[table["measure"] == measure]
+        for model in (*MODELS, "random weights"):
+            rows = own[own["twin"]] if model == "random weights" else own[(own["model"] == model) & ~own["twin"]]
+            by_layer = {layer: list(rows["value"][rows["layer"] == layer].dropna()) for layer in LAYERS}
+            if any(by_layer.values()):
+                cells = (interval(values) if values else "–" for values in by_layer.values())
+                yield f"| {title} | {model} | {' | '.join(cells)} |"
+
+
+def alike(text: str, of: str) -> Lines:
+    """Yield the similarity of equal layers over its null: of two models, two seeds of each, and random weights."""
+    table = stored(text, "similarity")
+    table = table[(table["of"] == of) & (table["layer"] == table["other_layer"])]
+    layers = [layer for layer in LAYERS if (table["layer"] == layer).any()]
+    yield from head("measure", "pair", *(LAYERS[layer] for layer in layers), "null, last layer", left=2)
+    for measure, title in ALIKE.items():
+        own = table[table["measure"] == measure]
+        for one, rows in own[~own["twin"]].groupby(["model", "other_model"], sort=False):
+            name = " × ".join(one) if len({*one}) == 2 else f"two seeds of {one[0]}"
+            yield _line(title, name, rows, layers)
+        yield _line(title, "random weights", own[own["twin"]], layers)
+
+
+def _line(title: str, name: str, rows: pd.DataFrame, layers: list[int]) -> str:
+    values = (list(rows["adjusted"][rows["layer"] == layer].dropna()) for layer in layers)
+    last = rows["null"][rows["layer"] == layers[-1]].mean()
+    return f"| {title} | {name} | {' | '.join(number(np.mean(one)) if one else '–' for one in values)} | {number(last)} |"
+
+
+def apart(text: str, of: str) -> Lines:
+    """Yield how much less alike two models are than two seeds of one, by measure: the last layer, and all layers."""
+    table = stored(text, "told_apart")
+    table = table[(table["of"] == of) & table["measure"].isin(ALIKE)]
+    columns = ("two models", "two seeds", "difference", "over seeds", "over seeds and sentences", "p (Holm)")
+    yield from head("pair", "measure", *columns, "verdict, last layer", "holds in", left=2)
+    for (one, other, measure), rows in table.groupby(["model", "other_model", "measure"], sort=False):
+        last = rows.loc[rows["layer"].idxmax()]
+        cells = [number(last["between"]), number(last["within"]), number(last["difference"], sign=True)]
+        for low, high in (("low", "high"), ("two_way_low", "two_way_high")):
+            cells.append(f"[{number(last[low], sign=True)}, {number(last[high], sign=True)}]")
+        cells += [number(last["p_holm"]), f"*{last['word']}*: {last['reason']}"]
+        holds = ((rows["word"] == "holds") & (rows["difference"] > 0)).sum()
+        yield f"| {one} × {other} | {ALIKE[measure]} | {' | '.join(cells)} | {holds} of {len(rows)} layers |"
+
+
+def claims() -> Lines:
+    """Yield the published claims about contextuality on each text; a claim says that a number is above 0."""
+    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
+    yield from head("claim", "text", *columns, left=2)
+    found = [(claim, text, cells(text)) for claim, cells in CLAIMS.items() for text in TEXTS]
+    over = [two_way_interval(values, confidence=CONFIDENCE) for *_, values in found]
+    by_seed = [list(values.mean(1)) for *_, values in found]
+    verdicts = verdict_cells(by_seed, [MARGIN] * len(found), two_way=over)
+    for (claim, text, _), (about, rest), two_way in zip(found, verdicts, over, strict=True):
+        yield f"| {claim} | {TEXTS[text]} | {' | '.join((*about, bounds(two_way), *rest))} |"
+
+
+def at(text: str, measure: str, model: str, layer: int) -> Cells:
+    """Return the jackknife's pseudo-values `[seeds, groups of sentences]` of a measure of a model's layer."""
+    table = stored(text, "contextuality")
+    chosen = (table["measure"] == measure) & (table["model"] == model) & (table["layer"] == layer) & ~table["twin"]
+    rows = table[chosen].sort_values("seed")
+    without = np.stack([*rows["without"]])
+    found: Cells = without.shape[1] * rows["value"].to_numpy()[:, None] - (without.shape[1] - 1) * without
+    return found
+
+
+TEXTS = {"captions": "captions", "sts": "STS"}
+CLAIMS: dict[str, Callable[[str], Cells]] = {
+    "AvgSim at layer 0 is high in MT: MT − MLM": lambda text: (
+        at(text, "avg_sim", "MT", 0) - at(text, "avg_sim", "MLM", 0)
+    ),
+    "AvgSim rises gradually in MLM: layer 2 − layer 0": lambda text: (
+        at(text, "avg_sim", "MLM", 2) - at(text, "avg_sim", "MLM", 0)
+    ),
+    "AvgSim's last step is steep in MT: (2 − 1) − (1 − 0)": lambda text: (
+        at(text, "avg_sim", "MT", 2) - 2 * at(text, "avg_sim", "MT", 1) + at(text, "avg_sim", "MT", 0)
+    ),
+    "MLM is more contextual: SelfSim − AvgSim of the last layer, MT − MLM": lambda text: (
+        at(text, "self_sim_corrected", "MT", 2) - at(text, "self_sim_corrected", "MLM", 2)
+    ),
+}
+WORDS, WITHOUT_FORM = "words", "words without their form's mean"
+TABLES: dict[str, Callable[[], Lines]] = {
+    "spaces/claims": claims,
+    "spaces/contexts": partial(contexts, "captions"),
+    "spaces/contexts_sts": partial(contexts, "sts"),
+    "spaces/alike": partial(alike, "captions", WORDS),
+    "spaces/alike_context": partial(alike, "captions", WITHOUT_FORM),
+    "spaces/alike_sts": partial(alike, "sts", WORDS),
+    "spaces/apart": partial(apart, "captions", WORDS),
+    "spaces/apart_context": partial(apart, "captions", WITHOUT_FORM),
+    "spaces/apart_sts": partial(apart, "sts", WORDS),
+}
