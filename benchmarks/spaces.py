@@ -26,7 +26,7 @@ from isoscope.geometry.moments import Floats
 from isoscope.inside.compared_items import compared_items
 from isoscope.inside.contextuality_tables import Words, contextuality
 from isoscope.inside.similarity_tables import Sampling, similarity_table
-from isoscope.inside.space import ARRAY, FACTS, KEYS, STATES, Space
+from isoscope.inside.word_space import ARRAY, FACTS, KEYS, STATES, Space
 from isoscope.sealing import write_text
 
 LAYERS = 13

@@ -72,7 +72,9 @@ def alike(text: str, of: str) -> Lines:
 def _line(title: str, name: str, rows: pd.DataFrame, layers: list[int]) -> str:
     values = (list(rows["adjusted"][rows["layer"] == layer].dropna()) for layer in layers)
     last = rows["null"][rows["layer"] == layers[-1]].mean()
-    return f"| {title} | {name} | {' | '.join(number(np.mean(one)) if one else '–' for one in values)} | {number(last)} |"
+    return (
+        f"| {title} | {name} | {' | '.join(number(np.mean(one)) if one else '–' for one in values)} | {number(last)} |"
+    )
 
 
 def apart(text: str, of: str) -> Lines:

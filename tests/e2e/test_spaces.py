@@ -15,7 +15,7 @@ from isoscope.cli import app
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table
 from isoscope.errors import InputError
-from isoscope.inside.space import Space, write_space
+from isoscope.inside.word_space import Space, write_space
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")

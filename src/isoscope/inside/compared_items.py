@@ -19,7 +19,7 @@ from isoscope.geometry.sentence_permutations import (
     sentence_groups,
 )
 from isoscope.inside.choices import Probe
-from isoscope.inside.space import Space
+from isoscope.inside.word_space import Space
 from isoscope.inside.word_states import WORD_TABLE
 
 NOTHING = 1e-10

@@ -13,7 +13,7 @@ from isoscope.geometry.sentence_permutations import exchanged
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
 from isoscope.inside.compared_items import ComparedItems
-from isoscope.inside.space import Space
+from isoscope.inside.word_space import Space
 from isoscope.statistics.delete_a_group import delete_a_group
 
 MOST_LACKING = 0.05

@@ -12,7 +12,7 @@ from isoscope.data import tokens
 from isoscope.data.word_table import WordTable
 from isoscope.errors import InputError
 from isoscope.inside.choices import SpaceSettings
-from isoscope.inside.space import Space, write_space
+from isoscope.inside.word_space import Space, write_space
 from isoscope.sealing import kept
 from isoscope.stages.geometry_tables import Checkpoint
 

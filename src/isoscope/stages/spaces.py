@@ -18,8 +18,8 @@ from isoscope.inside.similarity_tables import Sampling
 from isoscope.sealing import write_text
 from isoscope.stages.geometry_tables import Checkpoint
 from isoscope.stages.space_states import TWIN, states
-from isoscope.studies.spaces.tables import Named
-from isoscope.studies.spaces.tables import tables as tables_of
+from isoscope.studies.spaces.space_tables import Named
+from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.workers import with_bar, workers
 
 PAGE = {"made_by": "isoscope spaces"}

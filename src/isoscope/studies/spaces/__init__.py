@@ -1,11 +1,11 @@
-"""Spaces compared: what is asked, and the views of the tables of `tables` and `told_apart`."""
+"""Spaces compared: what is asked, and the views of the tables of `space_tables` and `told_apart`."""
 
-from isoscope.studies.spaces import by_frequency, by_layer, distributions, similarity_maps, verdicts
+from isoscope.studies.spaces import by_frequency, contexts_by_layer, distributions, similarity_maps, verdicts
 from isoscope.studies.view import View
 
 QUESTION = "How alike are the spaces of these models?"
 VIEWS: tuple[View, ...] = (
-    *by_layer.VIEWS,
+    *contexts_by_layer.VIEWS,
     *by_frequency.VIEWS,
     *distributions.VIEWS,
     *similarity_maps.VIEWS,

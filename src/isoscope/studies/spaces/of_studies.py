@@ -13,11 +13,11 @@ from isoscope.data import tokens
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
 from isoscope.inside.similarity_tables import Sampling
-from isoscope.inside.space import Space, write_space
+from isoscope.inside.word_space import Space, write_space
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
-from isoscope.studies.spaces.tables import Named
-from isoscope.studies.spaces.tables import tables as tables_of
+from isoscope.studies.spaces.space_tables import Named
+from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.studies.spaces.told_apart import couples, told_apart
 from isoscope.workers import Over
 
@@ -70,7 +70,7 @@ def of_runs(
     margin: float,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `studies.spaces.tables`, and `told_apart`, of models (name → seed → checkpoint).
+    """Return the tables of `studies.spaces.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
     the twins.

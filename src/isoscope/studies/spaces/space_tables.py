@@ -13,7 +13,7 @@ from isoscope.inside.choices import Probe
 from isoscope.inside.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.inside.contextuality_tables import Layer, Words, contextuality, of_sentences
 from isoscope.inside.similarity_tables import Sampling, check_complete, similarity_table
-from isoscope.inside.space import Space, joined
+from isoscope.inside.word_space import Space, joined
 from isoscope.workers import Over
 
 
