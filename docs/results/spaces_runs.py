@@ -3,12 +3,13 @@
 FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
 found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
 and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into
-another folder (`--to`): contextuality.parquet, similarity.parquet, pairs.parquet, words.parquet (forms as numbers),
-told_apart.parquet, counts.parquet, and about.json.
+another folder (`--to`): contextuality.parquet, by_frequency.parquet, pairs.parquet, similarity.parquet, counts.parquet
+and about.json.
 """
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_texts
 from isoscope.data.word_table import word_table
 from isoscope.errors import InputError
+from isoscope.studies.spaces import by_frequency
 from isoscope.studies.spaces.of_studies import of_runs
 from isoscope.workers import with_bar, workers
 
@@ -62,6 +64,19 @@ def checkpoints(store: Path) -> dict[str, dict[int, Path]]:
     return found
 
 
+def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return what the page is made of: no words of a text, and values without each group for layers of equal number."""
+    similarity = tables["similarity"]
+    judged = (similarity["layer"] == similarity["other_layer"]) & ~similarity["twin"]
+    return {
+        "contextuality": tables["contextuality"],
+        "by_frequency": by_frequency.VIEWS[0].table(tables)[0],
+        "pairs": tables["pairs"],
+        "similarity": similarity.assign(without=similarity["without"].where(judged, None)),
+        "counts": tables["counts"],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, help="sentences")
@@ -81,10 +96,9 @@ def main() -> None:
     with threadpool_limits(1), workers(None, key="cores") as spread:
         over = with_bar(spread, lambda: None, arguments.name)
         tables = of_runs(checkpoints(arguments.store), table, over=over, **OPTIONS)
-    tables["words"]["form"] = tables["words"]["form"].astype("category").cat.codes  # no text of the data set
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
+    for name, rows in kept(tables).items():
         write_parquet(rows, folder / f"{name}.parquet")
     about = {"text": texts.digest, "sample": SAMPLE, "options": OPTIONS, "sentences": len(table.texts)}
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")

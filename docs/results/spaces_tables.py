@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import bounds, verdict_cells
+from dynamics_claims import POWER, bounds, verdict_cells
 from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 from numpy.typing import NDArray
 
 from isoscope.statistics.paired import two_way_interval
+from isoscope.studies.spaces.told_apart import told_apart
 
 STORED = Path(__file__).parent / "spaces"
 MODELS = ("MLM", "CLM", "MT")
@@ -79,8 +80,10 @@ def _line(title: str, name: str, rows: pd.DataFrame, layers: list[int]) -> str:
 
 def apart(text: str, of: str) -> Lines:
     """Yield how much less alike two models are than two seeds of one, by measure: the last layer, and all layers."""
-    table = stored(text, "told_apart")
-    table = table[(table["of"] == of) & table["measure"].isin(ALIKE)]
+    similarity = stored(text, "similarity")
+    similarity = similarity[(similarity["of"] == of) & similarity["measure"].isin(ALIKE)]
+    seeds = {name: sorted(similarity["seed"].dropna().astype(int).unique()) for name in MODELS}
+    table = told_apart(similarity, seeds, confidence=CONFIDENCE, power=POWER, margin=MARGIN)
     columns = ("two models", "two seeds", "difference", "over seeds", "over seeds and sentences", "p (Holm)")
     yield from head("pair", "measure", *columns, "verdict, last layer", "holds in", left=2)
     for (one, other, measure), rows in table.groupby(["model", "other_model", "measure"], sort=False):
@@ -91,6 +94,21 @@ def apart(text: str, of: str) -> Lines:
         cells += [number(last["p_holm"]), f"*{last['word']}*: {last['reason']}"]
         holds = ((rows["word"] == "holds") & (rows["difference"] > 0)).sum()
         yield f"| {one} × {other} | {ALIKE[measure]} | {' | '.join(cells)} | {holds} of {len(rows)} layers |"
+
+
+def frequencies() -> Lines:
+    """Yield SelfSim − AvgSim of the last layer by how often a form occurs in the training split, by text and model."""
+    for number_, text in enumerate(TEXTS):
+        table = stored(text, "by_frequency")
+        last = table[table["layer"] == table["layer"].max()]
+        classes = list(dict.fromkeys(last["class"]))
+        if not number_:
+            yield from head("text", "model", *("rarest", "rare", "frequent", "most frequent")[: len(classes)], left=2)
+        for model in MODELS:
+            own = last[last["model"] == model].set_index("class")
+            cells = (f"{number(own['mean'][one])} ± {number(own['error'][one])}" for one in classes)
+            yield f"| {TEXTS[text]} | {model} | {' | '.join(cells)} |"
+        yield f"| {TEXTS[text]} | *forms* | {' | '.join(map(str, classes))} |"
 
 
 def claims() -> Lines:
@@ -133,6 +151,7 @@ CLAIMS: dict[str, Callable[[str], Cells]] = {
 WORDS, WITHOUT_FORM = "words", "words without their form's mean"
 TABLES: dict[str, Callable[[], Lines]] = {
     "spaces/claims": claims,
+    "spaces/frequencies": frequencies,
     "spaces/contexts": partial(contexts, "captions"),
     "spaces/contexts_sts": partial(contexts, "sts"),
     "spaces/alike": partial(alike, "captions", WORDS),

@@ -50,6 +50,8 @@ def pair_similarities(
 
 
 def _correlation(one: Floats, other: Floats, groups: Ints, permutations: Sequence[Ints]) -> Values:
+    if not np.isfinite([one, other]).all():
+        return Values(float("nan"), np.empty(0), np.empty(0), "an item is 0 and has no direction")
     square, theirs = (_square(own, len(groups)) for own in (one, other))
     null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
     return Values(float(one @ other), _without_each(one, other, groups), np.array(null))
