@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rsatoolbox
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 from scipy.stats import ortho_group
 from sklearn import cross_decomposition
@@ -217,6 +218,17 @@ def test_neighbours_of_independent_clouds_are_at_chance_and_sentences_are_no_can
     points, groups = random.standard_normal((200, 30)), np.arange(200) // 10
     near = Neighbours(k=5).nearest(points, groups)
     assert (groups[near] != groups[:, None]).all()
+
+
+@pytest.mark.parametrize("distance", ["correlation", "euclidean"])
+@pytest.mark.parametrize("ranks", [True, False])
+def test_rsa_is_that_of_rsatoolbox(distance: str, ranks: bool) -> None:
+    one, other = (points[:60] for points in related())
+    theirs = [rsatoolbox.rdm.calc_rdm(rsatoolbox.data.Dataset(points), method=distance) for points in (one, other)]
+    if distance == "euclidean":  # they square it
+        theirs = [rsatoolbox.rdm.RDMs(np.sqrt(found.dissimilarities)) for found in theirs]
+    expected = rsatoolbox.rdm.compare(*theirs, method="spearman" if ranks else "corr")[0, 0]
+    assert RSA(distance=distance, ranks=ranks).score(one, other) == pytest.approx(expected, abs=1e-12)
 
 
 def test_equally_near_items_are_no_agreement() -> None:
