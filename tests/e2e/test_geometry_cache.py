@@ -15,6 +15,7 @@ from isoscope.errors import InputError
 from isoscope.inside.choices import Settings
 from isoscope.report.checkpoint_page import page
 from isoscope.stages import geometry as stage
+from isoscope.stages.page_folder import check_out
 from probe_material import bert, gpt2, pieces, sentences
 
 SETTINGS: dict[str, Any] = {
@@ -69,7 +70,7 @@ def made(
     """The table of measures of a call; empty where none was asked for."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = Settings(**SETTINGS | more)
-    stage.check_out(out)
+    check_out(out, stage.PAGE)
     found = stage.geometry([stage.Checkpoint(one, place / one, one) for one in name.split()], texts, settings, out)
     return found.get("geometry", pd.DataFrame())
 
@@ -274,18 +275,18 @@ def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_
 def test_data_with_a_manifest_is_no_earlier_page(tmp_path: Path, kept: str) -> None:
     (tmp_path / "manifest.json").write_text(kept, "utf-8")
     with pytest.raises(InputError, match="contains other files than an earlier page"):
-        stage.check_out(tmp_path)
+        check_out(tmp_path, stage.PAGE)
 
 
 def test_a_folder_of_figures_is_no_earlier_page_and_a_cache_is(tmp_path: Path) -> None:
-    stage.check_out(tmp_path)
-    stage.check_out(tmp_path / "new/one")
+    check_out(tmp_path, stage.PAGE)
+    check_out(tmp_path / "new/one", stage.PAGE)
     (tmp_path / "cache/states").mkdir(parents=True)
-    stage.check_out(tmp_path)
+    check_out(tmp_path, stage.PAGE)
     (tmp_path / ".manifest.json.writing").touch()  # of a call that the disk refused
-    stage.check_out(tmp_path)
+    check_out(tmp_path, stage.PAGE)
     for name in ("figures", "cache/others"):
         (tmp_path / name).mkdir()
         with pytest.raises(InputError, match="contains other files than an earlier page"):
-            stage.check_out(tmp_path)
+            check_out(tmp_path, stage.PAGE)
         (tmp_path / name).rmdir()
