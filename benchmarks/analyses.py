@@ -32,6 +32,7 @@ from isoscope.inside.trajectory import (
     write_snapshots,
     write_treebank,
 )
+from isoscope.inside.word_states import word_states
 from isoscope.models.build import from_scratch
 from isoscope.stages.measure import MeasureInputs, cell, part, parts_of
 from isoscope.workers import workers
@@ -85,7 +86,7 @@ def make(folder: Path, size: Size) -> Trajectory:
     )
     given = {"pad_id": pieces.pad_id, "batch_size": 32}
     arrays = passes.hidden_states(model.base_model, chosen, **given)
-    arrays |= passes.word_states(model.base_model, bank, **given)
+    arrays["treebank"] = word_states(model.base_model, bank, **given).values
     arrays |= passes.attention(model.base_model, chosen, **given)
     arrays |= passes.kernel(model.state_dict()) | passes.head(model.state_dict())
     write_probe(folder, chosen)
