@@ -82,7 +82,7 @@ def similarities(
         try:
             value, *without = (of(*triples) for triples in zip(*of_parts[taken], strict=True))
         except InputError as error:
-            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), f"{measure.name}: {error}")
+            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), str(error))
             continue
         left = np.array(without)
         if isinstance(measure, HeldOutCCA):

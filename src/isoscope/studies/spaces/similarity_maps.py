@@ -34,8 +34,9 @@ def similarity_maps(table: pd.DataFrame) -> Figure:
     for measure in SHOWN:
         for name, own in table[table["measure"] == measure].groupby("panel", sort=False):
             shown = own.pivot_table(index="layer", columns="other_layer", values="adjusted", dropna=False)
-            panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
-            layers.append((shown.columns, shown.index))
+            if shown.notna().any(axis=None):  # else the caption says who refused it
+                panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
+                layers.append((shown.columns, shown.index))
     first = table.iloc[0]
     label = f"{first['model']} (up) × {first['other_model']} (across)"
     figure, drawn = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
@@ -70,7 +71,12 @@ def _caption(table: pd.DataFrame) -> str:
     first, n = table.iloc[0], table["n"].max()
     lacking = table[["value", "low", "null"]].isna().any(axis=1)
     without = f" {int(lacking.sum())} of {len(table)} cells have no value, null or interval." * bool(lacking.any())
-    refused = "; ".join(dict.fromkeys(table["why"].dropna()))
+    refusals = table[table["why"].notna()].drop_duplicates("measure")
+    refused = (
+        f"{', '.join(CALLED[name] for name in refusals['measure'])} ({refusals['why'].iloc[0]})"
+        if len(refusals)
+        else ""
+    )
     null = table[table["measure"].isin(SHOWN)].groupby("measure", sort=False)["null"].mean()
     nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
     seeds = table[table["panel"] == first["panel"]][["seed", "other_seed"]].dropna().drop_duplicates()
@@ -79,7 +85,7 @@ def _caption(table: pd.DataFrame) -> str:
         f"{first['model']} × {first['other_model']}, {first['of']}: similarity of each pair of layers as (value − "
         "null)/(1 − null), next to two seeds of one model and to random weights. Null: sentences exchanged "
         f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
-        f"{without}{f' Refused: {refused}.' if refused else ''}"
+        f"{without}{f' Without a value: {refused}.' if refused else ''}"
     )
 
 
