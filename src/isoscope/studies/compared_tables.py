@@ -1,4 +1,4 @@
-"""What the stage `compare` computes for each kind of comparison; views are apart, so that a caption redoes nothing."""
+"""What the stage `compare` computes for each kind of comparison; its views are apart, so that the report loads no model."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
