@@ -1,4 +1,4 @@
-"""What the stage `compare` computes for each kind of comparison; its views are apart, so that the report loads no model."""
+"""What the stage `compare` computes for each kind of comparison, apart from the views, which load no model."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
