@@ -148,6 +148,9 @@ def test_mev_is_the_first_share_of_a_words_variance_and_falls_with_its_occurrenc
     assert many == pytest.approx((1 + np.sqrt(20 / 400)) ** 2 / 20, rel=0.1), "Marchenko and Pastur's edge"
     assert np.isnan(mev(noise, np.arange(4000)))
     assert np.isnan(mev(np.ones((10, 3)), np.zeros(10)))
+    table = np.repeat(random.standard_normal((20, 8)), 6, axis=0)
+    same = mev(table + 1e-8 * random.standard_normal(table.shape), np.repeat(np.arange(20), 6))
+    assert np.isnan(same), "one vector per word, and rounding"
 
 
 def test_pseudo_sentences_have_the_true_lengths_and_no_two_words_of_a_sentence() -> None:

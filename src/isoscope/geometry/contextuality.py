@@ -8,6 +8,9 @@ import numpy.typing as npt
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, spectrum, sums
 
+NOTHING = 1e-10
+"""Share of the variance of all points below which a word has none."""
+
 
 class IntraSim(NamedTuple):
     """Means over sentences: as published, and with each word left out of the mean that it is compared with."""
@@ -133,7 +136,8 @@ def mev(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 5) -> float
     """
     cloud = as_cloud(points)
     spectra = [spectrum(cloud[rows]) for rows in _by_word(words, len(cloud)) if len(rows) >= max(least, 2)]
-    shares = [float(one[0] / one.sum()) for one in spectra if one.sum() > 0]
+    # Where a vector depends on the word alone, its variance is rounding.
+    shares = [float(one[0] / one.sum()) for one in spectra if one.sum() > NOTHING * cloud.var(axis=0).sum()]
     return float(np.mean(shares)) if shares else float("nan")
 
 

@@ -8,6 +8,7 @@ from scipy.spatial.distance import pdist
 
 from isoscope.data.word_table import WordTable
 from isoscope.errors import InputError
+from isoscope.geometry.contextuality import NOTHING
 from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import differ
 from isoscope.geometry.sentence_permutations import (
@@ -22,8 +23,6 @@ from isoscope.inside.choices import Probe
 from isoscope.inside.word_space import Space
 from isoscope.inside.word_states import WORD_TABLE
 
-NOTHING = 1e-10
-"""Share of the variance below which nothing is left."""
 WHOLE, BY_FORM, SENTENCES = "words", "words without their form's mean", "sentences"
 
 
