@@ -57,8 +57,8 @@ def from_scratch(
     writes = configuration(layers=layers // 2, is_decoder=True, add_cross_attention=True, **shared)
     others: Any = {"eos_token_id": specials.end, "tie_word_embeddings": tied}
     both = FusionTranslationConfig(
-        encoder=reads,
-        decoder=writes,
+        encoder=reads.to_dict(),
+        decoder=writes.to_dict(),
         pad_token_id=specials.pad,
         decoder_start_token_id=specials.begin,
         **others,
