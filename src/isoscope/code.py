@@ -38,6 +38,7 @@ OBJECTIVES = {
     "translation": "isoscope.objectives.translation",
     "denoising": "isoscope.objectives.denoising",
     "prefix": "isoscope.objectives.prefix",
+    "alignment": "isoscope.objectives.alignment",
 }
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",

@@ -101,9 +101,12 @@ def train(
     asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
     output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
     begin(project, configuration, *([settings.task] if single or settings.seeds else []))
-    from isoscope.stages.study_cells import Setup, carry_out_all, place, training_cells, training_job
+    from isoscope.stages.study_cells import Setup, carry_out_all, place, train_starts, training_cells, training_job
 
     setup = Setup(configuration, project, "train")
+    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "stages.train")}
+    if guard.world_size() == 1:
+        train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
     if single and nodes is None:
         job = training_job(setup, *asked[0])
         _train_one(job, output or place(setup, paths.trained, *asked[0]), project, as_json)
@@ -116,9 +119,7 @@ def train(
         project=project,
         threads=threads,
         device=device,
-        workers=workers,
-        cluster=nodes,
-        prepare=partial(load, "stages.train"),
+        **in_processes,
     )
     say({"folders": [str(folder) for folder in folders]}, as_json, _trained(study, folders, project))
 

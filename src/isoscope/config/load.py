@@ -96,6 +96,12 @@ class Configuration:
             if section not in SECTIONS:
                 found.keep(f"-S {name}: unknown section {section!r}{nearest(section, SECTIONS)}")
 
+    def without_overrides(self) -> "Configuration":
+        """Return the configuration without `-S` for sections of cells, as runs have it that other runs start from."""
+        if not self._cell_overrides:
+            return self
+        return Configuration(self.folder, (), self.extra_plugins, raw=copy.deepcopy(self.raw))
+
     def study(self, name: str) -> Study:
         """Return the study called `name`."""
         if name not in self.root.studies:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.config.base import Conflicts, Count, Probability, Section
+from isoscope.config.base import Conflicts, Count, Name, PlainName, Probability, Section
 from isoscope.config.fusion import Fusion
 
 Deviation = Annotated[float, Field(ge=1e-6, le=100)]
@@ -77,10 +77,86 @@ class Pretrained(Published):
     kind: Literal["pretrained"]
 
 
+class TrainedModel(Section):
+    """The selected checkpoint of a run of a study. The run is trained first if it is not finished."""
+
+    study: Name
+    arm: PlainName
+    seed: Literal["same", "next"]
+    """Its seed: that of the run that starts from it, or the next seed of its study (after the last, the first)."""
+
+
+class Continued(TrainedModel):
+    """The model of another run, trained on; objective and tokenizer must fit it."""
+
+    kind: Literal["run"]
+
+
+class HybridEncoder(TrainedModel):
+    """The encoder of a run's model; of a translation model, the encoder alone."""
+
+    weights: Literal["trained", "random"]
+    """random: the same architecture with new random weights."""
+
+
+class IdentityMap(Section):
+    """No change: the decoder reads the encoder's states as they are; both have one width."""
+
+    kind: Literal["identity"]
+
+
+class RandomMap(Section):
+    """A new linear map, drawn as other matrices are."""
+
+    kind: Literal["random"]
+
+
+class RotationMap(Section):
+    """A rotation by one angle in random orthogonal planes; both have one width."""
+
+    kind: Literal["rotation"]
+    degrees: Annotated[float, Field(ge=0, le=180)]
+    """The angle."""
+
+
+class ProcrustesMap(Section):
+    """The rotation, scaling and shift that fit best, by least squares on the tokens of the same sentences."""
+
+    kind: Literal["procrustes"]
+    sentences: Count
+    """Sentences of the train split to fit the map on."""
+
+
+class RidgeMap(Section):
+    """The linear map that fits best, with a penalty on its squared weights."""
+
+    kind: Literal["ridge"]
+    sentences: Annotated[int, Field(ge=10)]
+    """Sentences of the train split: the first four fifths fit the map, the others choose the strength."""
+    strengths: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False, min_length=1)]
+    """Strengths of the penalty to choose from, relative to the mean variance of the encoder's dimensions."""
+
+
+class Hybrid(Section):
+    """An encoder, a linear map of its last states, and the decoder of a translation model.
+
+    The map leads to the states that the decoder was trained with: those of its own encoder. The encoder has a word
+    table of its own.
+    """
+
+    kind: Literal["hybrid"]
+    encoder: HybridEncoder
+    layer: Count | None
+    """Last layer of the encoder, whose states are mapped; null: all layers."""
+    decoder: TrainedModel
+    """The translation model."""
+    map: Annotated[IdentityMap | RandomMap | RotationMap | ProcrustesMap | RidgeMap, Field(discriminator="kind")]
+
+
 class Model(Section):
     """The encoder and how its embeddings are fused."""
 
-    encoder: Annotated[Scratch | Pretrained, Field(discriminator="kind")]
+    encoder: Annotated[Scratch | Pretrained | Continued | Hybrid, Field(discriminator="kind")]
     fusion: Annotated[Fusion, Field(discriminator="kind")]
     max_length: Annotated[int, Field(ge=4)]
     """Maximum input length in tokens; longer text is truncated."""

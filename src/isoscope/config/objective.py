@@ -77,11 +77,20 @@ class Prefix(Language):
     kind: Literal["prefix"]
 
 
-OBJECTIVES = (Classification, Masked, Causal, Translation, Denoising, Prefix)
-Built = Classification | Masked | Causal | Translation | Denoising | Prefix
+class Alignment(Section):
+    """A hybrid's encoder learns to give the states of the decoder's own encoder; needs `encoder.kind: hybrid`."""
+
+    kind: Literal["alignment"]
+    anchor: Annotated[float, Field(ge=0, le=1000)]
+    """Weight of the squared distance from the states that it started with."""
+
+
+OBJECTIVES = (Classification, Masked, Causal, Translation, Denoising, Prefix, Alignment)
+Built = Classification | Masked | Causal | Translation | Denoising | Prefix | Alignment
 """Options of a built-in objective."""
 METRICS = {
     "classification": ("loss", "accuracy", "f1", "matthews"),
     **dict.fromkeys(("masked", "causal", "translation", "denoising", "prefix"), ("loss", "accuracy")),
+    "alignment": ("loss", "error", "moved"),
 }
 """Metrics of each built-in objective; a plugin's metrics are known when the plugin is built."""

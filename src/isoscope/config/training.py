@@ -25,8 +25,8 @@ class Budget(Section):
 
     kind: Literal["updates", "tokens", "predictions"]
     """updates; tokens that the model reads; or tokens that it predicts (of a classifier: examples)."""
-    number: Count
-    """How many of them."""
+    number: Annotated[int, Field(ge=0)]
+    """How many of them; 0: the model is only evaluated."""
 
 
 class Freeze(Section):

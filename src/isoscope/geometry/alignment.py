@@ -28,6 +28,18 @@ def identity(width: int) -> LinearMap:
     return LinearMap(np.eye(width), np.zeros(width))
 
 
+def rotation(width: int, *, degrees: float, seed: int) -> LinearMap:
+    """Return a rotation about the origin by one angle in each of ⌊width / 2⌋ random orthogonal planes.
+
+    Each vector keeps its length and, in an even width, has the cosine cos(angle) with what it is mapped to.
+    """
+    basis, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((width, width)))
+    angle, turned = np.deg2rad(degrees), np.eye(width)
+    for one in range(0, width - 1, 2):
+        turned[one : one + 2, one : one + 2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    return LinearMap(basis @ turned @ basis.T, np.zeros(width))
+
+
 def procrustes(x: npt.ArrayLike, y: npt.ArrayLike) -> LinearMap:
     """Return the best rotation, scaling and shift of points `[n, dx]` onto linked points `[n, dy]`, by least squares.
 

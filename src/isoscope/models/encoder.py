@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-import isoscope.models.translation  # noqa: F401 - registers the fusion architectures
+import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
 from isoscope.data.checkpoints import loadable_config
 from isoscope.errors import InputError, said
 from isoscope.models.build import first_few, pretrained, quiet, seeded
@@ -38,7 +38,7 @@ def load_classifier(folder: Path) -> Any:
 
 
 def _load(kind: Any, folder: Path) -> Any:
-    model, info = pretrained(kind, folder, _config(folder))
+    model, info = pretrained(kind, folder, checkpoint_config(folder))
     unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
     if lacking := sorted(key for key in info["missing_keys"] if not key.startswith(unused)):
         raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
@@ -51,7 +51,7 @@ def _load(kind: Any, folder: Path) -> Any:
 def random_encoder(folder: Path, *, seed: int) -> Any:
     """Build a model of the checkpoint's architecture with random weights, initialised as from scratch."""
     with seeded(seed), quiet():
-        return bare(AutoModel.from_config(_config(folder), dtype=torch.float32)).eval()
+        return bare(AutoModel.from_config(checkpoint_config(folder), dtype=torch.float32)).eval()
 
 
 def twin(model: Any, *, seed: int) -> Any:
@@ -86,7 +86,8 @@ def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
     return bool((first[0] - first[1]).norm() <= rounding * first[0].norm())
 
 
-def _config(folder: Path) -> Any:
+def checkpoint_config(folder: Path) -> Any:
+    """Return the configuration of a checkpoint. Raises `InputError` if it is no text transformer."""
     loadable_config(folder)
     try:
         with quiet():

@@ -1,10 +1,13 @@
 """Build language models from scratch: masked, causal, and an encoder-decoder; one kind of layer in three wirings."""
 
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from isoscope.errors import InputError
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertForMaskedLM
-from isoscope.models.build import configuration, seeded
+from isoscope.models.build import configuration, first_few, pretrained, seeded
+from isoscope.models.encoder import checkpoint_config
+from isoscope.models.hybrid import FusionBertHybrid
 from isoscope.models.roberta import FusionRobertaForCausalLM, FusionRobertaForMaskedLM
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
@@ -15,6 +18,8 @@ HEADS: dict[tuple[Wiring, str], Any] = {
     ("causal", "bert"): FusionBertForCausalLM,
     ("causal", "roberta"): FusionRobertaForCausalLM,
 }
+
+ENCODER_DECODERS = (FusionBertForTranslation, FusionBertHybrid)
 
 
 class Specials(NamedTuple):
@@ -65,3 +70,20 @@ def from_scratch(
     )
     with seeded(seed):
         return FusionBertForTranslation(both)
+
+
+def from_run(wiring: Wiring, folder: Path) -> Any:
+    """Load a language model, with its head, from a checkpoint of a training run.
+
+    Raises `InputError` if its wiring is another, or if weights are missing.
+    """
+    config = checkpoint_config(folder)
+    heads = ENCODER_DECODERS if wiring == "translation" else [kind for (own, _), kind in HEADS.items() if own == wiring]
+    (name,) = config.architectures or [config.model_type]
+    kind = {one.__name__: one for one in heads}.get(name)
+    if kind is None:
+        raise InputError(f"checkpoint {folder}: {name} is no model of the objective {wiring!r}")
+    model, info = pretrained(kind, folder, config)
+    if lacking := sorted(info["missing_keys"]):
+        raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
+    return model

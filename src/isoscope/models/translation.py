@@ -50,6 +50,7 @@ class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
 
     config_class = FusionTranslationConfig
     config: FusionTranslationConfig
+    encoder_class: type[FusionBertModel] = FusionBertModel
     _tied_weights_keys = {  # noqa: RUF012 (the library's own declaration)
         "decoder.bert.embeddings.word_embeddings.weight": _WORDS,
         "decoder.cls.predictions.decoder.weight": _WORDS,
@@ -58,7 +59,7 @@ class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
 
     def __init__(self, config: PreTrainedConfig) -> None:
         parts: Any = config
-        encoder = FusionBertModel(parts.encoder, add_pooling_layer=False)
+        encoder = self.encoder_class(parts.encoder, add_pooling_layer=False)
         super().__init__(parts, encoder, FusionBertForCausalLM(parts.decoder))
 
 

@@ -18,6 +18,7 @@ from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
 from isoscope.models import language
+from isoscope.models.encoder import positions
 from isoscope.models.language import Specials, Wiring
 from isoscope.objectives import (
     Batch,
@@ -129,9 +130,7 @@ class LanguageModel(Planned):
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         if checkpoint is not None:
-            raise InputError(
-                f"model.encoder.kind: 'pretrained'; objective {self.wiring!r} trains from scratch: set 'scratch'"
-            )
+            return continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task)
         encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
         return language.from_scratch(
             self.wiring,
@@ -200,6 +199,26 @@ class LanguageModel(Planned):
         table = pd.DataFrame({"row": np.arange(self.size(scored.split)), **columns})
         write_parquet(table.astype({"tokens": "int64", "right": "int64"}), folder / "predictions.parquet")
         return {}
+
+
+def continued(wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokenizer: WordPieces, task: Task) -> Any:
+    """Load the model of another run to train it on.
+
+    Raises `InputError` if it is of another kind, has another tokenizer than the task or another fusion than `model`
+    says, or has too few positions.
+    """
+    kind, asked = model["encoder"]["kind"], model["fusion"]["kind"]
+    if kind == "pretrained":
+        raise InputError(f"model.encoder.kind: 'pretrained'; objective {wiring!r} trains from scratch: set 'scratch'")
+    found = language.from_run(wiring, checkpoint)
+    reads = getattr(found.config, "encoder", found.config)
+    if (fusion := reads.fusion["kind"]) != asked:
+        raise InputError(f"model.fusion.kind: {asked!r}, but the model to start from has {fusion!r}; set it")
+    if tokens.load(checkpoint).backend.get_vocab() != tokenizer.backend.get_vocab():
+        raise InputError(f"task {task.folder.name!r}: its tokenizer is not that of the model to start from")
+    if (most := positions(found)) < task.max_length:
+        raise InputError(f"model.max_length: {task.max_length}, but the model to start from takes {most} tokens")
+    return found
 
 
 def padded(rows: list[Indices], pad_id: int) -> tuple[Indices, Indices]:

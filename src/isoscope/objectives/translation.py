@@ -38,7 +38,7 @@ class Translation(EncoderDecoder):
         return Texts([source.ids[row] for row in rows], [target.ids[row] for row in rows])
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
-        """Write predictions.parquet, bleu.json and translations.parquet; return BLEU and the share of copies.
+        """Write predictions.parquet, bleu.json and translations.parquet; return BLEU, chrF and the share of copies.
 
         BLEU compares with the whole references as they stand in the data. A copy equals its source as the tokenizer
         restores it.
@@ -50,7 +50,7 @@ class Translation(EncoderDecoder):
         found = translation_scores(translated, sources, self.references(scored.split, rows))
         write_text(folder / "bleu.json", json.dumps(found._asdict(), indent=1) + "\n", "table")
         write_parquet(pd.DataFrame({"row": rows, "translation": translated}), folder / "translations.parquet")
-        return {"bleu": found.bleu, "copied": found.copied}
+        return {"bleu": found.bleu, "chrf": found.chrf, "copied": found.copied}
 
     @torch.inference_mode()
     def translated(self, model: Any, split: str, rows: Indices) -> list[str]:

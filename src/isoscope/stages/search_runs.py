@@ -57,13 +57,12 @@ class TrainingRun:
 
 def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
     """A function from choices to training runs, one per seed (default: the seeds of the search)."""
-    task = configuration.study(search.study).task
     objective = next(iter(search.objectives))
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
         found = configuration.cell(search.study, search.arm, chosen, search.settings)
         arm = "-".join(found.axes.values())
-        works = [job(found, search.study, arm, seed, task, project) for seed in seeds]
+        works = [job(configuration, found, (search.study, arm, seed), project) for seed in seeds]
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
 
     return runs

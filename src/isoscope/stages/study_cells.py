@@ -135,7 +135,7 @@ INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", pa
 def training_job(setup: Setup, study: str, arm: str, seed: int) -> Job:
     """Return the job of training a cell."""
     configuration = setup.configuration
-    return job(configuration.cell(study, arm), study, arm, seed, configuration.study(study).task, setup.project)
+    return job(configuration, configuration.cell(study, arm), (study, arm, seed), setup.project)
 
 
 def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm: str, seed: int) -> Path | None:
@@ -145,18 +145,38 @@ def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm:
     return None if other else setup.project.folder / where(study, arm, seed)
 
 
+def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options: Any) -> None:
+    """Train the unfinished runs that these cells start from, and before them those that they start from.
+
+    They are not published: their own study does that. `options` of `carry_out_all`.
+    """
+    works = [training_job(setup, *cell) for cell in cells]
+    wanted = dict.fromkeys(
+        (str(one.study), str(one.arm), int(one.seed or 0))
+        for work in works
+        for start in work.starts.values()
+        if not work.run.output.is_dir() and not start.run.output.is_dir()
+        for one in (start.run.identity,)
+    )
+    if wanted:
+        plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
+        train_starts(plain, wanted, **options)
+        found, (threads, device) = training_cells(plain, wanted, None, publish=False)
+        carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
+
+
 def training_cells(
-    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None
+    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True
 ) -> tuple[list[CellWork], tuple[int | None, str]]:
     """Return the cells to train, and threads and device of the most demanding run.
 
-    `output`: where to publish the result of a single cell.
+    `output`: where to publish the result of a single cell. `publish` False: results stay in the store of runs.
     """
     found, needs = [], set[tuple[int | None, str]]()
     for cell in cells:
         work = training_job(setup, *cell)
         needs.add((work.parts.training.threads, work.parts.training.device))
-        target = output or place(setup, paths.trained, *cell)
+        target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
     return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))

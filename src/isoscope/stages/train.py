@@ -21,6 +21,7 @@ from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
+from isoscope.stages.starts import starting_point
 from isoscope.stages.training_job import Job, carry
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -157,7 +158,7 @@ def _loop(
         )
     parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
     return Loop(
-        objective.build(parts, work.checkpoint),
+        objective.build(parts, starting_point(work, folder / "start", Ranks(accelerator))),
         objective,
         settings=training,
         seed=work.seed,

@@ -1,12 +1,12 @@
 """Collect what training a cell needs: its run, its parameters, and the folders it reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope import code, paths
 from isoscope.config.load import Configuration, ResolvedCell
-from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
+from isoscope.config.model import CheckpointTokenizer, Continued, Hybrid, Model, Pretrained, Scratch, TrainedModel
 from isoscope.config.project import Cell
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.errors import InputError
@@ -30,14 +30,53 @@ class Job(NamedTuple):
     data: Path
     tokenizer: Path
     checkpoint: Path | None
-    """None: training starts from scratch."""
+    """A published checkpoint to start from."""
+    starts: "Mapping[str, Job]"
+    """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
 
 
-def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project: paths.Project) -> Job:
-    """Return the job of training a cell.
+def starts_of(configuration: Configuration, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
+    """Return the cells (study, arm, seed) whose models a model with this section starts from, by their part."""
+    match model.encoder:
+        case Continued() as one:
+            parts: dict[str, TrainedModel] = {"model": one}
+        case Hybrid() as both:
+            parts = {"encoder": both.encoder, "decoder": both.decoder}
+        case _:
+            parts = {}
+    return {name: (part.study, part.arm, _seed(configuration, part, seed)) for name, part in parts.items()}
 
-    Raises `InputError` if its task is not prepared, a checkpoint is missing, or a classifier's task has no classes.
+
+def _seed(configuration: Configuration, part: TrainedModel, seed: int) -> int:
+    seeds = configuration.study(part.study).seeds
+    if part.seed == "same":
+        return seed
+    if seed not in seeds or len(seeds) < 2:
+        raise InputError(f"model.encoder: seed 'next' of {seed}: study {part.study!r} has the seeds {list(seeds)}")
+    return seeds[(seeds.index(seed) + 1) % len(seeds)]
+
+
+def job(
+    configuration: Configuration,
+    found: ResolvedCell,
+    cell: tuple[str, str, int],
+    project: paths.Project,
+    below: Collection[str] = (),
+) -> Job:
+    """Return the job of training a cell (study, arm, seed).
+
+    `found`: its parameters; `below`: studies whose runs start from it. Raises `InputError` if its task is not prepared,
+    a checkpoint is missing, a classifier's task has no classes, or if a study starts from itself.
     """
+    study, arm, seed = cell
+    task = configuration.study(study).task
+    if study in below:
+        raise InputError(f"model.encoder: study {study!r} starts from itself; name another study")
+    plain = configuration.without_overrides()
+    starts = {
+        name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
+        for name, one in starts_of(configuration, found.cell.model, seed).items()
+    }
     manifest = read_manifest(project, task)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
         raise InputError(
@@ -50,6 +89,10 @@ def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
     if tokenizer.parent != data:
         hashes["checkpoint"] = by_path["/".join(tokenizer.parts[-2:])] = checkpoint_digest(tokenizer)
+    for name, start in starts.items():
+        one = start.run.identity
+        where = paths.trained(str(one.study), str(one.arm), int(one.seed or 0))
+        hashes[f"start_{name}"] = by_path[where.as_posix()] = start.run.digest
     run = Run(
         project,
         Identity(
@@ -70,7 +113,7 @@ def job(found: ResolvedCell, study: str, arm: str, seed: int, task: str, project
             ),
         ),
     )
-    return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint)
+    return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
 
 
 def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:

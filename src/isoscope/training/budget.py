@@ -15,6 +15,8 @@ def updates_within(kind: Kind, number: int, objective: Objective, *, epochs: int
     end before the budget is spent.
     """
     spent, step = 0.0, 0
+    if not number:
+        return 0
     for epoch in range(1, epochs + 1):
         for rows in objective.plan("train", epoch):
             step += 1

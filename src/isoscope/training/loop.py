@@ -132,6 +132,8 @@ class Loop:
         if progress.step == 0:
             self._point_all(self._begin(), epoch=0)
             self._keep_snapshot()
+            if not self.total and self.ranks.main:
+                self.keeper.epoch(self.raw_model, 0, better=True)
         patience = settings.patience or settings.epochs
         while progress.epochs_done < self.epochs and progress.stale < patience:
             self._train_epoch(progress.epochs_done + 1)

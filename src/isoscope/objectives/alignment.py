@@ -1,0 +1,166 @@
+"""Alignment: a hybrid's encoder learns to give the states that the decoder's own encoder gives for the same text.
+
+Source: Cao et al. 2020 (https://arxiv.org/abs/2002.03518), as adapted by Vázquez et al. 2021: a squared distance from
+the target, and an anchor to the states at the start. Here over all tokens; both encoders read the same ones.
+"""
+
+import copy
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isoscope.errors import InputError
+from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
+from isoscope.geometry.neighbour_similarity import RSA, Neighbours
+from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
+from isoscope.models.encoder import load_encoder
+from isoscope.objectives import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
+from isoscope.objectives.language import Sides, continued, padded, sides
+from isoscope.objectives.planned import Planned
+from isoscope.sealing import write_text
+
+TARGET = "target"
+"""Folder, in the folder of a hybrid to start from, of the translation model whose encoder gives the target states."""
+ITEMS = 1000
+"""Sentences of the test split that are measured, with a token each."""
+PER_DIMENSION = 20
+"""Sentences per principal component of both spaces, for PWCCA."""
+
+
+class Distances(NamedTuple):
+    """The tally: summed loss, squared distances (means over dimensions) from the target and from the start, tokens."""
+
+    loss: float
+    error: float
+    moved: float
+    tokens: int
+
+    def __add__(self, other: "Distances") -> "Distances":  # type: ignore[override]
+        return Distances(*(one + two for one, two in zip(self, other, strict=True)))  # type: ignore[arg-type]
+
+    def vector(self) -> Numbers:
+        return np.array(self, np.float64)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the loss, and the squared distances from the target and from the start, per token and dimension."""
+        return {name: getattr(self, name) / self.tokens for name in ("loss", "error", "moved")}
+
+
+class Alignment(Planned):
+    """Minimise ‖f(s) − g(s)‖² + anchor · ‖f(s) − f₀(s)‖² per token and dimension.
+
+    f: the hybrid's encoder with its map, f₀: the same at the start, g: the encoder of the decoder's model. The decoder
+    is not used and does not change.
+    """
+
+    metrics: Mapping[str, Direction] = {"loss": "minimise", "error": "minimise", "moved": "minimise"}
+    classes = 1
+
+    def __init__(self, texts: Sides, task: Task, *, anchor: float) -> None:
+        self.texts, self.anchor = texts, anchor
+        self.splits = texts.source
+        lengths = {split: one.lengths for split, one in self.splits.items()}
+        super().__init__(lengths, {split: one.truncated for split, one in self.splits.items()}, task)
+
+    def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
+        if checkpoint is None or not (checkpoint / TARGET).is_dir():
+            raise InputError(f"model.encoder.kind: {model['encoder']['kind']!r}; objective 'alignment' needs 'hybrid'")
+        found = continued("translation", checkpoint, model, self.texts.tokenizer, self.task)
+        found.decoder.requires_grad_(False)
+        self.target = load_encoder(checkpoint / TARGET).requires_grad_(False)
+        self.start = copy.deepcopy(found.encoder).eval().requires_grad_(False)
+        return found
+
+    def tally(self, vector: Numbers | None = None) -> Distances:
+        loss, distance, moved, count = np.zeros(4) if vector is None else vector
+        return Distances(float(loss), float(distance), float(moved), int(count))
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        ids, mask = padded([self.splits[split].ids[row] for row in rows], self.texts.specials.pad)
+        return {"input_ids": ids, "attention_mask": mask}
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        return float(self.tokens(split, rows))
+
+    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
+        return owners_of(self.lengths[split][rows], place), None
+
+    def forward(
+        self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
+    ) -> Forward:
+        output = model(**batch, output_hidden_states=bool(places))
+        found = output.last_hidden_state.float()
+        there = batch["attention_mask"].bool()
+        with torch.no_grad():
+            aims = [one.to(found.device)(**batch).last_hidden_state for one in (self.target, self.start)]
+        each = [((found - aim) ** 2).mean(-1).masked_fill(~there, 0.0).sum(1) for aim in aims]
+        by_row = each[0] + self.anchor * each[1]
+        loss = by_row.sum()
+        distance, moved = (float(one.detach().sum()) for one in each)
+        tally = Distances(float(loss.detach()), distance, moved, int(there.sum()))
+        points = points_at(output.hidden_states, batch["attention_mask"], places) if places else {}
+        return Forward(loss, tally, points, {"loss": by_row.detach().double()} if columns else {})
+
+    def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
+        """Write alignment.json: `compared` of the start and of the model with the target; return that of the model."""
+        rows = np.arange(min(self.size(scored.split), ITEMS))
+        target = self.states(self.target, scored.split, rows)
+        found = {
+            when: compared(self.states(one, scored.split, rows), target)
+            for when, one in (("before", self.start), ("after", model.encoder))
+        }
+        write_text(folder / "alignment.json", json.dumps(found, indent=1) + "\n", "table")
+        return {name: value for name, value in found["after"].items() if name not in ("n", "components", "error")}
+
+    @torch.inference_mode()
+    def states(self, encoder: Any, split: str, rows: Indices) -> Numbers:
+        """Return an encoder's last states of a token of each row, `[n, d]`: a text token, the same for every model."""
+        was_training = encoder.training
+        encoder.eval()
+        device = next(encoder.parameters()).device
+        draws = np.random.default_rng(0).random(self.size(split))
+        found = {}
+        for part in self.plan(split, None, rows):
+            batch = {name: torch.from_numpy(one).to(device) for name, one in self.batch(split, part, None).items()}
+            output = encoder(**batch).last_hidden_state.double().cpu().numpy()
+            for row, states in zip(part.tolist(), output, strict=True):
+                inside = max(int(self.lengths[split][row]) - 2, 1)
+                found[row] = states[min(1 + int(draws[row] * inside), len(states) - 1)]
+        encoder.train(was_training)
+        return np.stack([found[row] for row in rows.tolist()])
+
+
+def compared(found: Numbers, target: Numbers) -> dict[str, float]:
+    """Return how near points `[n, d]` are to their targets `[n, d]`, and how alike the spaces are.
+
+    - `error`: squared distance per item and dimension. `r2`: 1 − squared error / variance, mean over the dimensions.
+    - `retrieval_*`, `cosine_*`: share of items whose own target is the nearest, by CSLS and by cosine; chance 1/n.
+    - `cka`, `procrustes`, `rsa`, `neighbours` (10), and `pwcca` over the first `components` of both spaces.
+    """
+    n, components = len(found), max(1, len(found) // (2 * PER_DIMENSION))
+    by_csls, by_cosine = retrieval(found, target), retrieval(found, target, neighbours=None)
+    return {
+        "n": n,
+        "error": error(found, target),
+        "r2": float(np.nanmean(r2_by_dimension(found, target))),
+        "retrieval_forward": by_csls.forward,
+        "retrieval_back": by_csls.back,
+        "cosine_forward": by_cosine.forward,
+        "cosine_back": by_cosine.back,
+        "cka": CKA().score(found, target),
+        "procrustes": Procrustes().score(found, target),
+        "rsa": RSA().score(found, target),
+        "neighbours": Neighbours(k=min(10, n - 2)).score(found, target),
+        "pwcca": PWCCA(components=components, few=True).score(found, target),
+        "components": components,
+    }
+
+
+def objective(task: Task, **options: Any) -> Alignment:
+    """Return the objective of a prepared task; `options` of the section `objective`."""
+    return Alignment(sides(task), task, **options)

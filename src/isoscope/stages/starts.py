@@ -1,0 +1,115 @@
+"""The model that training starts from: a published checkpoint, another run's model, or a hybrid of two runs' models."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from isoscope import paths
+from isoscope.config.model import Hybrid
+from isoscope.data import tokens
+from isoscope.data.batches import drawn_rows, evaluation_batches
+from isoscope.data.corpus import PAIR
+from isoscope.data.tokens import Encoded
+from isoscope.errors import InputError
+from isoscope.geometry.alignment import LinearMap, best_ridge, identity, procrustes, rotation
+from isoscope.geometry.moments import Floats
+from isoscope.inside.hidden_states import layers_of
+from isoscope.models import language
+from isoscope.models.build import quiet
+from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
+from isoscope.models.hybrid import hybrid, shorten
+from isoscope.objectives.alignment import TARGET
+from isoscope.runs.restored import read_metrics
+from isoscope.sealing import fault, write_whole
+from isoscope.stages.training_job import Job
+from isoscope.training.ranks import Ranks
+
+BATCH = 64
+
+
+def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path | None:
+    """Return the checkpoint that training starts from; None: random weights.
+
+    A hybrid is written to `folder`, by the first process. Raises `InputError` if a run to start from is not finished.
+    """
+    chosen = {name: selected(start) for name, start in work.starts.items()}
+    if "model" in chosen:
+        return chosen["model"]
+    if not chosen:
+        return work.checkpoint
+    if ranks.main and not (folder.is_dir() and fault(folder) is None):
+        write_whole(folder, lambda fresh: join(work, chosen["encoder"], chosen["decoder"], fresh), "checkpoint")
+    ranks.from_main(0)
+    return folder
+
+
+def selected(start: Job) -> Path:
+    """Return the selected checkpoint of a finished run."""
+    run, identity = start.run, start.run.identity
+    if not run.output.is_dir():
+        raise InputError(
+            f"{paths.trained(str(identity.study), str(identity.arm), start.seed)}: not trained, so nothing can start "
+            f"from it; run: isoscope train {identity.study} {identity.arm} --seed {start.seed}"
+        )
+    epoch = next(int(point["value"]) for point in read_metrics(run.output) if point["name"] == "training/best_epoch")
+    return run.output / "checkpoints" / f"epoch-{epoch}"
+
+
+def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:
+    """Write the hybrid of a job to an empty folder, and below it the translation model whose decoder it has.
+
+    A map is fitted on states of all tokens of sentences of the train split. Raises `InputError` if the tokenizers
+    differ.
+    """
+    settings = work.parts.model.encoder
+    assert isinstance(settings, Hybrid)
+    vocabularies = [tokens.load(one).backend.get_vocab() for one in (encoder, decoder, work.tokenizer)]
+    if vocabularies[0] != vocabularies[1]:
+        raise InputError("model.encoder: encoder and decoder have different tokenizers; both must read one text")
+    reads = load_encoder(encoder)
+    if settings.encoder.weights == "random":
+        reads = random_encoder(encoder, seed=work.seed + TWIN_SEED)
+    if settings.layer is not None:
+        shorten(reads, settings.layer)
+    writes = language.from_run("translation", decoder).eval()
+    joined = hybrid(reads, writes, fitted(work, settings.map, reads, writes))
+    tokens.copy(work.tokenizer, folder, max_length=work.parts.model.max_length)
+    with quiet():
+        joined.save_pretrained(folder)
+        writes.save_pretrained(folder / TARGET)
+
+
+def fitted(work: Job, settings: Any, reads: Any, writes: Any) -> LinearMap:
+    """Return the map of a section `model.encoder.map`, from the states of `reads` to those of `writes`' encoder."""
+    width, other = reads.config.hidden_size, writes.config.encoder.hidden_size
+    match settings.kind:
+        case "identity":
+            return identity(width)
+        case "rotation":
+            return rotation(width, degrees=settings.degrees, seed=work.seed)
+        case "random":
+            drawn = np.random.default_rng(work.seed).standard_normal((width, other))
+            return LinearMap(reads.config.initializer_range * drawn, np.zeros(other))
+    table = pq.read_table(work.data / "train.parquet")
+    encoded = tokens.encode_column(tokens.load(work.tokenizer), table, PAIR[0], max_length=work.parts.model.max_length)
+    rows = drawn_rows(len(encoded.ids), settings.sentences, work.seed)
+    if settings.kind == "procrustes":
+        return procrustes(*(last_states(one, encoded, rows) for one in (reads, writes.encoder)))
+    rows = np.random.default_rng(work.seed).permutation(rows)
+    parts = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
+    pairs = [(last_states(reads, encoded, part), last_states(writes.encoder, encoded, part)) for part in parts]
+    return best_ridge(pairs[0], pairs[1], settings.strengths)[1]
+
+
+@torch.inference_mode()
+def last_states(encoder: Any, encoded: Encoded, rows: Any) -> Floats:
+    """Return an encoder's last states of all tokens of some sentences, `[n, d]`, in an order of the lengths alone."""
+    chosen = encoded.take(rows)
+    found = []
+    for batch in evaluation_batches(chosen.lengths, batch_size=BATCH):
+        layers, mask = layers_of(encoder, chosen, batch, encoder.config.pad_token_id, bf16=False)
+        found.append(layers[-1][mask.bool()].double().numpy())
+    return np.concatenate(found)
