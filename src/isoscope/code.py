@@ -53,7 +53,9 @@ OBSERVERS = {
     "allocation": "isoscope.training.observers.lca",
     "slices": "isoscope.training.observers.slices",
 }
-EVERY = tuple(name for registry in (OBJECTIVES, PENALTIES, OBSERVERS) for name in registry.values())
+# Kinds of `model.encoder` that start from other runs.
+STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.stages.starts")
+EVERY = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
 
 
 def stripped(source: str) -> str:
@@ -135,7 +137,10 @@ def load(registry: Mapping[str, str], kind: str) -> ModuleType:
     return import_module(registry[kind])
 
 
-def modules(*, objective: str, penalty: str, observers: Iterable[str] = ()) -> tuple[str, ...]:
+def modules(
+    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
+) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
-    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), *((OBSERVERS, name) for name in observers)]
+    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
+    asked += [(OBSERVERS, name) for name in observers]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

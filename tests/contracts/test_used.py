@@ -9,6 +9,7 @@ import pytest
 
 from isoscope import code
 from isoscope.config.objective import METRICS
+from isoscope.objectives.alignment import Alignment
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
 from isoscope.objectives.denoising import Denoising
@@ -124,6 +125,7 @@ def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> Non
         "translation": Translation,
         "denoising": Denoising,
         "prefix": Prefix,
+        "alignment": Alignment,
     }
     assert {name: tuple(kind.metrics) for name, kind in kinds.items()} == METRICS
     assert {name: kind.__module__ for name, kind in kinds.items()} == code.OBJECTIVES

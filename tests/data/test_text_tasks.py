@@ -203,7 +203,7 @@ def test_what_needs_classes_says_so(project: Project) -> None:
     configuration = Configuration(project.folder, ["studies.fusion.task=pairs"])
     (arm, cell), *_ = configuration.cells("fusion").items()
     with pytest.raises(InputError, match=r"objective\.kind 'classification' needs classes, but task 'pairs' has none"):
-        job(cell, "fusion", arm, 0, "pairs", project)
+        job(configuration, cell, ("fusion", arm, 0), project)
     study, root = configuration.root.studies["fusion"], configuration.root
     with pytest.raises(InputError, match=r"studies\.fusion\.looks: inside compares classes, but task 'pairs' has none"):
         explore(root.measures, root.analysis, study, name="fusion", arms=[arm], project=project)

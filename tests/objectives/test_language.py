@@ -178,7 +178,7 @@ def test_bad_models_are_refused_with_their_key(task: Task, tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"^model\.encoder\.family: 'roberta'"):
         model_of(objective, family="roberta")
     with pytest.raises(InputError, match=r"^model\.encoder\.kind: 'pretrained'"):
-        objective.build({"encoder": ENCODER, "fusion": FUSIONS["additive"]}, tmp_path)
+        objective.build({"encoder": {"kind": "pretrained"}, "fusion": FUSIONS["additive"]}, tmp_path)
     with pytest.raises(InputError, match=r"^training\.freeze: an encoder-decoder"):
         build.freezable(model_of(objective), embeddings=True, layers=0)
     single = task._replace(manifest={"labels": [], "columns": ["sentence"]})
@@ -231,6 +231,6 @@ def test_finish_writes_every_row_and_scores_the_translations(task: Task, tmp_pat
     assert rows["row"].tolist() == list(range(24))
     assert rows["loss"].sum() / rows["tokens"].sum() == pytest.approx(scored.tally.metrics()["loss"], rel=1e-6)
     assert rows["tokens"].sum() == objective.weight("test", np.arange(24), None)
-    assert found.keys() == {"bleu", "copied"}
+    assert found.keys() == {"bleu", "chrf", "copied"}
     assert 0 <= found["bleu"] < 50
     assert pq.read_table(tmp_path / "translations.parquet").num_rows == 24

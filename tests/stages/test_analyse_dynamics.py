@@ -62,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
         prepare(configuration.data("reordered"), task="reordered", project=project)
         for arm, cell in configuration.cells("dynamics").items():
-            work = job(cell, "dynamics", arm, 0, "reordered", project)
+            work = job(configuration, cell, ("dynamics", arm, 0), project)
             train(work, output=folder / paths.trained("dynamics", arm, 0))
         made = Made(configuration, project, folder / paths.analysed("dynamics"))
         made.analyse()

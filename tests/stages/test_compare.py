@@ -68,7 +68,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         for study in configuration.root.studies:
             for arm, cell in configuration.cells(study).items():
                 for seed in (0, 1):
-                    work = job(cell, study, arm, seed, "reordered", project)
+                    work = job(configuration, cell, (study, arm, seed), project)
                     train(work, output=folder / paths.trained(study, arm, seed))
         yield Made(configuration, project)
 

@@ -79,8 +79,7 @@ BELOW = 0.2
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("one", LANGUAGE, ids=lambda one: one.name)
 def test_a_language_model_ends_below_the_unigram_loss(one: Shipped, project: Project, tmp_path: Path) -> None:
-    task = Configuration(ROOT).study(one.study).task
-    work = job(one.cell, one.study, one.arm, one.seed, task, project)
+    work = job(Configuration(ROOT), one.cell, (one.study, one.arm, one.seed), project)
     log = Values("validation/loss")
     train._loop(work, train._accelerator(work), log, Mute(), lambda: False, folder=tmp_path).fit()
     objective = one.cell.cell.objective
@@ -98,9 +97,7 @@ def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) ->
 
     Where the best epoch is kept, an epoch above the bound decides, and the rest is not trained.
     """
-    configuration = Configuration(ROOT)
-    task = configuration.study(one.study).task
-    work = job(one.cell, one.study, one.arm, one.seed, task, project)
+    work = job(Configuration(ROOT), one.cell, (one.study, one.arm, one.seed), project)
     log = Values("validation/accuracy")
     above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
     best = work.parts.training.keep == "best"

@@ -122,10 +122,11 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
             given = configuration.raw.get(section)
             named = given if isinstance(given, dict) else getattr(configuration.root, section)  # also invalid
             every, foreach, own = entry == "${key}", stage.get("foreach"), f"{section}.${{key}}"
+            unseen = not {own, section} & set(map(str, body.get("params", ())))
             faults = {
                 f"cmd: no {one} {entry!r}{nearest(entry, named)}": not every and entry not in named,
                 f"foreach: expected '${{{section}}}', got {foreach!r}": every and foreach != f"${{{section}}}",
-                f"params: DVC would miss changes of a {one}; add {own!r}": every and own not in body.get("params", ()),
+                f"params: DVC would miss changes of a {one}; add {own!r}": every and unseen,
             }
             found.keep(*(f"{DVC}: stages.{name}.{fault}" for fault, applies in faults.items() if applies))
     needed = ("train", "analyse", *(("compare",) if configuration.root.comparisons else ()))

@@ -5,18 +5,23 @@ Importing this module registers it with the Auto classes.
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from huggingface_hub.dataclasses import strict
-from torch import nn
+from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSeq2SeqLM
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.bert.tokenization_bert import BertTokenizer
 
 from isoscope.errors import InputError
-from isoscope.geometry.alignment import LinearMap
 from isoscope.models.bert import FusionBertConfig, FusionBertModel
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
+
+Numbers = npt.NDArray[np.floating[Any]]
+TARGET = "target"
+"""Folder, in that of a hybrid to start from, of the translation model whose encoder its own replaces."""
 
 
 @strict
@@ -38,9 +43,10 @@ class MappedBertModel(FusionBertModel):
         self.map = nn.Linear(config.hidden_size, config.mapped_size)
         self.post_init()
 
-    def forward(self, *inputs: Any, **options: Any) -> Any:
+    # `generate` reads the names of the arguments, and drops those that are not there.
+    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
         """Return the encoder's output, its last hidden state mapped, `[B, T, mapped_size]`."""
-        output = super().forward(*inputs, **options)
+        output = super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
         output.last_hidden_state = self.map(output.last_hidden_state)
         return output
 
@@ -61,11 +67,12 @@ class FusionBertHybrid(FusionBertForTranslation):
         "decoder.cls.predictions.decoder.bias": "decoder.cls.predictions.bias",
     }
 
-    def forward(self, *inputs: Any, **options: Any) -> Any:
+    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
         """Return the translation model's output; without a target text, the encoder's."""
-        if not inputs and not {"decoder_input_ids", "decoder_inputs_embeds", "labels"} & options.keys():
-            return self.encoder(**options)
-        return super().forward(*inputs, **options)
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+        if not {"decoder_input_ids", "decoder_inputs_embeds", "labels"} & kwargs.keys():
+            return self.encoder(**given)
+        return super().forward(**given)
 
 
 def shorten(encoder: Any, layers: int) -> None:
@@ -77,10 +84,11 @@ def shorten(encoder: Any, layers: int) -> None:
     encoder.config.num_hidden_layers = layers
 
 
-def hybrid(encoder: Any, translation: Any, mapped: LinearMap) -> FusionBertHybrid:
-    """Join an encoder, a map from its width to the decoder's, and the decoder of a translation model; all are copied.
+def hybrid(encoder: Any, translation: Any, weights: Numbers, shift: Numbers) -> FusionBertHybrid:
+    """Join an encoder, the map xW + b of its states x, and the decoder of a translation model; all are copied.
 
-    Raises `InputError` if a part is of another architecture, or if the map has another width.
+    `weights`: W `[d, d']`, from the encoder's width to the decoder's; `shift`: b `[d']`. Raises `InputError` if a part
+    is of another architecture, or if the map has another width.
     """
     if type(encoder) is not FusionBertModel:
         raise InputError(f"model.encoder.encoder: {type(encoder).__name__} is not an encoder of the family 'bert'")
@@ -88,9 +96,9 @@ def hybrid(encoder: Any, translation: Any, mapped: LinearMap) -> FusionBertHybri
         raise InputError(f"model.encoder.decoder: {type(translation).__name__} is no translation model")
     decoder: Any = translation.config.decoder
     widths = encoder.config.hidden_size, decoder.hidden_size
-    if mapped.weights.shape != widths:
+    if weights.shape != widths:
         raise InputError(
-            f"model.encoder.map: a map between the widths {mapped.weights.shape}, but encoder and decoder have the "
+            f"model.encoder.map: a map between the widths {weights.shape}, but encoder and decoder have the "
             f"widths {widths}; choose procrustes, ridge or random"
         )
     reads: dict[str, Any] = encoder.config.to_dict() | {
@@ -107,9 +115,9 @@ def hybrid(encoder: Any, translation: Any, mapped: LinearMap) -> FusionBertHybri
     joined = FusionBertHybrid(HybridConfig(encoder=reads, decoder=writes, **others))
     with torch.no_grad():
         own = joined.encoder.state_dict()
-        weights = {name: value for name, value in encoder.state_dict().items() if name in own}
-        weights |= {"map.weight": torch.from_numpy(mapped.weights.T), "map.bias": torch.from_numpy(mapped.shift)}
-        joined.encoder.load_state_dict(weights)
+        copied = {name: value for name, value in encoder.state_dict().items() if name in own}
+        copied |= {"map.weight": torch.from_numpy(weights.T), "map.bias": torch.from_numpy(shift)}
+        joined.encoder.load_state_dict(copied)
         joined.decoder.load_state_dict(translation.decoder.state_dict())
     return joined.eval()
 

@@ -1,7 +1,7 @@
 """Alignment: a hybrid's encoder learns to give the states that the decoder's own encoder gives for the same text.
 
 Source: Cao et al. 2020 (https://arxiv.org/abs/2002.03518), as adapted by Vázquez et al. 2021: a squared distance from
-the target, and an anchor to the states at the start. Here over all tokens; both encoders read the same ones.
+the target, and an anchor to the states at the start. Here over all tokens; both encoders read the same tokens.
 """
 
 import copy
@@ -19,13 +19,12 @@ from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.models.encoder import load_encoder
+from isoscope.models.hybrid import TARGET
 from isoscope.objectives import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
 from isoscope.objectives.language import Sides, continued, padded, sides
 from isoscope.objectives.planned import Planned
 from isoscope.sealing import write_text
 
-TARGET = "target"
-"""Folder, in the folder of a hybrid to start from, of the translation model whose encoder gives the target states."""
 ITEMS = 1000
 """Sentences of the test split that are measured, with a token each."""
 PER_DIMENSION = 20

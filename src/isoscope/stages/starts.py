@@ -1,4 +1,4 @@
-"""The model that training starts from: a published checkpoint, another run's model, or a hybrid of two runs' models."""
+"""The model that training starts from: another run's model, or a hybrid of two runs' models."""
 
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
 from isoscope.geometry.alignment import LinearMap, best_ridge, identity, procrustes, rotation
 from isoscope.geometry.moments import Floats
-from isoscope.inside.hidden_states import layers_of
 from isoscope.models import language
 from isoscope.models.build import quiet
 from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
-from isoscope.models.hybrid import hybrid, shorten
-from isoscope.objectives.alignment import TARGET
+from isoscope.models.hybrid import TARGET, hybrid, shorten
+from isoscope.objectives.language import padded
 from isoscope.runs.restored import read_metrics
 from isoscope.sealing import fault, write_whole
 from isoscope.stages.training_job import Job
@@ -30,16 +29,14 @@ from isoscope.training.ranks import Ranks
 BATCH = 64
 
 
-def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path | None:
-    """Return the checkpoint that training starts from; None: random weights.
+def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path:
+    """Return the checkpoint that training starts from.
 
     A hybrid is written to `folder`, by the first process. Raises `InputError` if a run to start from is not finished.
     """
     chosen = {name: selected(start) for name, start in work.starts.items()}
     if "model" in chosen:
         return chosen["model"]
-    if not chosen:
-        return work.checkpoint
     if ranks.main and not (folder.is_dir() and fault(folder) is None):
         write_whole(folder, lambda fresh: join(work, chosen["encoder"], chosen["decoder"], fresh), "checkpoint")
     ranks.from_main(0)
@@ -75,7 +72,7 @@ def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:
     if settings.layer is not None:
         shorten(reads, settings.layer)
     writes = language.from_run("translation", decoder).eval()
-    joined = hybrid(reads, writes, fitted(work, settings.map, reads, writes))
+    joined = hybrid(reads, writes, *fitted(work, settings.map, reads, writes))
     tokens.copy(work.tokenizer, folder, max_length=work.parts.model.max_length)
     with quiet():
         joined.save_pretrained(folder)
@@ -110,6 +107,7 @@ def last_states(encoder: Any, encoded: Encoded, rows: Any) -> Floats:
     chosen = encoded.take(rows)
     found = []
     for batch in evaluation_batches(chosen.lengths, batch_size=BATCH):
-        layers, mask = layers_of(encoder, chosen, batch, encoder.config.pad_token_id, bf16=False)
-        found.append(layers[-1][mask.bool()].double().numpy())
+        ids, mask = map(torch.from_numpy, padded([chosen.ids[row] for row in batch], encoder.config.pad_token_id))
+        states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        found.append(states[mask.bool()].double().numpy())
     return np.concatenate(found)

@@ -21,7 +21,6 @@ from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
-from isoscope.stages.starts import starting_point
 from isoscope.stages.training_job import Job, carry
 from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -157,8 +156,11 @@ def _loop(
             f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
         )
     parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
+    start = work.checkpoint
+    if work.starts:
+        start = code.load(code.STARTS, model.encoder.kind).starting_point(work, folder / "start", Ranks(accelerator))
     return Loop(
-        objective.build(parts, starting_point(work, folder / "start", Ranks(accelerator))),
+        objective.build(parts, start),
         objective,
         settings=training,
         seed=work.seed,

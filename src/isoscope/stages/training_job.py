@@ -110,6 +110,7 @@ def job(
                 objective=found.cell.objective.kind,
                 penalty=found.cell.penalty.kind,
                 observers=[name for name in code.OBSERVERS if getattr(found.cell.training, name) is not None],
+                encoder=found.cell.model.encoder.kind,
             ),
         ),
     )
