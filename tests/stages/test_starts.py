@@ -1,0 +1,223 @@
+"""Runs that start from other runs: hybrids, their alignment, and what is trained on."""
+
+import copy
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from isoscope import paths
+from isoscope.config.load import Configuration
+from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import Project
+from isoscope.runs.follower import FOLLOWED
+from isoscope.runs.restored import read_metrics
+from isoscope.stages.prepare import prepare
+from isoscope.stages.study_cells import Setup, train_starts, training_job
+from isoscope.stages.train import train
+from isoscope.stages.training_job import Job
+
+ROOT = Path(__file__).parents[2]
+OVERLAY = "variants/task/reordered.yaml:data"
+DATA = (f"{OVERLAY}.source.size=300", f"{OVERLAY}.tokenizer.vocab_size=200")
+LAST = "checkpoints/epoch-1/model.safetensors"
+SMALL = {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
+FEW = {"epochs": 1, "budget": {"kind": "updates", "number": 4}, "select": "loss", "learning_rate": 3e-3}
+STUDY = {"task": "reordered", "settings": [], "seeds": [0, 1], "looks": []}
+MAPS = ["identity", "procrustes", "ridge", "trained", "random", "itself", "other_seed"]
+
+
+def tree() -> dict[str, Any]:
+    """Small models of two objectives, their hybrids, and translation models that start from these."""
+    found = read_yaml(ROOT, paths.PARAMS)
+    found["tasks"], found["search"], found["comparisons"] = ["reordered"], None, {}
+    found["model"]["encoder"] |= SMALL
+    found["model"]["fusion"] = {"kind": "additive"}
+    found["training"] |= FEW
+    fusion = {"fusion": ["additive"]}
+    found["studies"] = {
+        "dynamics": STUDY | {"axes": {"objective": ["masked", "translation"]} | fusion},
+        "aligned": STUDY | {"settings": ["hybrid"], "axes": {"objective": ["alignment"], "map": MAPS}},
+        "hybrid": STUDY | {"axes": {"objective": ["translation"], "from": MAPS, "tuned": ["none", "all"]}},
+    }
+    return found
+
+
+class Made(NamedTuple):
+    setup: Setup
+
+    def job(self, study: str, arm: str, seed: int = 0) -> Job:
+        return training_job(self.setup, study, arm, seed)
+
+    def trained(self, study: str, arm: str, seed: int = 0) -> Path:
+        """Train a cell, and before it the runs that it starts from; return the folder."""
+        train_starts(self.setup, [(study, arm, seed)], title="starts", workers=1, cluster=None)
+        return train(self.job(study, arm, seed), output=None)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("starts")
+    project = Project(folder, folder)
+    (folder / paths.PARAMS).write_text("# read by no test\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
+        prepare(Configuration(ROOT, DATA).data("reordered"), task="reordered", project=project)
+        yield Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
+
+
+def scores(output: Path) -> dict[str, float]:
+    return {one["name"]: one["value"] for one in read_metrics(output) if one["name"].startswith("test/")}
+
+
+def aligned(output: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((output / "alignment.json").read_text("utf-8"))
+    return found
+
+
+def test_a_missing_start_is_named(made: Made) -> None:
+    with pytest.raises(InputError, match=r"^models/dynamics/masked-additive/seed-1: not trained.*isoscope train dynam"):
+        train(made.job("aligned", "alignment-identity", 1), output=None)
+
+
+def test_the_model_itself_has_its_own_translations(made: Made) -> None:
+    """Through the chain dynamics → aligned → hybrid, byte for byte."""
+    joined = made.trained("hybrid", "translation-itself-none")
+    own = train(made.job("dynamics", "translation-additive"), output=None)
+    tables = [pd.read_parquet(one / "translations.parquet") for one in (joined, own)]
+    pd.testing.assert_frame_equal(*tables)
+    assert scores(joined) == scores(own)
+    start = aligned(made.trained("aligned", "alignment-itself"))["before"]
+    assert start["error"] == 0.0
+    assert start["r2"] == 1.0
+    assert start["cka"] == pytest.approx(1.0)
+
+
+def test_no_update_changes_nothing_and_some_do(made: Made) -> None:
+    before = made.job("hybrid", "translation-ridge-none")
+    chosen = made.trained("hybrid", "translation-ridge-none") / "checkpoints/epoch-0/model.safetensors"
+    start = made.trained("aligned", "alignment-ridge") / "checkpoints/epoch-0/model.safetensors"
+    weights, started = load_file(chosen), load_file(start)
+    assert all(np.array_equal(weights[name], started[name]) for name in weights.keys() | started.keys())
+    assert before.starts["model"].run.digest == made.job("aligned", "alignment-ridge").run.digest
+    tuned = load_file(made.trained("hybrid", "translation-ridge-all") / LAST)
+    moved = {name for name, one in tuned.items() if not np.array_equal(one, weights[name])}
+    assert {name.split(".")[0] for name in moved} == {"encoder", "decoder"}
+    assert "encoder.map.weight" in moved
+
+
+def test_alignment_trains_the_encoder_and_not_the_decoder(made: Made) -> None:
+    output = made.trained("aligned", "alignment-trained")
+    weights = load_file(output / LAST)
+    own = load_file(train(made.job("dynamics", "translation-additive"), output=None) / LAST)
+    read = load_file(train(made.job("dynamics", "masked-additive"), output=None) / LAST)
+    name = "layer.0.attention.self.query.weight"
+    assert np.array_equal(weights[f"decoder.bert.encoder.{name}"], own[f"decoder.bert.encoder.{name}"])
+    assert not np.array_equal(weights[f"encoder.encoder.{name}"], read[f"bert.encoder.{name}"])
+    found = aligned(output)
+    assert found["after"]["error"] < found["before"]["error"]
+    assert scores(output)["test/moved"] > 0
+
+
+def test_fitted_maps_come_nearer_in_their_order(made: Made) -> None:
+    error = {
+        name: aligned(made.trained("aligned", f"alignment-{name}"))["before"]["error"]
+        for name in ("identity", "procrustes", "ridge")
+    }
+    assert error["ridge"] < error["procrustes"] < error["identity"]
+
+
+def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:
+    for seed, expected in ((0, 1), (1, 0)):
+        starts = made.job("aligned", "alignment-other_seed", seed).starts
+        assert (starts["encoder"].seed, starts["decoder"].seed) == (expected, seed)
+        assert starts["encoder"].run.digest != starts["decoder"].run.digest
+
+
+def test_random_weights_are_another_architecturally_equal_encoder(made: Made) -> None:
+    output = made.trained("aligned", "alignment-random")
+    weights = load_file(output / LAST)
+    other = load_file(made.trained("aligned", "alignment-trained") / LAST)
+    assert {name: one.shape for name, one in weights.items()} == {name: one.shape for name, one in other.items()}
+    table = "encoder.embeddings.word_embeddings.weight"
+    assert np.linalg.norm(weights[table] - other[table]) > 0.5 * np.linalg.norm(other[table])
+
+
+def test_a_change_of_the_start_changes_the_run_and_a_new_name_does_not(made: Made) -> None:
+    def digests(change: Any) -> dict[str, str]:
+        params = tree()
+        change(params)
+        setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
+        return {study: training_job(setup, study, arm, 0).run.digest for study, arm in chosen.items()}
+
+    chosen = {"dynamics": "masked-additive", "aligned": "alignment-ridge", "hybrid": "translation-ridge-all"}
+    plain = digests(lambda params: None)
+    changed = digests(lambda params: params["model"]["encoder"].update(intermediate_size=48))
+    assert all(changed[study] != plain[study] for study in chosen)
+    looked = digests(lambda params: params["studies"]["dynamics"].update(looks=["chart"]))
+    assert looked == plain
+
+
+def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
+    setup = Setup(Configuration(ROOT, ["training.learning_rate=1e-4"], raw=tree()), made.setup.project, "train")
+    job, plain = training_job(setup, "aligned", "alignment-ridge", 0), made.job("aligned", "alignment-ridge")
+    assert job.run.digest != plain.run.digest
+    assert {name: one.run.digest for name, one in job.starts.items()} == {
+        name: one.run.digest for name, one in plain.starts.items()
+    }
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda study: study["axes"].update({"from": ["loop"]}), r"^model\.encoder: study 'hybrid' starts from itself"),
+    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.aligned.*no arm 'nothing'"),
+    (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion\.kind: 'fft', but the model to start"),
+])  # fmt: skip
+def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, message: str) -> None:
+    params = tree()
+    change(params["studies"]["hybrid"])
+    (tmp_path / "variants").mkdir()
+    for axis in (ROOT / "variants").iterdir():
+        if axis.name != "from":
+            (tmp_path / "variants" / axis.name).symlink_to(axis)
+    written = tmp_path / "variants/from"
+    written.mkdir()
+    for name, start in {"loop": ("hybrid", "translation-loop-none"), "unknown": ("aligned", "nothing")}.items():
+        text = f"model:\n  encoder: {{kind: run, study: {start[0]}, arm: {start[1]}, seed: same}}\n"
+        (written / f"{name}.yaml").write_text(text)
+    for file in (ROOT / "variants/from").glob("*.yaml"):
+        (written / file.name).symlink_to(file)
+    setup = Setup(Configuration(tmp_path, raw=copy.deepcopy(params)), made.setup.project, "train")
+    arm = next(arm for arm in setup.configuration.arms("hybrid"))
+    do = partial(training_job, setup, "hybrid", arm, 0)
+    with pytest.raises(InputError, match=message):
+        train(do(), output=None)
+
+
+def test_a_killed_alignment_is_resumed_to_the_bit(made: Made, tmp_path: Path) -> None:
+    """The anchor is the model at the start, also after a resumption."""
+    from isoscope.stages import train as stage
+    from isoscope.training.display import Mute
+
+    torch.manual_seed(0)
+    made.trained("aligned", "alignment-identity")
+    job, whole = made.job("aligned", "alignment-trained"), made.trained("aligned", "alignment-trained")
+    for stops in (2, None):
+        calls = iter(range(100))
+        stop = (lambda stops=stops, calls=calls: next(calls) == stops) if stops else lambda: False
+        loop = stage._loop(job, stage._accelerator(job), Mute(), Mute(), stop, folder=tmp_path)
+        try:
+            loop.fit()
+            stopped = False
+        except stage.InterruptedRunError:
+            stopped = True
+        assert stopped == bool(stops)
+    found, expected = (load_file(one / LAST) for one in (tmp_path / "work", whole))
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
