@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 
-CONFIG, PREDICTIONS = Path("config.yaml"), Path("predictions.parquet")
+CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
 
 
 class Trained(NamedTuple):

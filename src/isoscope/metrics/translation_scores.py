@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
@@ -33,3 +35,24 @@ def translation_scores(translations: list[str], sources: list[str], references: 
     ratio = found.sys_len / max(found.ref_len, 1)
     signatures = str(metric.get_signature()), str(characters.get_signature())
     return TranslationScores(found.score, chrf, copied, ratio, len(translations), *signatures)
+
+
+def bleu_shares(translations: list[str], references: list[str]) -> NDArray[np.float64]:
+    """Return each sentence's share of corpus BLEU `[n]`: its jackknife pseudo-value.
+
+    −(n − 1)·BLEU of the corpus without the sentence, shifted so that the shares average to BLEU. Their spread is the
+    first-order spread of BLEU over sentences (Efron and Stein 1981).
+    """
+    metric, n = BLEU(), len(translations)
+    pairs = zip(translations, references, strict=True)
+    each = [metric.corpus_score([one], [[reference]]) for one, reference in pairs]
+    counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in each], np.int64)
+    whole = counts.sum(0)
+    spread = -(n - 1) * np.array([_bleu(metric, whole - row) for row in counts])
+    return spread - spread.mean() + _bleu(metric, whole)
+
+
+def _bleu(metric: BLEU, counts: NDArray[np.int64]) -> float:
+    """Return BLEU of summed counts: matched and all n-grams of 1 to 4 tokens, tokens of translations and references."""
+    matched, every, (length, reference) = (part.tolist() for part in np.split(counts, [4, 8]))
+    return float(BLEU.compute_bleu(matched, every, length, reference, metric.smooth_method).score)

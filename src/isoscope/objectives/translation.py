@@ -12,7 +12,7 @@ import torch
 from isoscope.data.corpus import PAIR
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.metrics.translation_scores import translation_scores
+from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides
@@ -47,9 +47,11 @@ class Translation(EncoderDecoder):
         rows = np.arange(self.size(scored.split))[: self.sentences]
         translated = self.translated(model, scored.split, rows)
         sources = [self._text(self.texts.source[scored.split].ids[row].tolist()) for row in rows]
-        found = translation_scores(translated, sources, self.references(scored.split, rows))
+        references = self.references(scored.split, rows)
+        found = translation_scores(translated, sources, references)
         write_text(folder / "bleu.json", json.dumps(found._asdict(), indent=1) + "\n", "table")
-        write_parquet(pd.DataFrame({"row": rows, "translation": translated}), folder / "translations.parquet")
+        columns = {"row": rows, "translation": translated, "bleu_share": bleu_shares(translated, references)}
+        write_parquet(pd.DataFrame(columns), folder / "translations.parquet")
         return {"bleu": found.bleu, "chrf": found.chrf, "copied": found.copied}
 
     @torch.inference_mode()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, pseudo_values, scores
-from isoscope.outputs import Output, read_predictions
+from isoscope.outputs import TRANSLATIONS, Output, read_predictions
 from isoscope.runs.restored import read_metrics
 
 NAMES = {
@@ -39,7 +39,8 @@ def result(output: Output, items: int) -> Result:
     """Return a run's scores on the test split.
 
     - A classifier: its predictions' scores, each item's share of them, and the true classes.
-    - Another objective: the recorded metrics of a test split of `items` items; there are no shares by item.
+    - Another objective: the recorded metrics of a test split of `items` items; only BLEU has shares by item, if the
+      whole split was translated.
 
     Raises `InputError` if no metric of the test split is recorded, or if a classifier's predictions contradict the
     recorded scores.
@@ -49,7 +50,7 @@ def result(output: Output, items: int) -> Result:
     if output.objective != "classification":
         if not recorded:
             raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
-        return Result(output, recorded, {}, np.arange(items))
+        return Result(output, recorded, _shares(output, items), np.arange(items))
     table = read_predictions(output)
     label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
     known = scores(label, predicted, len(output.labels))
@@ -63,6 +64,16 @@ def result(output: Output, items: int) -> Result:
             )
     shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
     return Result(output, known, shares, label)
+
+
+def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
+    """Return each test item's share of a translation's BLEU, if all were translated."""
+    file = output.folder / TRANSLATIONS
+    if not file.is_file():
+        return {}
+    table = pd.read_parquet(file)
+    whole = "bleu_share" in table and len(table) == items
+    return {"bleu": table["bleu_share"].to_numpy(np.float64)} if whole else {}
 
 
 def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
