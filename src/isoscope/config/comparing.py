@@ -109,5 +109,42 @@ class Spaces(Section):
         return next((f"has no arm {arm!r}{nearest(arm, arms)}" for arm in asked if arm not in arms), None)
 
 
-Comparison = Annotated[ObjectiveOrData | Spaces, Field(discriminator="kind")]
+class Hybrids(Section):
+    """Does an aligned encoder translate, and which measure of its nearness to the decoder's encoder predicts it?"""
+
+    kind: Literal["hybrids"]
+    """Kind of comparison."""
+    aligned: Name
+    """Study of the objective alignment; its arms are the starts."""
+    tuned: Name
+    """Study of translation models; each of its arms starts from an arm of `aligned` (`model.encoder.kind: run`)."""
+
+    def _conflicts(self) -> Conflicts:
+        yield self.aligned == self.tuned, f"aligned and tuned are both {self.tuned!r}; name two studies"
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The studies that it reads."""
+        return self.aligned, self.tuned
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose data it reads beside those of its studies."""
+        return ()
+
+    def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
+        """Return what an arm of a study does not have; None if all have it."""
+        for arm, cell in arms.items():
+            if study == self.aligned and cell.objective.kind != "alignment":
+                return f"has the arm {arm!r} with objective {cell.objective.kind!r}; expected 'alignment'"
+            start = cell.model.encoder
+            found = getattr(start, "study", None), getattr(start, "seed", None)
+            if study == self.tuned and (start.kind, *found) != ("run", self.aligned, "same"):
+                return f"has the arm {arm!r}, which does not start from a run of {self.aligned!r} with the same seed"
+            if study == self.tuned and cell.objective.kind != "translation":
+                return f"has the arm {arm!r} with objective {cell.objective.kind!r}; expected 'translation'"
+        return None
+
+
+Comparison = Annotated[ObjectiveOrData | Spaces | Hybrids, Field(discriminator="kind")]
 """All kinds of comparison."""

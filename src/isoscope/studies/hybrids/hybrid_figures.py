@@ -1,0 +1,131 @@
+"""Views of hybrids: their scores, how near their encoders are to the decoder's own, and both against each other."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.style import ARM_COLOURS, WIDTH, legend_below, look, style, tiles
+from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
+from isoscope.studies.view import View
+
+FILLED: dict[str, Any] = {NOT_TUNED: "none", TUNED: "full"}
+WHEN: dict[str, Any] = {"before": "none", "after": "full"}
+ROW = 0.3  # inches per start
+
+
+def _row_labels(axes: Axes, labels: list[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+
+
+@style()
+def scores(table: pd.DataFrame, translated: pd.DataFrame) -> Figure:
+    """Draw each score by start: a dot per seed, the mean over seeds and its interval; open: as aligned."""
+    starts = list(dict.fromkeys(table["start"]))
+    figure, panels = tiles(2, 2, (WIDTH, 0.9 + ROW * len(starts)), grid="x", ticks=8, sharey=True)
+    for (score, title), axes in zip(SCORES.items(), panels, strict=True):
+        for place, (training, fill) in enumerate(FILLED.items()):
+            shift, colour = 0.18 * (2 * place - 1), ARM_COLOURS[place]
+            for rows, own, marker in ((translated, "value", "."), (table, "mean", "D")):
+                kept = rows[(rows["score"] == score) & (rows["training"] == training)]
+                at = [starts.index(start) + shift for start in kept["start"]]
+                axes.plot(kept[own], at, linestyle="", marker=marker, color=colour, fillstyle=fill, markersize=5)
+            axes.hlines(at, kept["low"], kept["high"], color=colour, linewidth=1.5)
+        axes.set_title(title)
+        axes.set_xlim(left=0)
+        _row_labels(axes, starts)
+    handles = [
+        Line2D([], [], linestyle="", marker="D", color=ARM_COLOURS[place], fillstyle=fill, label=training)
+        for place, (training, fill) in enumerate(FILLED.items())
+    ]
+    legend_below(figure, handles, columns=2)
+    return figure
+
+
+@style()
+def nearness(table: pd.DataFrame) -> Figure:
+    """Draw each measure by start, before (open) and after the alignment, a dot per seed."""
+    starts = list(dict.fromkeys(table["start"]))
+    figure, panels = tiles(len(MEASURES), 4, (WIDTH, 0.7 + ROW * len(starts)), grid="x", ticks=7, sharey=True)
+    for (measure, title), axes in zip(MEASURES.items(), panels, strict=True):
+        for place, (when, fill) in enumerate(WHEN.items()):
+            kept = table[(table["measure"] == measure) & (table["when"] == when)]
+            at = [starts.index(start) for start in kept["start"]]
+            mark = {"marker": "o", "color": ARM_COLOURS[place], "fillstyle": fill}
+            axes.plot(kept["value"], at, linestyle="", markersize=4, **mark)
+        axes.set_title(title, fontsize=8)
+        axes.set_xlim(-1.05 if measure == "r2" else -0.05, 1.05)
+        _row_labels(axes, starts)
+    handles = [
+        Line2D([], [], linestyle="", marker="o", color=ARM_COLOURS[place], fillstyle=fill, label=label)
+        for place, (label, fill) in enumerate(zip(("at the start", "after the alignment"), WHEN.values(), strict=True))
+    ]
+    legend_below(figure, handles, columns=2)
+    return figure
+
+
+@style()
+def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> Figure:
+    """Draw BLEU against each measure of the aligned start: a point per start and training, the mean over seeds."""
+    starts = list(dict.fromkeys(near["start"]))
+    figure, panels = tiles(len(MEASURES), 4, (WIDTH, 2.0), up="BLEU", sharey=True)
+    values = near[near["when"] == "after"].groupby(["measure", "start"], sort=False)["value"].mean()
+    bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
+    for (measure, title), axes in zip(MEASURES.items(), panels, strict=True):
+        for (training, start), score in bleu.items():
+            mark = look(starts.index(start)) | {"fillstyle": FILLED[training], "linestyle": ""}
+            axes.plot([values[measure, start]], [score], **mark, markersize=5)
+        own = table[table["measure"] == measure].set_index("training")["rho"]
+        text = "\n".join(f"{training}: ρ {rho:+.2f}" for training, rho in own.items())
+        axes.set_title(f"{title}\n{text}" if text else title, fontsize=7)
+    handles = [Line2D([], [], linestyle="", label=start, **look(place)) for place, start in enumerate(starts)]
+    handles += [Line2D([], [], linestyle="", marker="o", color="#7a7a7a", fillstyle=fill, label=training)
+                for training, fill in FILLED.items()]  # fmt: skip
+    legend_below(figure, handles, columns=5)
+    return figure
+
+
+def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
+    n = int(table["n"].max())
+    seeds = f"n = {n} seeds; lines: t intervals over seeds." if n > 2 else f"n = {n}, so no interval."
+    return (
+        "Corpus BLEU and chrF on the test split, by what the decoder reads. Open: the start as it is; filled: after "
+        f"equal updates on pairs. Dots: seeds; diamonds: their mean. {seeds} itself: the decoder's own encoder."
+    )
+
+
+def _nearness_caption(table: pd.DataFrame) -> str:
+    return (
+        "How near the mapped states of each encoder are to those of the decoder's own encoder, for "
+        f"{int(table['n'].max()):,} tokens of as many test sentences, a dot per seed. R² below −1 is not shown. "
+        f"Retrieval: the own target is the nearest of all; chance is {1 / table['n'].max():.4f}."
+    )
+
+
+def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> str:
+    rows = table.dropna(subset=["rho"])
+    tests = ", ".join(
+        f"{MEASURES[row.measure]} {row.training} p {row.p_holm:.3f}" for row in rows.itertuples() if row.p_holm < 0.05
+    )
+    n = int(table["n"].max()) if len(table) else 0
+    found = f"Below .05 after Holm's correction for {len(rows)} tests: {tests or 'none'}."
+    return (
+        "BLEU against measures of nearness after the alignment and before any training on pairs. A point is the mean "
+        f"over seeds of a start. ρ: Spearman's rank correlation over n = {n} starts, p from permutations. {found}"
+    )
+
+
+VIEWS = (
+    View(
+        "hybrid_scores",
+        ("scores", "translated"),
+        scores,
+        _scores_caption,
+        remakes="Vázquez et al. 2021, BLEU before and after alignment",
+    ),
+    View("hybrid_nearness", ("nearness",), nearness, _nearness_caption),
+    View("hybrid_predictors", ("predictors", "nearness", "translated"), predictors, _predictors_caption),
+)

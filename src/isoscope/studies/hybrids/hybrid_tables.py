@@ -1,0 +1,104 @@
+"""The comparison `hybrids`: how near each start is to the decoder's own encoder, and how well it translates."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from isoscope.errors import InputError
+from isoscope.runs.restored import read_metrics
+from isoscope.statistics.paired import holm, paired_t
+from isoscope.statistics.rank_agreement import rank_correlation
+from isoscope.studies.arms import Arms, StudyRuns
+from isoscope.studies.results import Result
+
+FILES = ("alignment.json",)
+MEASURES = {
+    "r2": "R²",
+    "retrieval_forward": "Retrieval by CSLS, to the target",
+    "retrieval_back": "Retrieval by CSLS, back",
+    "cka": "CKA",
+    "procrustes": "Procrustes",
+    "pwcca": "PWCCA",
+    "rsa": "RSA",
+    "neighbours": "Common neighbours",
+}
+"""Measure of nearness to the target → name; for each, more is nearer."""
+SCORES = {"bleu": "BLEU", "chrf": "chrF"}
+NOT_TUNED, TUNED = "as aligned", "trained on"
+_FEWEST = 4
+"""Starts that a rank correlation needs; of three, no order is rare."""
+
+
+def tables(
+    studies: Mapping[str, StudyRuns], *, aligned: str, tuned: str, confidence: float, **_: Any
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of starts (runs of the study `aligned`) and of what was trained from them (`tuned`).
+
+    - `nearness`: start, when (before or after the alignment), measure, seed, value, n (sentences).
+    - `translated`: start, training (`NOT_TUNED` or `TUNED`), score, seed, value.
+    - `scores`: the same over seeds: mean, low, high (t interval over seeds, at least 3), n (seeds).
+    - `predictors`: measure of the aligned start, training, rho, p, n (starts), p_holm: Spearman's correlation with BLEU
+      over starts, means over seeds, and its p from random permutations; Holm's correction over all of them.
+
+    Raises `InputError` if a run of `tuned` does not start from one of `aligned`.
+    """
+    nearness = pd.DataFrame(_nearness(studies[aligned].arms))
+    translated = pd.DataFrame(_translated(studies[tuned].arms, studies[aligned].arms, aligned))
+    predictors = pd.DataFrame(_predictors(nearness, translated), columns=["measure", "training", "rho", "p", "n"])
+    scores = [
+        {**dict(zip(("start", "training", "score"), key, strict=True)), **_mean(rows["value"], confidence)}
+        for key, rows in translated.groupby(["start", "training", "score"], sort=False)
+    ]
+    return {
+        "nearness": nearness,
+        "translated": translated,
+        "scores": pd.DataFrame(scores).astype({"low": float, "high": float}),
+        "predictors": predictors.assign(p_holm=holm([*predictors["p"]])),
+    }
+
+
+def _nearness(arms: Arms) -> Iterator[dict[str, Any]]:
+    for arm, runs in arms.items():
+        for seed, run in runs.items():
+            for when, measures in json.loads((run.output.folder / FILES[0]).read_text("utf-8")).items():
+                for measure in MEASURES:
+                    key = {"start": called(arm), "when": when, "measure": measure, "seed": seed}
+                    yield {**key, "value": float(measures[measure]), "n": int(measures["n"])}
+
+
+def _translated(arms: Arms, aligned: Arms, study: str) -> Iterator[dict[str, Any]]:
+    for runs in arms.values():
+        for seed, run in runs.items():
+            start = run.output.params["model"]["encoder"]
+            if start.get("study") != study or seed not in aligned.get(str(start.get("arm")), {}):
+                raise InputError(f"{run.output.folder}: does not start from a run of study {study!r} with its seed")
+            key = {"start": called(start["arm"]), "training": TUNED if _updates(run) else NOT_TUNED, "seed": seed}
+            yield from ({**key, "score": score, "value": run.scores[score]} for score in SCORES)
+
+
+def called(arm: str) -> str:
+    """Return the name of a start: its arm without the objective, which all starts have."""
+    return arm.removeprefix("alignment-")
+
+
+def _updates(run: Result) -> int:
+    return max(int(point["step"]) for point in read_metrics(run.output.folder))
+
+
+def _mean(values: pd.Series, confidence: float) -> dict[str, Any]:
+    low, high = paired_t([*values], confidence=confidence).interval or (None, None)
+    return {"mean": float(values.mean()), "low": low, "high": high, "n": len(values)}
+
+
+def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    after = nearness[nearness["when"] == "after"]
+    bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
+    for measure, rows in after.groupby("measure", sort=False):
+        near = rows.groupby("start", sort=False)["value"].mean()
+        for training in bleu.index.unique("training"):
+            both = pd.concat([near, bleu[training]], axis=1, join="inner").to_numpy(float)
+            if len(both) >= _FEWEST:
+                found = rank_correlation(both[:, 0], both[:, 1])
+                yield measure, training, found.rho, found.p, len(both)
