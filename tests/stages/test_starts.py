@@ -20,6 +20,7 @@ from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import read_metrics
+from isoscope.stages.compare import compare
 from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
 from isoscope.stages.train import train
@@ -221,3 +222,26 @@ def test_a_killed_alignment_is_resumed_to_the_bit(made: Made, tmp_path: Path) ->
         assert stopped == bool(stops)
     found, expected = (load_file(one / LAST) for one in (tmp_path / "work", whole))
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_they_are_compared(made: Made) -> None:
+    """The comparison reads runs of both studies: nearness of the starts, and BLEU of what was trained from them."""
+    params, few = tree(), ["identity", "ridge", "itself"]
+    params["studies"]["aligned"]["axes"]["map"] = params["studies"]["hybrid"]["axes"]["from"] = few
+    params["studies"]["aligned"]["seeds"] = params["studies"]["hybrid"]["seeds"] = [0]
+    params["comparisons"] = {"translate": {"kind": "hybrids", "aligned": "aligned", "tuned": "hybrid"}}
+    configuration, project = Configuration(ROOT, raw=params), made.setup.project
+    configuration.check()
+    setup = Setup(configuration, project, "train")
+    arms = {study: [*configuration.arms(study)] for study in ("aligned", "hybrid")}
+    for study, names in arms.items():
+        for arm in names:
+            train_starts(setup, [(study, arm, 0)], title="starts", workers=1, cluster=None)
+            train(training_job(setup, study, arm, 0), output=project.folder / paths.trained(study, arm, 0))
+    root, section = configuration.root, configuration.comparison("translate")
+    folder = compare(root.analysis, section, root.studies, name="translate", arms=arms, project=project)
+    near = pd.read_parquet(folder / "nearness.parquet").set_index(["start", "when", "measure"])["value"]
+    assert near["itself", "after", "r2"] == 1.0
+    assert near["identity", "after", "cka"] < near["ridge", "after", "cka"] < 1.0
+    assert set(pd.read_parquet(folder / "translated.parquet")["start"]) == set(few)
+    assert {one.stem for one in folder.parent.glob("results/*.svg")} >= {"hybrid_scores", "hybrid_nearness"}

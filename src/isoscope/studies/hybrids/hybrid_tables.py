@@ -16,8 +16,8 @@ from isoscope.studies.results import Result
 FILES = ("alignment.json",)
 MEASURES = {
     "r2": "R²",
-    "retrieval_forward": "Retrieval by CSLS, to the target",
-    "retrieval_back": "Retrieval by CSLS, back",
+    "retrieval_forward": "CSLS, to the target",
+    "retrieval_back": "CSLS, back",
     "cka": "CKA",
     "procrustes": "Procrustes",
     "pwcca": "PWCCA",

@@ -1,0 +1,126 @@
+"""Tables and figures of hybrids: what is read, what predicts, what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isoscope.config.comparing import Hybrids
+from isoscope.config.load import Configuration
+from isoscope.errors import InputError
+from isoscope.outputs import Output, Trained
+from isoscope.studies import hybrids
+from isoscope.studies.arms import StudyRuns
+from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, TUNED, tables
+from isoscope.studies.results import Result
+from isoscope.studies.view import pictures
+
+ROOT = Path(__file__).parents[3]
+STARTS = ["identity", "procrustes", "ridge", "trained", "itself"]
+SEEDS = (0, 1, 2)
+FALLING = "rsa"  # against BLEU
+OPTIONS: dict[str, Any] = {"aligned": "aligned", "tuned": "hybrid", "confidence": 0.95}
+
+
+def output(folder: Path, arm: str, seed: int, study: str, params: dict[str, Any], step: int) -> Output:
+    place = folder / study / arm / f"seed-{seed}"
+    place.mkdir(parents=True)
+    point = {"name": "test/loss", "value": 1.0, "step": step, "epoch": 1}
+    (place / "metrics.jsonl").write_text(json.dumps(point) + "\n")
+    run = Trained(study, arm, seed, task="t", digest="d", code="c", inputs={}, plugins={})
+    return Output(place, run, (), "translation", params)
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> dict[str, StudyRuns]:
+    """Starts that are nearer one after the other, and translate better in that order, by every measure but one."""
+    aligned: dict[str, dict[int, Result]] = {}
+    tuned: dict[str, dict[int, Result]] = {}
+    items = np.arange(10)
+    for place, start in enumerate(STARTS):
+        arm = f"alignment-{start}"
+        for seed in SEEDS:
+            near = 0.1 + 0.2 * place + 0.01 * seed
+            found = output(tmp_path, arm, seed, "aligned", {}, 100)
+            values = dict.fromkeys(MEASURES, near) | {FALLING: 1 - near, "n": 10}
+            text = json.dumps({"before": values, "after": values})
+            (found.folder / "alignment.json").write_text(text)
+            aligned.setdefault(arm, {})[seed] = Result(found, {"loss": 1.0}, {}, items)
+            for training, step in (("none", 0), ("all", 50)):
+                name = f"translation-{start}-{training}"
+                params = {"model": {"encoder": {"kind": "run", "study": "aligned", "arm": arm, "seed": "same"}}}
+                bleu = {"bleu": 10.0 * place + seed + step / 10, "chrf": 20.0 + place}
+                made = output(tmp_path, name, seed, "hybrid", params, step)
+                tuned.setdefault(name, {})[seed] = Result(made, bleu, {}, items)
+    return {"aligned": StudyRuns(aligned, {}), "hybrid": StudyRuns(tuned, {})}
+
+
+def test_scores_are_by_start_and_training(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)
+    scores = found["scores"].set_index(["start", "training", "score"])
+    assert set(scores.index.unique("start")) == set(STARTS)
+    assert scores.loc[("ridge", NOT_TUNED, "bleu"), "mean"] == pytest.approx(21.0)
+    assert scores.loc[("ridge", TUNED, "bleu"), "mean"] == pytest.approx(26.0)
+    one = scores.loc[("ridge", TUNED, "bleu")]
+    assert one["high"] - one["mean"] == pytest.approx(4.303 / np.sqrt(3), rel=1e-3)  # t(2) · sd / √n, sd 1
+    assert set(scores["n"]) == {len(SEEDS)}
+
+
+def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)["predictors"].set_index(["measure", "training"])
+    assert len(found) == 2 * len(MEASURES)
+    assert set(found["n"]) == {len(STARTS)}, "the unit is the start, not the run"
+    for (measure, _), row in found.iterrows():
+        assert row["rho"] == pytest.approx(-1.0 if measure == FALLING else 1.0)
+        assert row["p"] == pytest.approx(2 / 120, abs=0.006)  # two of 5! orders
+        assert row["p_holm"] == pytest.approx(min(1.0, 16 * found["p"].min()), abs=0.1)
+
+
+def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> None:
+    drawn = {one.name: one for one in pictures(hybrids.VIEWS, tables(studies, **OPTIONS))}
+    assert set(drawn) == {"hybrid_scores", "hybrid_nearness", "hybrid_predictors"}
+    for one in drawn.values():
+        one.figure()
+    assert "n = 3 seeds" in drawn["hybrid_scores"].caption
+    assert "10 tokens" in drawn["hybrid_nearness"].caption
+    assert "Below .05 after Holm's correction for 16 tests: none." in drawn["hybrid_predictors"].caption
+    alone = {
+        name: StudyRuns({arm: {0: runs[0]} for arm, runs in study.arms.items()}, {}) for name, study in studies.items()
+    }
+    (scores, *_) = pictures(hybrids.VIEWS, tables(alone, **OPTIONS))
+    assert "n = 1, so no interval." in scores.caption
+    scores.figure()
+
+
+def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:
+    counts = {"aligned": 3, "hybrid": 6}
+    few = {name: StudyRuns(dict([*study.arms.items()][: counts[name]]), {}) for name, study in studies.items()}
+    assert tables(few, **OPTIONS)["predictors"].empty
+    assert {one.name for one in pictures(hybrids.VIEWS, tables(few, **OPTIONS))} >= {"hybrid_scores", "hybrid_nearness"}
+
+
+def test_another_start_is_refused(studies: dict[str, StudyRuns]) -> None:
+    arms = {arm: runs for arm, runs in studies["aligned"].arms.items() if "ridge" not in arm}
+    with pytest.raises(InputError, match=r"does not start from a run of study 'aligned' with its seed"):
+        tables(studies | {"aligned": StudyRuns(arms, {})}, **OPTIONS)
+
+
+@pytest.mark.parametrize("aligned, tuned, message", [
+    ("dynamics", "fusion", r"objective 'masked'; expected 'alignment'"),
+    ("isotropy", "dynamics", "does not start from a run of 'isotropy'"),
+])  # fmt: skip
+def test_studies_that_do_not_fit_are_refused(aligned: str, tuned: str, message: str) -> None:
+    configuration = Configuration(ROOT)
+    section = Hybrids(kind="hybrids", aligned=aligned, tuned=tuned)
+    lacks = [
+        section.lacks(study, {name: arm.cell for name, arm in configuration.cells(study).items()})
+        for study in section.compared
+    ]
+    assert any(one and message.strip("r") in one for one in lacks)
+
+
+def test_one_study_is_not_both() -> None:
+    with pytest.raises(ValueError, match="aligned and tuned are both 'a'"):
+        Hybrids(kind="hybrids", aligned="a", tuned="a")
