@@ -140,7 +140,7 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
 @pytest.mark.parametrize(
     "name, old, new, expected",
     [
-        ("dvc.yaml", 'observers, training, plugins, "s', 'observers, trainin, plugins, "s', "did you mean 'training'"),
+        ("dvc.yaml", "observers, training, plugins, s", "observers, trainin, plugins, s", "did you mean 'training'"),
         (
             "dvc.yaml",
             '[analysis, plugins, "studies.${key}"]',

@@ -42,7 +42,7 @@ def test_shares_are_the_jackknife_of_corpus_bleu() -> None:
     """Against sacrebleu on the corpus without each sentence; short sentences need its smoothing."""
     draw = np.random.default_rng(0)
     words = np.array(["the", "a", "cat", "dog", "saw", "bird", "one", "two", "over", "under"])
-    references = [" ".join(draw.choice(words, draw.integers(1, 9))) for _ in range(30)]
+    references = [" ".join(draw.choice(words, draw.integers(3, 12))) for _ in range(30)]
     translations = [" ".join(word if draw.random() < 0.7 else "x" for word in one.split()) for one in references]
     shares, metric, n = bleu_shares(translations, references), BLEU(), len(references)
     whole = metric.corpus_score(translations, [references]).score
@@ -52,6 +52,11 @@ def test_shares_are_the_jackknife_of_corpus_bleu() -> None:
         without = metric.corpus_score([translations[one] for one in kept], [[references[one] for one in kept]]).score
         other = metric.corpus_score(translations[1:], [references[1:]]).score
         assert shares[row] - shares[0] == pytest.approx((n - 1) * (other - without), abs=1e-8)
+
+
+def test_with_few_matches_there_are_no_shares() -> None:
+    """Without its only 4-gram, a corpus has a smoothed BLEU of another size."""
+    assert np.isnan(bleu_shares(["a b c d", "x"], ["a b c d", "y"])).all()
 
 
 def test_the_spread_of_shares_is_that_of_a_bootstrap_over_sentences() -> None:

@@ -23,8 +23,9 @@ from isoscope.runs.restored import read_metrics
 from isoscope.stages.compare import compare
 from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
-from isoscope.stages.train import train
+from isoscope.stages.train import rehearse, train
 from isoscope.stages.training_job import Job
+from isoscope.training.progress import TRACE_FILE
 
 ROOT = Path(__file__).parents[2]
 OVERLAY = "variants/task/reordered.yaml:data"
@@ -85,7 +86,7 @@ def aligned(output: Path) -> dict[str, Any]:
 
 
 def test_a_missing_start_is_named(made: Made) -> None:
-    with pytest.raises(InputError, match=r"^models/dynamics/masked-additive/seed-1: not trained.*isoscope train dynam"):
+    with pytest.raises(InputError, match=r"^models/dynamics/masked-additive/seed-[01]: not trained.*isoscope train"):
         train(made.job("aligned", "alignment-identity", 1), output=None)
 
 
@@ -141,6 +142,8 @@ def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:
         starts = made.job("aligned", "alignment-other_seed", seed).starts
         assert (starts["encoder"].seed, starts["decoder"].seed) == (expected, seed)
         assert starts["encoder"].run.digest != starts["decoder"].run.digest
+        assert made.job("aligned", "alignment-ridge", seed).starts["encoder"].seed == expected
+        assert made.job("aligned", "alignment-itself", seed).starts["encoder"].seed == seed
 
 
 def test_random_weights_are_another_architecturally_equal_encoder(made: Made) -> None:
@@ -168,9 +171,12 @@ def test_a_change_of_the_start_changes_the_run_and_a_new_name_does_not(made: Mad
 
 
 def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
-    setup = Setup(Configuration(ROOT, ["training.learning_rate=1e-4"], raw=tree()), made.setup.project, "train")
+    """But for the device and the like, which are no part of a digest."""
+    given = ["training.learning_rate=1e-4", "training.threads=2"]
+    setup = Setup(Configuration(ROOT, given, raw=tree()), made.setup.project, "train")
     job, plain = training_job(setup, "aligned", "alignment-ridge", 0), made.job("aligned", "alignment-ridge")
     assert job.run.digest != plain.run.digest
+    assert {one.parts.training.threads for one in job.starts.values()} == {2}
     assert {name: one.run.digest for name, one in job.starts.items()} == {
         name: one.run.digest for name, one in plain.starts.items()
     }
@@ -179,7 +185,7 @@ def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
 @pytest.mark.parametrize("change, message", [
     (lambda study: study["axes"].update({"from": ["loop"]}), r"^model\.encoder: study 'hybrid' starts from itself"),
     (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.aligned.*no arm 'nothing'"),
-    (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion\.kind: 'fft', but the model to start"),
+    (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion: .*'fft'.*, but .* has .*'additive'"),
 ])  # fmt: skip
 def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, message: str) -> None:
     params = tree()
@@ -197,6 +203,7 @@ def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, m
         (written / file.name).symlink_to(file)
     setup = Setup(Configuration(tmp_path, raw=copy.deepcopy(params)), made.setup.project, "train")
     arm = next(arm for arm in setup.configuration.arms("hybrid"))
+    made.trained("aligned", "alignment-identity")
     do = partial(training_job, setup, "hybrid", arm, 0)
     with pytest.raises(InputError, match=message):
         train(do(), output=None)
@@ -245,3 +252,37 @@ def test_they_are_compared(made: Made) -> None:
     assert near["identity", "after", "cka"] < near["ridge", "after", "cka"] < 1.0
     assert set(pd.read_parquet(folder / "translated.parquet")["start"]) == set(few)
     assert {one.stem for one in folder.parent.glob("results/*.svg")} >= {"hybrid_scores", "hybrid_nearness"}
+
+
+def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:
+    job = made.job("aligned", "alignment-itself")
+    made.trained("aligned", "alignment-itself")
+    trace = rehearse(job, 0)
+    assert trace == json.loads((job.run.output / TRACE_FILE).read_text("utf-8"))
+
+
+@pytest.mark.parametrize("study, change, message", [
+    ("dynamics", {"seeds": [0]}, r"studies\.aligned: arm 'alignment-identity': seed 'next' needs two seeds of study"),
+    ("dynamics", {"task": "sentiment"}, r"study 'dynamics', which it starts from, has another task"),
+    ("dynamics", {"axes": {"objective": ["translation"], "fusion": ["additive"]}}, r"no arm 'masked-additive'"),
+])  # fmt: skip
+def test_the_configuration_is_checked_with_its_starts(study: str, change: dict[str, Any], message: str) -> None:
+    params = tree()
+    params["tasks"].append("sentiment")
+    Configuration(ROOT, raw=copy.deepcopy(params)).check()
+    params["studies"][study] |= change
+    with pytest.raises(InputError, match=message):
+        Configuration(ROOT, raw=params).check()
+
+
+def test_another_task_is_refused(made: Made) -> None:
+    params = tree()
+    params["studies"]["dynamics"]["task"] = "sentiment"
+    setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
+    with pytest.raises(InputError, match=r"^model\.encoder: study 'dynamics' has task 'sentiment', but study"):
+        training_job(setup, "aligned", "alignment-ridge", 0)
+
+
+def test_nothing_is_left_of_a_start(made: Made) -> None:
+    output = made.trained("aligned", "alignment-ridge")
+    assert {one.name for one in output.parent.iterdir()} == {"output", "lease.json"}

@@ -17,7 +17,16 @@ from isoscope.config.kinds import cell_type, data_type, valid_root, validate
 from isoscope.config.objective import METRICS
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.searching import corners
-from isoscope.config.tree import Origin, Override, Tree, merge, parse_override, read_yaml, split_overrides
+from isoscope.config.tree import (
+    NOT_IN_DIGEST,
+    Origin,
+    Override,
+    Tree,
+    merge,
+    parse_override,
+    read_yaml,
+    split_overrides,
+)
 from isoscope.errors import InputError
 
 CELL_SECTIONS = tuple(Cell.model_fields)
@@ -97,10 +106,16 @@ class Configuration:
                 found.keep(f"-S {name}: unknown section {section!r}{nearest(section, SECTIONS)}")
 
     def without_overrides(self) -> "Configuration":
-        """Return the configuration without `-S` for sections of cells, as runs have it that other runs start from."""
-        if not self._cell_overrides:
+        """Return the configuration as runs have it that other runs start from.
+
+        Of `-S` for sections of cells, only what is no part of a run's digest, such as its device.
+        """
+        kept = [one for one in self._cell_overrides if one.name in NOT_IN_DIGEST]
+        if len(kept) == len(self._cell_overrides):
             return self
-        return Configuration(self.folder, (), self.extra_plugins, raw=copy.deepcopy(self.raw))
+        found = Configuration(self.folder, (), self.extra_plugins, raw=copy.deepcopy(self.raw))
+        found.overrides = found._cell_overrides = kept
+        return found
 
     def study(self, name: str) -> Study:
         """Return the study called `name`."""
@@ -235,7 +250,7 @@ class Configuration:
         cells = [(name, arm) for name in run for arm in self.arms(name)]
         for name, arm in cells:
             with found.each():
-                self.cell(name, arm)
+                self._check_starts(name, arm, self.cell(name, arm).cell)
         for name in self.root.comparisons:
             with found.each():
                 self.check_comparison(name)
@@ -243,6 +258,17 @@ class Configuration:
             self.check_search(found.lines)
         found.stop()
         return len(tasks) + len(cells)
+
+    def _check_starts(self, study: str, arm: str, cell: Cell) -> None:
+        """Check that the runs that an arm starts from exist, and have its task."""
+        for part in cell.model.starts.values():
+            other, place = self.study(part.study), f"{paths.PARAMS}: studies.{study}: arm {arm!r}"
+            if part.arm not in (arms := self.arms(part.study)):
+                raise InputError(f"{place}: study {part.study!r} has no arm {part.arm!r}{nearest(part.arm, arms)}")
+            if other.task != self.study(study).task:
+                raise InputError(f"{place}: study {part.study!r}, which it starts from, has another task")
+            if part.seed == "next" and len(other.seeds) < 2:
+                raise InputError(f"{place}: seed 'next' needs two seeds of study {part.study!r}")
 
     def check_comparison(self, name: str) -> None:
         """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""

@@ -161,6 +161,16 @@ class Model(Section):
     max_length: Annotated[int, Field(ge=4)]
     """Maximum input length in tokens; longer text is truncated."""
 
+    @property
+    def starts(self) -> dict[str, TrainedModel]:
+        """The runs that a run with this model starts from, by their part: `model`, or `encoder` and `decoder`."""
+        match self.encoder:
+            case Continued():
+                return {"model": self.encoder}
+            case Hybrid():
+                return {"encoder": self.encoder.encoder, "decoder": self.encoder.decoder}
+        return {}
+
     def _conflicts(self) -> Conflicts:
         if isinstance(self.encoder, Scratch):
             most = self.encoder.max_positions

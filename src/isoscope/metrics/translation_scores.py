@@ -37,8 +37,12 @@ def translation_scores(translations: list[str], sources: list[str], references: 
     return TranslationScores(found.score, chrf, copied, ratio, len(translations), *signatures)
 
 
+FEWEST_MATCHES = 10
+"""Matched n-grams of each order that the jackknife needs: with few, sacrebleu's smoothing makes BLEU jump."""
+
+
 def bleu_shares(translations: list[str], references: list[str]) -> NDArray[np.float64]:
-    """Return each sentence's share of corpus BLEU `[n]`: its jackknife pseudo-value.
+    """Return each sentence's share of corpus BLEU `[n]`: its jackknife pseudo-value; NaN with too few matches.
 
     −(n − 1)·BLEU of the corpus without the sentence, shifted so that the shares average to BLEU. Their spread is the
     first-order spread of BLEU over sentences (Efron and Stein 1981).
@@ -48,6 +52,8 @@ def bleu_shares(translations: list[str], references: list[str]) -> NDArray[np.fl
     each = [metric.corpus_score([one], [[reference]]) for one, reference in pairs]
     counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in each], np.int64)
     whole = counts.sum(0)
+    if whole[:4].min() < FEWEST_MATCHES:
+        return np.full(n, np.nan)
     spread = -(n - 1) * np.array([_bleu(metric, whole - row) for row in counts])
     return spread - spread.mean() + _bleu(metric, whole)
 

@@ -207,13 +207,13 @@ def continued(wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokeni
     Raises `InputError` if it is of another kind, has another tokenizer than the task or another fusion than `model`
     says, or has too few positions.
     """
-    kind, asked = model["encoder"]["kind"], model["fusion"]["kind"]
+    kind, asked = model["encoder"]["kind"], model["fusion"]
     if kind == "pretrained":
         raise InputError(f"model.encoder.kind: 'pretrained'; objective {wiring!r} trains from scratch: set 'scratch'")
     found = language.from_run(wiring, checkpoint)
-    reads = getattr(found.config, "encoder", found.config)
-    if (fusion := reads.fusion["kind"]) != asked:
-        raise InputError(f"model.fusion.kind: {asked!r}, but the model to start from has {fusion!r}; set it")
+    parts = [getattr(found.config, name, found.config) for name in ("encoder", "decoder")]
+    if other := [part.fusion for part in parts if part.fusion != asked]:
+        raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
     if tokens.load(checkpoint).backend.get_vocab() != tokenizer.backend.get_vocab():
         raise InputError(f"task {task.folder.name!r}: its tokenizer is not that of the model to start from")
     if (most := positions(found)) < task.max_length:

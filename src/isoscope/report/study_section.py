@@ -84,7 +84,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> d
             {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
         ),
         "unknown_commit": any(row["commit"] is None for row in rows),
-        "data": {path: md5 for run in tables.runs for path, md5 in run.inputs.items()},
+        "data": {path: md5 for run in tables.runs for path, md5 in run.inputs.items() if path.startswith("data/")},
         "inside": read_inside(folder, key=key),
         "chart": read_chart(folder, key=f"{key}-chart"),
     }

@@ -54,7 +54,7 @@ def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: fl
     output, end = folder / "output", finished(project, folder.name)
     if output.is_dir() and end and end.output_md5 in held and not stands:
         yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {end.output_md5})")
-    unfinished = [folder / name for name in ("work", "states") if (folder / name).is_dir()]
+    unfinished = [folder / name for name in ("work", "states", "start") if (folder / name).is_dir()]
     if unfinished:
         touched = max(path.lstat().st_mtime for top in unfinished for path in (top, *top.rglob("*")))
         idle = (time.time() - touched) / 86400

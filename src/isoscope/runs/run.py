@@ -84,6 +84,8 @@ class Identity(NamedTuple):
 class Run:
     """A run's folder `.isoscope/runs/<digest>/`: unfinished `work`, `states` to resume from, finished `output`.
 
+    `start`: the model that training starts from, if it is made of parts.
+
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
     record and output. `under_way`: whether this process has started work on the run.
     """
@@ -95,6 +97,7 @@ class Run:
         self.folder = project.runs / self.digest
         self.under_way = False
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
+        self.start = self.folder / "start"
 
     @cached_property
     def record(self) -> Record:
@@ -159,7 +162,8 @@ class Run:
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)
         self.record.end("FINISHED")  # even if nothing is published
-        shutil.rmtree(self.states, ignore_errors=True)
+        for left in (self.states, self.start):
+            shutil.rmtree(left, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:
         """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5."""

@@ -10,7 +10,7 @@ import torch
 from isoscope import paths
 from isoscope.config.model import Hybrid
 from isoscope.data import tokens
-from isoscope.data.batches import drawn_rows, evaluation_batches
+from isoscope.data.batches import draw_fraction, drawn_rows, evaluation_batches
 from isoscope.data.corpus import PAIR
 from isoscope.data.tokens import Encoded
 from isoscope.errors import InputError
@@ -18,7 +18,7 @@ from isoscope.geometry.alignment import LinearMap, best_ridge, identity, procrus
 from isoscope.geometry.moments import Floats
 from isoscope.models import language
 from isoscope.models.build import quiet
-from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
+from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 from isoscope.models.hybrid import TARGET, hybrid, shorten
 from isoscope.objectives.language import padded
 from isoscope.runs.restored import read_metrics
@@ -72,6 +72,9 @@ def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:
     if settings.layer is not None:
         shorten(reads, settings.layer)
     writes = language.from_run("translation", decoder).eval()
+    most, asked = min(map(positions, (reads, writes.encoder, writes.decoder))), work.parts.model.max_length
+    if most < asked:
+        raise InputError(f"model.max_length: {asked}, but the models to start from take {most} tokens")
     joined = hybrid(reads, writes, *fitted(work, settings.map, reads, writes))
     tokens.copy(work.tokenizer, folder, max_length=work.parts.model.max_length)
     with quiet():
@@ -92,7 +95,8 @@ def fitted(work: Job, settings: Any, reads: Any, writes: Any) -> LinearMap:
             return LinearMap(reads.config.initializer_range * drawn, np.zeros(other))
     table = pq.read_table(work.data / "train.parquet")
     encoded = tokens.encode_column(tokens.load(work.tokenizer), table, PAIR[0], max_length=work.parts.model.max_length)
-    rows = drawn_rows(len(encoded.ids), settings.sentences, work.seed)
+    used = draw_fraction(encoded.labels, work.parts.training.fraction, seed=work.seed)
+    rows = used[drawn_rows(len(used), settings.sentences, work.seed)]
     if settings.kind == "procrustes":
         return procrustes(*(last_states(one, encoded, rows) for one in (reads, writes.encoder)))
     rows = np.random.default_rng(work.seed).permutation(rows)

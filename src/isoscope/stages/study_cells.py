@@ -18,6 +18,7 @@ from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
+from isoscope.runs.stored import finished
 from isoscope.stages.mirror import following
 from isoscope.stages.training_job import Job, carry, job
 
@@ -155,7 +156,7 @@ def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options:
         (str(one.study), str(one.arm), int(one.seed or 0))
         for work in works
         for start in work.starts.values()
-        if not work.run.output.is_dir() and not start.run.output.is_dir()
+        if not (work.run.output.is_dir() or finished(setup.project, work.run.digest)) and not start.run.output.is_dir()
         for one in (start.run.identity,)
     )
     if wanted:

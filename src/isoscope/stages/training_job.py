@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from isoscope import code, paths
 from isoscope.config.load import Configuration, ResolvedCell
-from isoscope.config.model import CheckpointTokenizer, Continued, Hybrid, Model, Pretrained, Scratch, TrainedModel
+from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch, TrainedModel
 from isoscope.config.project import Cell
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.errors import InputError
@@ -37,14 +37,7 @@ class Job(NamedTuple):
 
 def starts_of(configuration: Configuration, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
     """Return the cells (study, arm, seed) whose models a model with this section starts from, by their part."""
-    match model.encoder:
-        case Continued() as one:
-            parts: dict[str, TrainedModel] = {"model": one}
-        case Hybrid() as both:
-            parts = {"encoder": both.encoder, "decoder": both.decoder}
-        case _:
-            parts = {}
-    return {name: (part.study, part.arm, _seed(configuration, part, seed)) for name, part in parts.items()}
+    return {name: (part.study, part.arm, _seed(configuration, part, seed)) for name, part in model.starts.items()}
 
 
 def _seed(configuration: Configuration, part: TrainedModel, seed: int) -> int:
@@ -73,6 +66,9 @@ def job(
     if study in below:
         raise InputError(f"model.encoder: study {study!r} starts from itself; name another study")
     plain = configuration.without_overrides()
+    for other, *_ in starts_of(configuration, found.cell.model, seed).values():
+        if (its := configuration.study(other).task) != task:
+            raise InputError(f"model.encoder: study {other!r} has task {its!r}, but study {study!r} has {task!r}")
     starts = {
         name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
         for name, one in starts_of(configuration, found.cell.model, seed).items()

@@ -20,6 +20,8 @@ from isoscope.statistics.paired import (
 )
 from isoscope.studies.results import Result, result
 
+PERCENT = ("bleu", "chrf")
+"""Metrics from 0 to 100; a margin of .01 is one point."""
 Baselines = Mapping[str, Mapping[str, float]]
 """Name → metric → value on the test split; `n` is the number of items."""
 
@@ -98,17 +100,19 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
     arm of each objective is the reference of the others. Differences are paired by seed. p is corrected by Holm within
     task × metric.
 
-    `margin` is the smallest difference that counts; only the verdict uses it.
+    `margin` is the smallest difference that counts, as a share of 1; only the verdict uses it.
     """
     rows: list[ArmRow] = []
-    options: dict[str, Any] = {"confidence": confidence, "margin": margin}
     for metric in metrics_of(arms) if arms else ():
         family = [*_rows(arms, metric, baselines, confidence=confidence)]
         corrected = in_family([row.paired for row in family], confidence=confidence, power=power)
         tests = sum(p is not None for p, _ in corrected)
         for row, (p, least) in zip(family, corrected, strict=True):
             row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
-            verdict = judge(row.paired, row.two_way, p_holm=p, detectable=least, **options)
+            least_of_interest = margin * (100.0 if metric in PERCENT else 1.0)
+            verdict = judge(
+                row.paired, row.two_way, p_holm=p, detectable=least, confidence=confidence, margin=least_of_interest
+            )
             rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
     return rows
 
@@ -151,7 +155,8 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Ar
             scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
             scale = float(np.abs(scores).max())
             test = paired_t((scores[:, 0] - scores[:, 1]).tolist(), confidence=confidence, scale=scale)
-            by_item = [run.shares[metric] - other.shares[metric] for run, other in pairs if metric in run.shares]
+            shared = all(metric in run.shares for pair in pairs for run in pair)
+            by_item = [run.shares[metric] - other.shares[metric] for run, other in pairs] if shared else []
             row = row._replace(
                 difference=test.mean,
                 paired_seeds=both,

@@ -72,7 +72,7 @@ def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
     if not file.is_file():
         return {}
     table = pd.read_parquet(file)
-    whole = "bleu_share" in table and len(table) == items
+    whole = "bleu_share" in table and len(table) == items and table["bleu_share"].notna().all()
     return {"bleu": table["bleu_share"].to_numpy(np.float64)} if whole else {}
 
 

@@ -151,7 +151,7 @@ class Loop:
         """Return the golden trace: run the first `updates` of the run and write nothing."""
         self.model.train()
         self._begin()
-        for epoch in range(1, self.settings.epochs + 1):
+        for epoch in range(1, self.settings.epochs + 1) if updates else ():
             self._freeze(epoch <= self.settings.freeze.epochs)
             self._refer(epoch)
             for rows in self.objective.plan("train", epoch):

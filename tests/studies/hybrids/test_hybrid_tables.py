@@ -29,7 +29,8 @@ def output(folder: Path, arm: str, seed: int, study: str, params: dict[str, Any]
     place.mkdir(parents=True)
     point = {"name": "test/loss", "value": 1.0, "step": step, "epoch": 1}
     (place / "metrics.jsonl").write_text(json.dumps(point) + "\n")
-    run = Trained(study, arm, seed, task="t", digest="d", code="c", inputs={}, plugins={})
+    name = f"{arm.removeprefix('alignment-').removeprefix('translation-').split('-')[0]} {seed}"
+    run = Trained(study, arm, seed, task="t", digest=name, code="c", inputs={"start": name}, plugins={})
     return Output(place, run, (), "translation", params)
 
 
@@ -124,3 +125,33 @@ def test_studies_that_do_not_fit_are_refused(aligned: str, tuned: str, message: 
 def test_one_study_is_not_both() -> None:
     with pytest.raises(ValueError, match="aligned and tuned are both 'a'"):
         Hybrids(kind="hybrids", aligned="a", tuned="a")
+
+
+def test_an_earlier_start_is_refused(studies: dict[str, StudyRuns]) -> None:
+    arms = {arm: dict(runs) for arm, runs in studies["aligned"].arms.items()}
+    before = arms["alignment-ridge"][1]
+    again = before.output._replace(run=before.output.run._replace(digest="another"))
+    arms["alignment-ridge"][1] = before._replace(output=again)
+    with pytest.raises(InputError, match="starts from an earlier run; run: isoscope train hybrid"):
+        tables(studies | {"aligned": StudyRuns(arms, {})}, **OPTIONS)
+
+
+def test_two_arms_of_one_start_are_refused(studies: dict[str, StudyRuns]) -> None:
+    """They would count as seeds."""
+    arms = dict(studies["hybrid"].arms)
+    arms["translation-ridge-frozen"] = arms["translation-ridge-all"]
+    with pytest.raises(InputError, match="several arms have the start 'ridge' trained on; keep one"):
+        tables(studies | {"hybrid": StudyRuns(arms, {})}, **OPTIONS)
+
+
+def test_rounding_is_not_ranked(studies: dict[str, StudyRuns]) -> None:
+    """A measure that a rotation does not change is 1 for all starts, but for rounding."""
+    for place, runs in enumerate(studies["aligned"].arms.values()):
+        for run in runs.values():
+            file = run.output.folder / "alignment.json"
+            found = json.loads(file.read_text())
+            found["after"]["cka"] = 1.0 - 1e-8 * place
+            file.write_text(json.dumps(found))
+    rows = tables(studies, **OPTIONS)["predictors"].set_index("measure")
+    assert rows.loc["cka", "rho"].isna().all()
+    assert rows.loc["r2", "rho"].notna().all()

@@ -14,6 +14,8 @@ from isoscope.studies.view import View
 FILLED: dict[str, Any] = {NOT_TUNED: "none", TUNED: "full"}
 WHEN: dict[str, Any] = {"before": "none", "after": "full"}
 ROW = 0.3  # inches per start
+LOWEST = dict.fromkeys(MEASURES, -0.25) | {"r2": -1.05}
+"""Left end of each measure's axis."""
 
 
 def _row_labels(axes: Axes, labels: list[str]) -> None:
@@ -57,7 +59,7 @@ def nearness(table: pd.DataFrame) -> Figure:
             mark = {"marker": "o", "color": ARM_COLOURS[place], "fillstyle": fill}
             axes.plot(kept["value"], at, linestyle="", markersize=4, **mark)
         axes.set_title(title, fontsize=8)
-        axes.set_xlim(-1.05 if measure == "r2" else -0.05, 1.05)
+        axes.set_xlim(LOWEST[measure], 1.05)
         _row_labels(axes, starts)
     handles = [
         Line2D([], [], linestyle="", marker="o", color=ARM_COLOURS[place], fillstyle=fill, label=label)
@@ -89,19 +91,23 @@ def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame
 
 
 def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
-    n = int(table["n"].max())
+    n, trained = int(table["n"].max()), (table["training"] == TUNED).any()
     seeds = f"n = {n} seeds; lines: t intervals over seeds." if n > 2 else f"n = {n}, so no interval."
+    after = "; filled: after updates on pairs" if trained else ""
+    itself = " itself: the decoder's own encoder." if (table["start"] == "itself").any() else ""
     return (
-        "Corpus BLEU and chrF on the test split, by what the decoder reads. Open: the start as it is; filled: after "
-        f"equal updates on pairs. Dots: seeds; diamonds: their mean. {seeds} itself: the decoder's own encoder."
+        f"Corpus BLEU and chrF of translations of the test split, by what the decoder reads. Open: the start as it is"
+        f"{after}. Dots: seeds; diamonds: their mean. {seeds}{itself}"
     )
 
 
 def _nearness_caption(table: pd.DataFrame) -> str:
+    below = table["value"] < [LOWEST[measure] for measure in table["measure"]]
+    cut = f" {below.sum()} values below the axes are not shown." if below.any() else ""
     return (
         "How near the mapped states of each encoder are to those of the decoder's own encoder, for "
-        f"{int(table['n'].max()):,} tokens of as many test sentences, a dot per seed. R² below −1 is not shown. "
-        f"Retrieval: the own target is the nearest of all; chance is {1 / table['n'].max():.4f}."
+        f"{int(table['n'].max()):,} tokens of as many test sentences, a dot per seed. Retrieval: the own target is the "
+        f"nearest of all; chance is {1 / table['n'].max():.4f}.{cut}"
     )
 
 
@@ -113,8 +119,8 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
     n = int(table["n"].max()) if len(table) else 0
     found = f"Below .05 after Holm's correction for {len(rows)} tests: {tests or 'none'}."
     return (
-        "BLEU against measures of nearness after the alignment and before any training on pairs. A point is the mean "
-        f"over seeds of a start. ρ: Spearman's rank correlation over n = {n} starts, p from permutations. {found}"
+        "BLEU against measures of nearness of the aligned start. A point is the mean over seeds of a start. ρ: "
+        f"Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. {found}"
     )
 
 

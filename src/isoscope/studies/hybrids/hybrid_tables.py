@@ -29,6 +29,8 @@ SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 NOT_TUNED, TUNED = "as aligned", "trained on"
 _FEWEST = 4
 """Starts that a rank correlation needs; of three, no order is rare."""
+_DIGITS = 5
+"""Decimals that are ranked: measures that a rotation does not change differ by rounding."""
 
 
 def tables(
@@ -42,10 +44,14 @@ def tables(
     - `predictors`: measure of the aligned start, training, rho, p, n (starts), p_holm: Spearman's correlation with BLEU
       over starts, means over seeds, and its p from random permutations; Holm's correction over all of them.
 
-    Raises `InputError` if a run of `tuned` does not start from one of `aligned`.
+    Raises `InputError` if a run of `tuned` does not start from one of these runs of `aligned`, or if two of its arms
+    train one start on.
     """
-    nearness = pd.DataFrame(_nearness(studies[aligned].arms))
     translated = pd.DataFrame(_translated(studies[tuned].arms, studies[aligned].arms, aligned))
+    if (twice := translated.duplicated(["start", "training", "score", "seed"])).any():
+        row = translated[twice].iloc[0]
+        raise InputError(f"study {tuned!r}: several arms have the start {row['start']!r} {row['training']}; keep one")
+    nearness = pd.DataFrame(_nearness(studies[aligned].arms))
     predictors = pd.DataFrame(_predictors(nearness, translated), columns=["measure", "training", "rho", "p", "n"])
     scores = [
         {**dict(zip(("start", "training", "score"), key, strict=True)), **_mean(rows["value"], confidence)}
@@ -72,8 +78,12 @@ def _translated(arms: Arms, aligned: Arms, study: str) -> Iterator[dict[str, Any
     for runs in arms.values():
         for seed, run in runs.items():
             start = run.output.params["model"]["encoder"]
-            if start.get("study") != study or seed not in aligned.get(str(start.get("arm")), {}):
+            before = aligned.get(str(start.get("arm")), {}).get(seed)
+            if start.get("study") != study or before is None:
                 raise InputError(f"{run.output.folder}: does not start from a run of study {study!r} with its seed")
+            if before.output.run.digest not in run.output.run.inputs.values():
+                own = run.output.run
+                raise InputError(f"{run.output.folder}: starts from an earlier run; run: isoscope train {own.study}")
             key = {"start": called(start["arm"]), "training": TUNED if _updates(run) else NOT_TUNED, "seed": seed}
             yield from ({**key, "score": score, "value": run.scores[score]} for score in SCORES)
 
@@ -93,12 +103,12 @@ def _mean(values: pd.Series, confidence: float) -> dict[str, Any]:
 
 
 def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    after = nearness[nearness["when"] == "after"]
+    after = nearness[(nearness["when"] == "after") & nearness["seed"].isin(translated["seed"])]
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
     for measure, rows in after.groupby("measure", sort=False):
         near = rows.groupby("start", sort=False)["value"].mean()
         for training in bleu.index.unique("training"):
             both = pd.concat([near, bleu[training]], axis=1, join="inner").to_numpy(float)
             if len(both) >= _FEWEST:
-                found = rank_correlation(both[:, 0], both[:, 1])
+                found = rank_correlation(*both.round(_DIGITS).T)
                 yield measure, training, found.rho, found.p, len(both)
