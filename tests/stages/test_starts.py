@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,10 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import Project
+from isoscope.runs import run as runs
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import read_metrics
+from isoscope.stages.accept import accept_all
 from isoscope.stages.compare import compare
 from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
@@ -286,3 +289,26 @@ def test_another_task_is_refused(made: Made) -> None:
 def test_nothing_is_left_of_a_start(made: Made) -> None:
     output = made.trained("aligned", "alignment-ridge")
     assert {one.name for one in output.parent.iterdir()} == {"output", "lease.json"}
+
+
+def test_what_starts_from_accepted_runs_is_accepted(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a change of the code, digests change along the chain; each level is found once the level before is."""
+    shutil.copytree(made.setup.project.folder / "data", tmp_path / "data")
+    (tmp_path / paths.PARAMS).write_text("# read by no test\n")
+    project = Project(tmp_path, tmp_path)
+    before = Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
+    cells = [
+        ("aligned", "alignment-identity", 0),
+        ("dynamics", "masked-additive", 1),
+        ("dynamics", "translation-additive", 0),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "code_version", lambda *_: "0" * 64)
+        trained = {before.trained(*cell).parent.name for cell in reversed(cells)}
+    jobs = lambda: [before.job(*cell) for cell in cells]  # noqa: E731
+    assert not any(job.run.output.is_dir() for job in jobs())
+    accepted = accept_all(jobs, project=project)
+    assert {one.digest for one in accepted} == trained
+    assert {job.run.folder.name for job in jobs()} == trained

@@ -1,7 +1,7 @@
 """Accept finished runs of earlier code if the current code reproduces their golden traces bit by bit."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,17 @@ class Candidate(NamedTuple):
     @property
     def title(self) -> str:
         return f"{self.job.run.identity.title} ({self.digest[:12]})"
+
+
+def accept_all(jobs: Callable[[], Iterable[Job]], *, project: Project) -> list[Candidate]:
+    """Accept the finished runs of `jobs()`, then those of the jobs that start from accepted runs, as `accept`.
+
+    The digest of a start is an input of these jobs, so they find their own finished runs only after its acceptance.
+    """
+    found: list[Candidate] = []
+    while more := accept(jobs(), project=project):
+        found += more
+    return found
 
 
 def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
