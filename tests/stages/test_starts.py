@@ -50,8 +50,9 @@ def tree() -> dict[str, Any]:
     found["training"] |= FEW
     fusion = {"fusion": ["additive"]}
     found["studies"] = {
-        "dynamics": STUDY | {"axes": {"objective": ["masked", "translation"]} | fusion},
-        "aligned": STUDY | {"settings": ["hybrid"], "axes": {"objective": ["alignment"], "map": MAPS}},
+        "dynamics": STUDY | {"axes": {"objective": ["translation"]} | fusion},
+        "half_depth": STUDY | {"axes": {"objective": ["masked"]} | fusion},
+        "aligned": STUDY | {"settings": ["hybrid_half_depth"], "axes": {"objective": ["alignment"], "map": MAPS}},
         "hybrid": STUDY | {"axes": {"objective": ["translation"], "from": MAPS, "tuned": ["none", "all"]}},
     }
     return found
@@ -90,7 +91,7 @@ def aligned(output: Path) -> dict[str, Any]:
 
 
 def test_a_missing_start_is_named(made: Made) -> None:
-    with pytest.raises(InputError, match=r"^models/dynamics/masked-additive/seed-[01]: not trained.*isoscope train"):
+    with pytest.raises(InputError, match=r"^models/half_depth/masked-additive/seed-[01]: not trained.*isoscope train"):
         train(made.job("aligned", "alignment-identity", 1), output=None)
 
 
@@ -124,7 +125,7 @@ def test_alignment_trains_the_encoder_and_not_the_decoder(made: Made) -> None:
     output = made.trained("aligned", "alignment-trained")
     weights = load_file(output / LAST)
     own = load_file(train(made.job("dynamics", "translation-additive"), output=None) / LAST)
-    read = load_file(train(made.job("dynamics", "masked-additive"), output=None) / LAST)
+    read = load_file(train(made.job("half_depth", "masked-additive"), output=None) / LAST)
     name = "layer.0.attention.self.query.weight"
     assert np.array_equal(weights[f"decoder.bert.encoder.{name}"], own[f"decoder.bert.encoder.{name}"])
     assert not np.array_equal(weights[f"encoder.encoder.{name}"], read[f"bert.encoder.{name}"])
@@ -159,18 +160,19 @@ def test_random_weights_are_another_architecturally_equal_encoder(made: Made) ->
     assert np.linalg.norm(weights[table] - other[table]) > 0.5 * np.linalg.norm(other[table])
 
 
-def test_a_change_of_the_start_changes_the_run_and_a_new_name_does_not(made: Made) -> None:
+def test_a_change_of_the_start_changes_the_run_and_another_look_at_it_does_not(made: Made) -> None:
     def digests(change: Any) -> dict[str, str]:
         params = tree()
         change(params)
         setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
         return {study: training_job(setup, study, arm, 0).run.digest for study, arm in chosen.items()}
 
-    chosen = {"dynamics": "masked-additive", "aligned": "alignment-ridge", "hybrid": "translation-ridge-all"}
+    chosen = {"half_depth": "masked-additive", "aligned": "alignment-ridge", "hybrid": "translation-ridge-all"}
     plain = digests(lambda params: None)
     changed = digests(lambda params: params["model"]["encoder"].update(intermediate_size=48))
-    assert all(changed[study] != plain[study] for study in chosen)
-    looked = digests(lambda params: params["studies"]["dynamics"].update(looks=["chart"]))
+    for study in chosen:
+        assert changed[study] != plain[study]
+    looked = digests(lambda params: params["studies"]["half_depth"].update(looks=["chart"]))
     assert looked == plain
 
 
@@ -188,7 +190,7 @@ def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
 
 @pytest.mark.parametrize("change, message", [
     (lambda study: study["axes"].update({"from": ["loop"]}), r"^model\.encoder: study 'hybrid' starts from itself"),
-    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.aligned.*no arm 'nothing'"),
+    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.hybrid: .*study 'aligned' has no arm 'nothing'"),
     (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion: .*'fft'.*, but .* has .*'additive'"),
 ])  # fmt: skip
 def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, message: str) -> None:
@@ -266,9 +268,9 @@ def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:
 
 
 @pytest.mark.parametrize("study, change, message", [
-    ("dynamics", {"seeds": [0]}, r"studies\.aligned: arm 'alignment-identity': seed 'next' needs two seeds of study"),
-    ("dynamics", {"task": "sentiment"}, r"study 'dynamics', which it starts from, has another task"),
-    ("dynamics", {"axes": {"objective": ["translation"], "fusion": ["additive"]}}, r"no arm 'masked-additive'"),
+    ("half_depth", {"seeds": [0]}, r"studies\.aligned: model\.encoder: no seed after 0; study 'half_depth' has seeds"),
+    ("half_depth", {"task": "sentiment"}, r"study 'half_depth' has task 'sentiment', but this study has 'reordered'"),
+    ("half_depth", {"axes": {"objective": ["causal"], "fusion": ["additive"]}}, r"has no arm 'masked-additive'"),
 ])  # fmt: skip
 def test_the_configuration_is_checked_with_its_starts(study: str, change: dict[str, Any], message: str) -> None:
     params = tree()
@@ -283,7 +285,7 @@ def test_another_task_is_refused(made: Made) -> None:
     params = tree()
     params["studies"]["dynamics"]["task"] = "sentiment"
     setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
-    with pytest.raises(InputError, match=r"^model\.encoder: study 'dynamics' has task 'sentiment', but study"):
+    with pytest.raises(InputError, match=r"model\.encoder: study 'dynamics' has task 'sentiment'"):
         training_job(setup, "aligned", "alignment-ridge", 0)
 
 
@@ -302,7 +304,7 @@ def test_what_starts_from_accepted_runs_is_accepted(
     before = Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
     cells = [
         ("aligned", "alignment-identity", 0),
-        ("dynamics", "masked-additive", 1),
+        ("half_depth", "masked-additive", 1),
         ("dynamics", "translation-additive", 0),
     ]
     with monkeypatch.context() as patch:

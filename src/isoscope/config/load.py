@@ -14,6 +14,7 @@ from isoscope.config.comparing import Comparison
 from isoscope.config.data import Data
 from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
+from isoscope.config.model import Model
 from isoscope.config.objective import METRICS
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.searching import corners
@@ -167,6 +168,26 @@ class Configuration:
             )
         return ResolvedCell(cell, tree, axes)
 
+    def starts(self, study: str, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
+        """Return the cells (study, arm, seed) that a run of `study` starts from, by their part of its section `model`.
+
+        Raises `InputError` if there is no such arm or next seed, or if the other study has another task.
+        """
+        found = {}
+        for name, part in model.starts.items():
+            place, other = f"{paths.PARAMS}: studies.{study}: model.encoder", self.study(part.study)
+            if part.arm not in (arms := self.arms(part.study)):
+                raise InputError(f"{place}: study {part.study!r} has no arm {part.arm!r}{nearest(part.arm, arms)}")
+            if other.task != (task := self.study(study).task):
+                raise InputError(f"{place}: study {part.study!r} has task {other.task!r}, but this study has {task!r}")
+            seeds, following = other.seeds, seed
+            if part.seed == "next":
+                if seed not in seeds or len(seeds) < 2:
+                    raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(seeds)}")
+                following = seeds[(seeds.index(seed) + 1) % len(seeds)]
+            found[name] = (part.study, part.arm, following)
+        return found
+
     def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
         """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
         return self._merged(self._shared(study, settings))[0]
@@ -250,7 +271,9 @@ class Configuration:
         cells = [(name, arm) for name in run for arm in self.arms(name)]
         for name, arm in cells:
             with found.each():
-                self._check_starts(name, arm, self.cell(name, arm).cell)
+                model = self.cell(name, arm).cell.model
+                for seed in self.study(name).seeds:
+                    self.starts(name, model, seed)
         for name in self.root.comparisons:
             with found.each():
                 self.check_comparison(name)
@@ -258,17 +281,6 @@ class Configuration:
             self.check_search(found.lines)
         found.stop()
         return len(tasks) + len(cells)
-
-    def _check_starts(self, study: str, arm: str, cell: Cell) -> None:
-        """Check that the runs that an arm starts from exist, and have its task."""
-        for part in cell.model.starts.values():
-            other, place = self.study(part.study), f"{paths.PARAMS}: studies.{study}: arm {arm!r}"
-            if part.arm not in (arms := self.arms(part.study)):
-                raise InputError(f"{place}: study {part.study!r} has no arm {part.arm!r}{nearest(part.arm, arms)}")
-            if other.task != self.study(study).task:
-                raise InputError(f"{place}: study {part.study!r}, which it starts from, has another task")
-            if part.seed == "next" and len(other.seeds) < 2:
-                raise InputError(f"{place}: seed 'next' needs two seeds of study {part.study!r}")
 
     def check_comparison(self, name: str) -> None:
         """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""

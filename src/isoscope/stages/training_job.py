@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from isoscope import code, paths
 from isoscope.config.load import Configuration, ResolvedCell
-from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch, TrainedModel
+from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.project import Cell
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.errors import InputError
@@ -35,20 +35,6 @@ class Job(NamedTuple):
     """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
 
 
-def starts_of(configuration: Configuration, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
-    """Return the cells (study, arm, seed) whose models a model with this section starts from, by their part."""
-    return {name: (part.study, part.arm, _seed(configuration, part, seed)) for name, part in model.starts.items()}
-
-
-def _seed(configuration: Configuration, part: TrainedModel, seed: int) -> int:
-    seeds = configuration.study(part.study).seeds
-    if part.seed == "same":
-        return seed
-    if seed not in seeds or len(seeds) < 2:
-        raise InputError(f"model.encoder: seed 'next' of {seed}: study {part.study!r} has the seeds {list(seeds)}")
-    return seeds[(seeds.index(seed) + 1) % len(seeds)]
-
-
 def job(
     configuration: Configuration,
     found: ResolvedCell,
@@ -66,12 +52,9 @@ def job(
     if study in below:
         raise InputError(f"model.encoder: study {study!r} starts from itself; name another study")
     plain = configuration.without_overrides()
-    for other, *_ in starts_of(configuration, found.cell.model, seed).values():
-        if (its := configuration.study(other).task) != task:
-            raise InputError(f"model.encoder: study {other!r} has task {its!r}, but study {study!r} has {task!r}")
     starts = {
         name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
-        for name, one in starts_of(configuration, found.cell.model, seed).items()
+        for name, one in configuration.starts(study, found.cell.model, seed).items()
     }
     manifest = read_manifest(project, task)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
