@@ -190,7 +190,7 @@ def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
 
 @pytest.mark.parametrize("change, message", [
     (lambda study: study["axes"].update({"from": ["loop"]}), r"^model\.encoder: study 'hybrid' starts from itself"),
-    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.hybrid: .*study 'aligned' has no arm 'nothing'"),
+    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.hybrid: .*'aligned' has no arm 'nothing'"),
     (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion: .*'fft'.*, but .* has .*'additive'"),
 ])  # fmt: skip
 def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, message: str) -> None:
