@@ -45,14 +45,14 @@ def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path:
 
 def selected(start: Job) -> Path:
     """Return the selected checkpoint of a finished run."""
-    run, identity = start.run, start.run.identity
-    if not run.output.is_dir():
+    output, (study, arm, seed) = start.run.output, start.cell
+    if not output.is_dir():
         raise InputError(
-            f"{paths.trained(str(identity.study), str(identity.arm), start.seed)}: not trained, so nothing can start "
-            f"from it; run: isoscope train {identity.study} {identity.arm} --seed {start.seed}"
+            f"{paths.trained(study, arm, seed)}: not trained, so nothing can start from it; run: isoscope train {study} "
+            f"{arm} --seed {seed}"
         )
-    epoch = next(int(point["value"]) for point in read_metrics(run.output) if point["name"] == "training/best_epoch")
-    return run.output / "checkpoints" / f"epoch-{epoch}"
+    epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
+    return output / "checkpoints" / f"epoch-{epoch}"
 
 
 def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:

@@ -153,11 +153,10 @@ def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options:
     """
     works = [training_job(setup, *cell) for cell in cells]
     wanted = dict.fromkeys(
-        (str(one.study), str(one.arm), int(one.seed or 0))
+        start.cell
         for work in works
         for start in work.starts.values()
         if not (work.run.output.is_dir() or finished(setup.project, work.run.digest)) and not start.run.output.is_dir()
-        for one in (start.run.identity,)
     )
     if wanted:
         plain = Setup(setup.configuration.without_overrides(), setup.project, "train")

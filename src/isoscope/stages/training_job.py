@@ -34,6 +34,11 @@ class Job(NamedTuple):
     starts: "Mapping[str, Job]"
     """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
 
+    @property
+    def cell(self) -> tuple[str, str, int]:
+        """Study, arm and seed."""
+        return str(self.run.identity.study), str(self.run.identity.arm), self.seed
+
 
 def job(
     configuration: Configuration,
@@ -69,9 +74,7 @@ def job(
     if tokenizer.parent != data:
         hashes["checkpoint"] = by_path["/".join(tokenizer.parts[-2:])] = checkpoint_digest(tokenizer)
     for name, start in starts.items():
-        one = start.run.identity
-        where = paths.trained(str(one.study), str(one.arm), int(one.seed or 0))
-        hashes[f"start_{name}"] = by_path[where.as_posix()] = start.run.digest
+        hashes[f"start_{name}"] = by_path[paths.trained(*start.cell).as_posix()] = start.run.digest
     run = Run(
         project,
         Identity(
