@@ -48,8 +48,8 @@ def selected(start: Job) -> Path:
     output, (study, arm, seed) = start.run.output, start.cell
     if not output.is_dir():
         raise InputError(
-            f"{paths.trained(study, arm, seed)}: not trained, so nothing can start from it; run: isoscope train {study} "
-            f"{arm} --seed {seed}"
+            f"{paths.trained(study, arm, seed)}: not trained, so nothing can start from it; run: "
+            f"isoscope train {study} {arm} --seed {seed}"
         )
     epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
     return output / "checkpoints" / f"epoch-{epoch}"
