@@ -38,6 +38,13 @@ def test_additive_sums_in_the_order_of_bert(tables: tuple[Tensor, ...]) -> None:
     assert not torch.equal(word + position + token_type, word + token_type + position)  # the order can be seen
 
 
+def test_scaled_multiplies_words_alone_by_the_root_of_the_width(tables: tuple[Tensor, ...]) -> None:
+    word, position, token_type = tables
+    fused = make({"kind": "scaled"})(word, position, token_type)
+    assert torch.allclose(fused, 3 * word + token_type + position, rtol=0, atol=1e-15)  # D = 9
+    assert torch.allclose(fused - make({"kind": "additive"})(word, position, token_type), 2 * word, rtol=0, atol=1e-14)
+
+
 def expected_conv2d(module: nn.Module, options: dict[str, Any], tables: tuple[Tensor, ...]) -> Tensor:
     """The formula of the class, with the library's convolution."""
     word, position, token_type = tables
@@ -237,7 +244,7 @@ def test_a_causal_kernel_sees_no_later_token(kernel_size: list[int], at: int, ta
 @pytest.mark.parametrize(
     "options, expected",
     [
-        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, conv2d, linear, fft"),
+        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, scaled, conv2d, linear, fft"),
         ({}, "model.fusion.kind: None is none of"),
         ({"kind": "additive", "bias": True}, "model.fusion: bias: unknown key"),
         ({"kind": "conv2d"}, "model.fusion: sources: missing"),

@@ -15,6 +15,12 @@ class Additive(Section):
     kind: Literal["additive"]
 
 
+class Scaled(Section):
+    """The same sum with word embeddings times the square root of the hidden size, as in translation models."""
+
+    kind: Literal["scaled"]
+
+
 class Sources(Section):
     """Options of every fusion of chosen tables."""
 
@@ -177,7 +183,7 @@ class FFT(Sources):
         )
 
 
-Fusion = Additive | Conv2d | Linear | FFT
+Fusion = Additive | Scaled | Conv2d | Linear | FFT
 """Options of a built-in fusion."""
 BUILT_IN: dict[str, type[Section]] = {get_args(one.model_fields["kind"].annotation)[0]: one for one in get_args(Fusion)}
 """The options of each kind."""

@@ -36,6 +36,23 @@ class Additive(nn.Module):
         return added(word, position, token_type)
 
 
+class Scaled(nn.Module):
+    """`(√D · w + t) + p`: word embeddings scaled as in Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762).
+
+    √D is the square root of the hidden size. No parameters.
+    """
+
+    uses_token_type = True
+    looks_around = False
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.factor = math.sqrt(hidden_size)
+
+    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
+        return added(self.factor * word, position, token_type)
+
+
 class Conv2d(Sources):
     """A convolution over (sequence, hidden) whose channels are the sources: `act(Σ_c K_c ∗ source_c + b)`.
 
@@ -164,7 +181,13 @@ class Linear(Sources):
         return fused + token_type if self.adds_token_type else fused
 
 
-MODULES: dict[str, Callable[..., nn.Module]] = {"additive": Additive, "conv2d": Conv2d, "linear": Linear, "fft": FFT}
+MODULES: dict[str, Callable[..., nn.Module]] = {
+    "additive": Additive,
+    "scaled": Scaled,
+    "conv2d": Conv2d,
+    "linear": Linear,
+    "fft": FFT,
+}
 
 
 def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, init_std: float) -> nn.Module:
