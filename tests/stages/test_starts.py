@@ -29,6 +29,7 @@ from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
 from isoscope.stages.train import rehearse, train
 from isoscope.stages.training_job import Job
+from isoscope.stages.translate import read_pairs, translate, write
 from isoscope.training.progress import TRACE_FILE
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +107,25 @@ def test_the_model_itself_has_its_own_translations(made: Made) -> None:
     assert start["error"] == 0.0
     assert start["r2"] == 1.0
     assert start["cka"] == pytest.approx(1.0)
+
+
+def test_a_text_of_ones_own_is_translated_as_the_test_split_was(made: Made, tmp_path: Path) -> None:
+    joined = made.trained("hybrid", "translation-itself-none")
+    chosen, text = (
+        next(joined.glob("checkpoints/*")),
+        made.setup.project.folder / "data/processed/reordered/test.parquet",
+    )
+    pairs = read_pairs(text, column="sentence1", references="sentence2", sentences=None)
+    length = made.job("hybrid", "translation-itself-none").parts.model.max_length
+    rows = translate(chosen, pairs, beams=1, max_length=length, device="cpu", threads=1)
+    kept = pd.read_parquet(joined / "translations.parquet")
+    pd.testing.assert_frame_equal(rows[["translation", "bleu_share"]], kept[["translation", "bleu_share"]])
+    assert write(rows, {}, tmp_path) == json.loads((joined / "bleu.json").read_text("utf-8"))
+    with pytest.raises(InputError, match=r"no column 'target'; there are: sentence1, sentence2"):
+        read_pairs(text, column="sentence1", references="target", sentences=None)
+    reader = next(made.trained("half_depth", "masked-additive").glob("checkpoints/*"))
+    with pytest.raises(InputError, match="is no model of the objective 'translation'"):
+        translate(reader, pairs, beams=1, max_length=None, device="cpu", threads=1)
 
 
 def test_no_update_changes_nothing_and_some_do(made: Made) -> None:

@@ -1,7 +1,12 @@
 """An encoder-decoder of two BERTs with a choice of fusion; importing this module registers it with the Auto classes."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSeq2SeqLM
@@ -13,6 +18,7 @@ from transformers.models.encoder_decoder.modeling_encoder_decoder import Encoder
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertModel
 from isoscope.models.fused import UncachedGenerationMixin
 
+Ids = npt.NDArray[np.integer[Any]]
 _WORDS = "encoder.embeddings.word_embeddings.weight"
 
 
@@ -61,6 +67,22 @@ class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
         parts: Any = config
         encoder = self.encoder_class(parts.encoder, add_pooling_layer=False)
         super().__init__(parts, encoder, FusionBertForCausalLM(parts.decoder))
+
+
+@torch.inference_mode()
+def written(
+    model: Any, read: Sequence[npt.NDArray[np.integer[Any]]], *, beams: int, max_length: int
+) -> list[list[int]]:
+    """Return the tokens that a model in evaluation mode writes for each text `[L]` of token ids that it reads.
+
+    The search has the width `beams` (1: greedy) and ends at `max_length` tokens.
+    """
+    texts = [torch.from_numpy(one).long() for one in read]
+    ids = pad_sequence(texts, batch_first=True, padding_value=model.config.pad_token_id).to(model.device)
+    mask = pad_sequence([torch.ones_like(one) for one in texts], batch_first=True).to(model.device)
+    found = model.generate(input_ids=ids, attention_mask=mask, num_beams=beams, do_sample=False, max_length=max_length)
+    whole: list[list[int]] = found.tolist()
+    return whole
 
 
 AutoConfig.register(FusionTranslationConfig.model_type, FusionTranslationConfig)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-import torch
 
 from isoscope.data.corpus import PAIR
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
+from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides
@@ -54,22 +54,15 @@ class Translation(EncoderDecoder):
         write_parquet(pd.DataFrame(columns), folder / "translations.parquet")
         return {"bleu": found.bleu, "chrf": found.chrf, "copied": found.copied}
 
-    @torch.inference_mode()
     def translated(self, model: Any, split: str, rows: Indices) -> list[str]:
         """Return the model's translations of `rows`."""
         was_training = model.training
         model.eval()
         found: dict[int, str] = {}
         for part in self.plan(split, None, rows):
-            batch = self.batch(split, part, None)
-            read = {name: torch.from_numpy(batch[name]).to(model.device) for name in ("input_ids", "attention_mask")}
-            written = model.generate(
-                **read,
-                num_beams=self.beams,
-                do_sample=False,
-                max_length=self.task.max_length,
-            )
-            found |= {row: self._text(ids) for row, ids in zip(part.tolist(), written.tolist(), strict=True)}
+            read = self.rows_of(split, part, None).read
+            ids = written(model, read, beams=self.beams, max_length=self.task.max_length)
+            found |= {row: self._text(one) for row, one in zip(part.tolist(), ids, strict=True)}
         model.train(was_training)
         return [found[row] for row in rows.tolist()]
 

@@ -1,0 +1,99 @@
+"""`isoscope translate`: translate any text with the model of a run, and score it if there are references."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from tqdm import tqdm
+
+from isoscope.data import tokens
+from isoscope.data.checkpoints import loadable_config
+from isoscope.data.files import read_file
+from isoscope.data.parquet import write_parquet
+from isoscope.errors import InputError
+from isoscope.metrics.translation_scores import bleu_shares, translation_scores
+from isoscope.models.encoder import positions
+from isoscope.models.language import from_run
+from isoscope.models.translation import written
+from isoscope.sealing import write_text
+
+PAGE = {"made_by": "isoscope translate"}
+"""Entry that marks a manifest as that of translations."""
+BATCH = 64
+"""Sentences of a batch."""
+
+
+class Pairs(NamedTuple):
+    """Sentences, and their references or None."""
+
+    sources: list[str]
+    references: list[str] | None
+
+
+def read_pairs(path: Path, *, column: str, references: str | None, sentences: int | None) -> Pairs:
+    """Read the first `sentences` rows (None: all) of a parquet, csv, tsv or jsonl file.
+
+    Raises `InputError` for a column that the file lacks, and for an empty cell.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    wanted = [column, *([] if references is None else [references])]
+    table = read_file(path, texts=wanted, label=None).table
+    if lacking := [name for name in wanted if name not in table.column_names]:
+        raise InputError(f"{path}: no column {lacking[0]!r}; there are: {', '.join(table.column_names)}")
+    found = [[*map(str, table[name].to_pylist()[:sentences])] for name in wanted]
+    for name, texts in zip(wanted, found, strict=True):
+        if empty := [row for row, text in enumerate(texts, 1) if text in ("None", "")]:
+            raise InputError(f"{path}, row {empty[0]}: column {name!r} is empty")
+    if not found[0]:
+        raise InputError(f"{path}: no rows")
+    return Pairs(found[0], found[1] if references is not None else None)
+
+
+def translate(
+    folder: Path, pairs: Pairs, *, beams: int, max_length: int | None, device: str, threads: int
+) -> pd.DataFrame:
+    """Return a row per sentence: source, translation, and with references reference and `bleu_share`.
+
+    Search as in training: width `beams` (1: greedy), texts of at most `max_length` tokens (None: as many as the model
+    has positions). Raises `InputError` if `folder` holds no translation model of a run.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: not available on this machine; use cpu")
+    torch.set_num_threads(threads)
+    loadable_config(folder)
+    model = from_run("translation", folder).to(device).eval()
+    tokenizer, most = tokens.load(folder), min(max_length or positions(model), positions(model))
+    rows = pa.table({"sentence": pairs.sources})
+    ids = [np.array(one.ids) for one in tokens.encodings(tokenizer, rows, max_length=most)]
+    found: dict[int, str] = {}
+    by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+    with tqdm(total=len(ids), desc="translate", unit="sentence") as bar:
+        for start in range(0, len(ids), BATCH):
+            part = by_length[start : start + BATCH]
+            read = [ids[row] for row in part]
+            for row, one in zip(part, written(model, read, beams=beams, max_length=most), strict=True):
+                found[row] = str(tokenizer.backend.decode(one, skip_special_tokens=True)).strip()
+            bar.update(len(part))
+    columns: dict[str, Any] = {"source": pairs.sources, "translation": [found[row] for row in range(len(ids))]}
+    if pairs.references is not None:
+        shares = bleu_shares(columns["translation"], pairs.references)
+        columns |= {"reference": pairs.references, "bleu_share": shares}
+    return pd.DataFrame(columns)
+
+
+def write(translations: pd.DataFrame, facts: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write manifest.json, translations.parquet and with references bleu.json; return the scores."""
+    scores: dict[str, Any] = {}
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "manifest.json", json.dumps(PAGE | facts, indent=1) + "\n", "table")
+    write_parquet(translations, out / "translations.parquet")
+    if "reference" in translations:
+        columns = (translations[name].tolist() for name in ("translation", "source", "reference"))
+        scores = translation_scores(*columns)._asdict()
+        write_text(out / "bleu.json", json.dumps(scores, indent=1) + "\n", "table")
+    return scores
