@@ -182,9 +182,9 @@ class Configuration:
                 raise InputError(f"{place}: study {part.study!r} has task {other.task!r}, but this study has {task!r}")
             seeds, following = other.seeds, seed
             if part.seed == "next":
-                if seed not in seeds or len(seeds) < 2:
+                following = min((one for one in seeds if one > seed), default=min(seeds, default=seed))
+                if following == seed:
                     raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(seeds)}")
-                following = seeds[(seeds.index(seed) + 1) % len(seeds)]
             found[name] = (part.study, part.arm, following)
         return found
 

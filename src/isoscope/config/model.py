@@ -83,7 +83,7 @@ class TrainedModel(Section):
     study: Name
     arm: PlainName
     seed: Literal["same", "next"]
-    """Its seed: that of the run that starts from it, or the next seed of its study (after the last, the first)."""
+    """Its seed: that of the run that starts from it, or the next larger seed of its study (else the smallest)."""
 
 
 class Continued(TrainedModel):
