@@ -60,9 +60,9 @@ def setter(value: object) -> Callable[[dict, str], None]:
 
 
 # Below `axes` and in `studies` a key is a name the user gives: a misspelling shows elsewhere (no overlay, no stage).
-STUDIES = ("fusion", "isotropy", "dynamics")
+STUDIES = tuple(PARAMS["studies"])
 NAMED_BY_USER = {("studies", study) for study in STUDIES}
-NAMED_BY_USER |= {("comparisons", "spaces")}
+NAMED_BY_USER |= {("comparisons", name) for name in PARAMS["comparisons"]}
 NAMED_BY_USER |= {("comparisons", "spaces", "models", name) for name in PARAMS["comparisons"]["spaces"]["models"]}
 # Which metrics a run logs is known when it has: a search stops then.
 NAMED_BY_USER |= {("search", kind, name) for kind in ("objectives", "constraints") for name in PARAMS["search"][kind]}

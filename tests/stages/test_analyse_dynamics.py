@@ -30,9 +30,9 @@ TINY = (
     "variants/task/reordered.yaml:data.source.size=300",
     "variants/task/reordered.yaml:data.tokenizer.vocab_size=200",
     *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
-    f"{SETTINGS}.budget.number=12",
+    "variants/settings/small_language.yaml:training.budget.number=12",
     *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=5", "chords=2")),
-    "studies.dynamics.settings=[small_allocated, sliced]",
+    "studies.dynamics.settings=[small_language, small_allocated, sliced]",
     *(f"{SLICES}.{name}" for name in ("sentences=16", "estimator=trapezoid", "tolerance=null", "dense=1", "chords=2")),
 )
 

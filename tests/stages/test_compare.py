@@ -31,10 +31,10 @@ TINY = (
     "variants/task/reordered.yaml:data.source.size=300",
     "variants/task/reordered.yaml:data.tokenizer.vocab_size=200",
     *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
-    f"{SETTINGS}.budget.number=4",
+    "variants/settings/small_language.yaml:training.budget.number=4",
     *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=1", "chords=2")),
 )
-STUDY = {"task": "reordered", "settings": ["small_allocated"], "seeds": [0, 1], "looks": []}
+STUDY = {"task": "reordered", "settings": ["small_language", "small_allocated"], "seeds": [0, 1], "looks": []}
 AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
 NAME = "what_decides"
 VIEWS = [view.name for view in COMPARISONS["objective_or_data"].views]
