@@ -1,10 +1,10 @@
 """Compare the encoders of the page on dynamics: `python docs/results/spaces_runs.py TEXT FOLDER`.
 
 FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
-found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
-and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into
-another folder (`--to`): contextuality.parquet, by_frequency.parquet, pairs.parquet, similarity.parquet, counts.parquet
-and about.json.
+found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet), or a treebank (parquet with tokens and upos).
+Models: masked and causal models of half the depth, and the encoders of translation models, all of two layers. Writes
+docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): contextuality.parquet, by_frequency.parquet,
+pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from collect import told
 from threadpoolctl import threadpool_limits
 
 from isoscope.data.parquet import write_parquet
-from isoscope.data.plain import read_texts
+from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import word_table
 from isoscope.errors import InputError
-from isoscope.studies.spaces import by_frequency
+from isoscope.studies.spaces import self_sim_by_class
 from isoscope.studies.spaces.of_studies import of_runs
 from isoscope.workers import with_bar, workers
 
@@ -67,14 +67,16 @@ def checkpoints(store: Path) -> dict[str, dict[int, Path]]:
 def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return what the page is made of: no words of a text, and values without each group for layers of equal number."""
     similarity = tables["similarity"]
+    frequencies, parts_of_speech = (view.table(tables)[0] for view in self_sim_by_class.VIEWS)
     judged = (similarity["layer"] == similarity["other_layer"]) & ~similarity["twin"]
-    return {
+    found = {
         "contextuality": tables["contextuality"],
-        "by_frequency": by_frequency.VIEWS[0].table(tables)[0],
+        "by_frequency": frequencies,
         "pairs": tables["pairs"],
         "similarity": similarity.assign(without=similarity["without"].where(judged, None)),
         "counts": tables["counts"],
     }
+    return found | ({"by_part_of_speech": parts_of_speech} if len(parts_of_speech) else {})
 
 
 def main() -> None:
@@ -86,11 +88,12 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="name of the text")
     parser.add_argument("--to", type=Path, default=HERE / "spaces", help="folder to write to")
     arguments = parser.parse_args()
-    texts = read_texts(arguments.text, column=arguments.column, labels=None)
-    counted = arguments.counted and read_texts(arguments.counted, column=arguments.column, labels=None)
+    texts = read_tagged_texts(arguments.text, column=arguments.column)
+    counted = arguments.counted and read_tagged_texts(arguments.counted, column=arguments.column)
     table = word_table(
         texts.table["sentence"].to_pylist(),
         counted=counted and counted.table["sentence"].to_pylist(),
+        tagged=texts.tagged,
         **SAMPLE,
     )
     with threadpool_limits(1), workers(None, key="cores") as spread:

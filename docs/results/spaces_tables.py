@@ -111,6 +111,17 @@ def frequencies() -> Lines:
         yield f"| {TEXTS[text]} | *forms* | {' | '.join(map(str, classes))} |"
 
 
+def parts_of_speech(text: str) -> Lines:
+    """Yield SelfSim − AvgSim of the last layer by part of speech, of a treebank."""
+    table = stored(text, "by_part_of_speech")
+    last = table[table["layer"] == table["layer"].max()]
+    yield from head("part of speech", *MODELS)
+    for name, rows in last.groupby("class", sort=False):
+        own = rows.set_index("model")
+        cells = (f"{number(own['mean'][model])} ± {number(own['error'][model])}" for model in MODELS)
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
 def claims() -> Lines:
     """Yield the published claims about contextuality on each text; a claim says that a number is above 0."""
     columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
@@ -160,4 +171,8 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "spaces/apart": partial(apart, "captions", WORDS),
     "spaces/apart_context": partial(apart, "captions", WITHOUT_FORM),
     "spaces/apart_sts": partial(apart, "sts", WORDS),
+}
+TABLES |= {
+    f"spaces/parts_of_speech_{file.parent.name}": partial(parts_of_speech, file.parent.name)
+    for file in sorted(STORED.glob("*/by_part_of_speech.parquet"))
 }

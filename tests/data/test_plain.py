@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.data.plain import Texts, read_texts
+from isoscope.data.plain import Texts, read_tagged_texts, read_texts
 from isoscope.errors import InputError
 
 SENTENCES = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "null", "plain"]
@@ -141,6 +141,23 @@ def test_sentence_is_preferred_to_text_and_the_named_column_to_both(tmp_path: Pa
     path = write(tmp_path / "all.csv", {"text": ["a"], "sentence": ["b"], "third": ["c"]})
     for named, expected in ((None, "b"), ("text", "a"), ("third", "c")):
         assert read(path, column=named).table["sentence"].to_pylist() == [expected]
+
+
+def test_a_treebank_gives_its_tokens_with_tags_unless_a_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bank.parquet"
+    rows = {"text": ["Don't stop", "x", " "], "tokens": [["do", "n't", "stop"], [" "], []]}
+    pq.write_table(pa.table(rows | {"upos": [["AUX", "PART", "VERB"], ["X"], []]}), path)
+    found = read_tagged_texts(path, column=None)
+    assert found.table["sentence"].to_pylist() == ["do n't stop"]
+    assert found.tagged == [(["do", "n't", "stop"], ["AUX", "PART", "VERB"])]
+    assert found.left_out == "bank.parquet, columns 'tokens' and 'upos': 2 of 3 rows are empty; left out"
+    pq.write_table(pa.table(rows | {"upos": [["AUX", "PART", "NOUN"], ["X"], []]}), path)
+    assert read_tagged_texts(path, column=None).digest != found.digest
+    assert read_tagged_texts(path, column="text") == read(path, column="text")
+    assert read(path, column="text").tagged is None
+    lines = tmp_path / "all.txt"
+    lines.write_text("a b\n", "utf-8")
+    assert read_tagged_texts(lines, column=None) == read(lines)
 
 
 def test_integers_keep_their_order_and_their_names(tmp_path: Path) -> None:

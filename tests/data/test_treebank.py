@@ -57,6 +57,41 @@ def test_entries_without_a_head_are_no_words(tmp_path: Path, none: str | None) -
     assert_same(read(write(tmp_path, **tree)), read(write(tmp_path / "plain")))
 
 
+@pytest.mark.parametrize("none", ["None", None, "_"])
+def test_tags_leave_out_the_same_entries_and_need_no_tree(tmp_path: Path, none: str | None) -> None:
+    tree = {
+        "tokens": [["movedeverybody", "moved", "everybody"], []],
+        "upos": [["_", "VERB", "PRON"], []],
+        "head": [[none, "0", "7"], []],
+    }
+    path = write(tmp_path, **tree)
+    assert treebank.has_tags(path)
+    assert treebank.tagged(path) == [(["moved", "everybody"], ["VERB", "PRON"]), ([], [])]
+    path = write(tmp_path, **tree | {"head": None})
+    assert treebank.tagged(path)[0] == (tree["tokens"][0], tree["upos"][0]), "without heads every entry is a word"
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"upos": [["DET"], ["DET", "NOUN"]]}, "bank.parquet, row 1: 5 tokens, 1 tags, 5 heads$"),
+        ({"upos": [["DET"], ["DET", "NOUN"]], "head": None}, "bank.parquet, row 1: 5 tokens, 1 tags$"),
+        ({"upos": [[1, 2, 3, 4, 5], [1, 2]]}, "row 1: 1 is not text; tokens and upos must be lists of strings$"),
+    ],
+)
+def test_tags_that_cannot_be_told_are_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        treebank.tagged(write(tmp_path, **changes))
+
+
+def test_files_without_lists_of_tokens_and_tags_are_no_treebank(tmp_path: Path) -> None:
+    assert not treebank.has_tags(write(tmp_path, upos=None))
+    assert not treebank.has_tags(write(tmp_path, upos=["DET NOUN", "DET"]))
+    assert not treebank.has_tags(tmp_path / "no.parquet")
+    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
+    assert not treebank.has_tags(tmp_path / "bank.parquet")
+
+
 def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
     for name in ("sentence", "begin", "end", "text", "tag", "depth"):
         assert list(getattr(one, name)) == list(getattr(other, name))

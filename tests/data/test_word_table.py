@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from isoscope.data import tokens
 from isoscope.data.tokens import WordPieces
-from isoscope.data.word_table import KEY, WordTable, common, located, word_table, words
+from isoscope.data.word_table import KEY, WordTable, common, located, tags_at, word_table, words
 from isoscope.errors import InputError
 
 TEXTS = [
@@ -57,6 +57,25 @@ def test_frequencies_are_those_of_the_counted_text() -> None:
     found = table.rows.drop_duplicates("form").set_index("form")["frequency"]
     assert (found["dog"], found["the"], found["sees"]) == (3, 1, 0)
     assert (word_table(TEXTS, occurrences=9, per_sentence=9, seed=0).rows["frequency"] == -1).all()
+
+
+def test_a_word_has_the_tag_of_the_token_with_its_first_character() -> None:
+    """Several words of a token, a token of several parts, punctuation between, "do n't", and repeated sentences."""
+    tagged = [
+        (["I", "do", "n't", ",", "see", "Los Angeles", "and/or", "(", "it", ")"], [*"abcdefghij"]),
+        (["stop", "it"], ["k", "l"]),
+        (["stop", "it"], ["m", "n"]),
+    ]
+    table = word_table(
+        [" ".join(tokens) for tokens, _ in tagged], occurrences=100, per_sentence=25, seed=0, tagged=tagged
+    )
+    found = {form: "".join(own) for form, own in table.rows.groupby("form")["tag"]}
+    expected = {"i": "a", "do": "b", "n't": "c", "see": "e", "los": "f", "angeles": "f", "and": "g", "or": "g"}
+    its = found.pop("it")
+    assert sorted(its) == ["i", "l"]
+    assert found == expected | {"stop": "k"}
+    assert (word_table(TEXTS, occurrences=9, per_sentence=9, seed=0).rows["tag"] == "").all()
+    assert tags_at([0, 3, 5], ["ab", "c d"], ["x", "y"]) == ["x", "y", "y"]
 
 
 def test_a_words_tokens_are_those_that_spell_it(pieces: WordPieces) -> None:

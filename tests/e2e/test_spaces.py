@@ -1,11 +1,14 @@
 """`isoscope spaces`: checkpoints of different width, depth and tokenizer on the same words, outside a project."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoModel, BertConfig, BertModel
@@ -71,6 +74,41 @@ def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) ->
         assert seen.page.locator("figure svg").count() == 2 + 1 + 1 + 2
         assert seen.requests == []
         assert seen.complaints == []
+
+
+NOUNS = ["film", "plot", "scene", "story", "actor", "song", "image", "start", "tone", "pace", "joke", "role"]
+VERBS = ["moved", "bored", "film", "saw", "left", "kept", "held", "told", "met", "took"]
+
+
+def bank(place: Path) -> None:
+    """Sixty sentences, with a column of text too. Every other sentence has "didn't", a multiword token without head."""
+    rows = []
+    for at, (noun, adjective) in enumerate(product(range(12), ("slow", "good", "fine", "dull", "odd"))):
+        verb = VERBS[at % 10]
+        words = [("the", "DET"), (adjective, "ADJ"), (NOUNS[noun], "NOUN")]
+        words += [("did", "AUX"), ("n't", "PART")] * (at % 2) + [(verb, "VERB"), ("me", "PRON"), (".", "PUNCT")]
+        heads: list[int | None] = [0] * len(words)
+        if at % 2:
+            words.insert(3, ("didn't", "_"))
+            heads.insert(3, None)
+        tokens_, tags = zip(*words, strict=True)
+        rows.append({"text": " ".join(tokens_[::-1]), "tokens": tokens_, "upos": tags, "head": heads})
+    pq.write_table(pa.Table.from_pylist(rows), place / "bank.parquet")
+
+
+def test_a_treebank_gives_self_sim_by_part_of_speech(place: Path) -> None:
+    bank(place)
+    spaces(place, "encoder", "deep", "--text", "bank.parquet", "--out", "tagged", *FEW)
+    found = pd.read_parquet(place / "tagged/tagged_words.parquet")
+    own = found[(found["space"] == "deep") & (found["layer"] == 3)]
+    assert set(own.loc[own["form"] == "film", "tag"]) == {"NOUN", "VERB"}
+    expected = {"NOUN": 12, "VERB": 10, "ADJ": 5, "AUX": 1, "PART": 1, "DET": 1, "PRON": 1}
+    assert own["tag"].value_counts().to_dict() == expected
+    figure = (place / "tagged/figures/self_sim_by_part_of_speech.svg").read_text("utf-8")
+    for name in ("NOUN (n = 12)", "VERB (n = 10)", "other tags (n = 9)"):
+        assert name in figure
+    spaces(place, "encoder", "deep", "--text", "bank.parquet", "--column", "text", "--out", "tagged", *FEW)
+    assert not (place / "tagged/figures/self_sim_by_part_of_speech.svg").exists()
 
 
 def states_of(place: Path, name: str) -> Space:

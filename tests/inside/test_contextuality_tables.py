@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.data.word_table import word_table
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.sentence_permutations import GROUPS, sentence_groups
 from isoscope.inside.contextuality_tables import BINS, Layer, Words, contextuality, histograms, sampled
@@ -68,6 +69,44 @@ def test_words_carry_their_own_numbers() -> None:
     rows = np.flatnonzero(words.form == one["form"])
     own = [cosine(points[i], points[j]) for i, j in combinations(rows, 2) if words.sentence[i] != words.sentence[j]]
     assert one["self_sim"] == pytest.approx(np.mean(own))
+
+
+def test_self_sim_of_a_tag_is_over_the_forms_occurrences_with_it() -> None:
+    """Nine sentences have the noun "run", always e₁; six have the verb, half e₂ and half e₃: 6 of 15 pairs."""
+    tagged = [
+        (["the", "run", "can", "run"][: 4 if place < 6 else 2], ["DET", "NOUN", "AUX", "VERB"]) for place in range(9)
+    ]
+    tagged = [([*tokens, f"w{place}"], [*tags[: len(tokens)], "X"]) for place, (tokens, tags) in enumerate(tagged)]
+    texts = [" ".join(tokens) for tokens, _ in tagged]
+    rows = word_table(texts, occurrences=99, per_sentence=9, seed=0, tagged=tagged).rows
+    forms, form = np.unique(rows["form"], return_inverse=True)
+    tags, tag = np.unique(rows["tag"], return_inverse=True)
+    axis = np.where(tag == [*tags].index("NOUN"), 0, 3 + form)
+    verbs = np.flatnonzero(tag == [*tags].index("VERB"))
+    axis[verbs] = np.repeat([1, 2], 3)
+    words = Words(rows["sentence"].to_numpy(), form, form, tag)
+    found = contextuality(np.eye(axis.max() + 1)[axis], words, **OPTIONS).tagged
+    named = {
+        (forms[one], tags[other]): (n, value)
+        for one, other, n, value in found[["form", "tag", "occurrences", "self_sim"]].itertuples(index=False)
+    }
+    assert named == {
+        ("the", "DET"): (9, pytest.approx(1.0)),
+        ("can", "AUX"): (6, pytest.approx(1.0)),
+        ("run", "NOUN"): (9, pytest.approx(1.0)),
+        ("run", "VERB"): (6, pytest.approx(0.4)),
+    }
+
+
+def test_forms_with_a_single_tag_have_the_self_sim_of_the_form_and_none_without_tags() -> None:
+    points, words = two_hundred()
+    single = contextuality(points, words._replace(tag=words.form % 4), **OPTIONS)
+    assert (single.tagged["tag"] == single.tagged["form"] % 4).all()
+    shared = ["form", "occurrences", "self_sim"]
+    pd.testing.assert_frame_equal(single.tagged[shared], single.words[shared])
+    several = contextuality(points, words._replace(tag=np.arange(200) % 2), **OPTIONS).tagged
+    assert not np.isin(several["self_sim"], single.tagged["self_sim"]).any()
+    assert contextuality(points, words, **OPTIONS).tagged.empty
 
 
 def test_isotropic_words_have_no_similarity_and_equal_words_have_all() -> None:

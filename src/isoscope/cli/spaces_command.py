@@ -16,9 +16,11 @@ def spaces(
     checkpoints: Annotated[
         list[str], typer.Argument(help="Two or more folders or hub names (name@revision).", metavar="CHECKPOINT…")
     ],
-    text: Annotated[Path, typer.Option(help="Sentences: txt (one per line), csv, tsv, jsonl or parquet.")],
+    text: Annotated[
+        Path, typer.Option(help="Sentences: txt (one per line), csv, tsv, jsonl, parquet, or a treebank as parquet.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
-    column: Annotated[str | None, typer.Option(help="Column of the text [default: sentence or text].")] = None,
+    column: Annotated[str | None, typer.Option(help="Column [default: tokens and upos, sentence or text].")] = None,
     probe: Annotated[
         str, typer.Option(help=f"Items to compare: {' or '.join(PROBES)} (the mean of their words).")
     ] = SPACES.probe,
@@ -52,7 +54,8 @@ def spaces(
 
     AvgSim, SelfSim, MEV and IntraSim by layer; CKA, Procrustes, CCA, SVCCA, PWCCA, RSA and neighbours of every pair of
     layers, each with its null (sentences exchanged) and its interval. The checkpoints may differ in width, depth and
-    tokenizer. Next to each is its twin with random weights. Works outside a project.
+    tokenizer. Next to each is its twin with random weights. A treebank (columns tokens and upos) also gives SelfSim by
+    part of speech. Works outside a project.
 
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
@@ -65,7 +68,7 @@ def spaces(
         if value not in allowed:
             raise InputError(f"--{name} {value}: expected {', '.join(allowed)}")
     check_free(out, such_as="compared")
-    texts = load("data.plain").read_texts(text, column=column, labels=None)
+    texts = load("data.plain").read_tagged_texts(text, column=column)
     texts.check_enough()
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from isoscope.data import treebank
 from isoscope.data.corpus import Raw, in_order
 from isoscope.data.files import EXTENSIONS, check_utf8, read_file
 from isoscope.errors import InputError
+from isoscope.sealing import sha256
 
 USUAL = ("sentence", "text")
 FEWEST = 4
@@ -24,6 +26,8 @@ ONE_CLASS = "each row needs one text and one class: name another column, or spli
 
 class Texts(NamedTuple):
     """A table with `sentence` and, if there are classes, `label` (0 … C − 1); class names; sha256 of the file.
+
+    Of a treebank the table also has `tokens`, which a sentence joins by spaces, and their `tags`.
 
     `origin`: file name and columns, as text. `rows`: number of rows in the file, including rows without a sentence.
     """
@@ -55,8 +59,15 @@ class Texts(NamedTuple):
         return len(set(self.table["sentence"].to_pylist()))
 
     @property
+    def tagged(self) -> list[tuple[list[str], list[str]]] | None:
+        """Tokens and their tags of each sentence; None without tags."""
+        if "tags" not in self.table.column_names:
+            return None
+        return list(zip(*(self.table[name].to_pylist() for name in ("tokens", "tags")), strict=True))
+
+    @property
     def digest(self) -> str:
-        """sha256 (hex) of sentences, labels and class names; it differs between columns of a file."""
+        """sha256 (hex) of sentences, labels, class names and tags; it differs between columns of a file."""
         return hashlib.sha256(json.dumps([self.table.to_pydict(), self.classes]).encode()).hexdigest()
 
 
@@ -118,6 +129,21 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         table["label"] = [index[str(values[row])] for row in kept]
     origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
     return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences))
+
+
+def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
+    """Read the sentences of a treebank with their tags; of another file, or of a given column, as `read_texts`.
+
+    A treebank is a parquet file with lists in the columns `tokens` and `upos`. Raises `InputError` as `treebank.tagged`
+    and `read_texts`.
+    """
+    if column is not None or not treebank.has_tags(path):
+        return read_texts(path, column=column, labels=None)
+    rows = treebank.tagged(path)
+    kept = [(" ".join(tokens), tokens, tags) for tokens, tags in rows if any(map(str.strip, tokens))]
+    columns = {name: [row[place] for row in kept] for place, name in enumerate(("sentence", "tokens", "tags"))}
+    origin = f"{path.name}, columns 'tokens' and 'upos'"
+    return Texts(pa.table(columns), (), sha256(path), origin, len(rows))
 
 
 def _is_list(text: str) -> bool:

@@ -1,5 +1,6 @@
-"""Words with POS tags and depths in the dependency tree, for word probes."""
+"""Words of a treebank with POS tags, and depths in the dependency tree for word probes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from isoscope.data.hub import folders
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
 
-COLUMNS = ("tokens", "upos", "head")
+TAGGED = ("tokens", "upos")
+COLUMNS = (*TAGGED, "head")
 
 
 class Treebank(NamedTuple):
@@ -47,23 +49,14 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     without a head (`None`) are left out, because they are not words: multiword tokens, whose words follow, and empty
     nodes. Raises `InputError` for missing columns, lists of different lengths, and invalid heads.
     """
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowException as error:
-        raise InputError(f"{path}: not valid parquet: {str(error).splitlines()[0]}") from None
-    if missing := set(COLUMNS) - set(table.column_names):
-        raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(COLUMNS)}")
-    rows = list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
+    rows = _rows(path, COLUMNS)
     encodings, known = [], []
     for row in shuffled(len(rows), seed, 4):
-        words, tags, heads = rows[row]
-        if not len(words) == len(tags) == len(heads):
-            raise InputError(f"{path}, row {row + 1}: {len(words)} tokens, {len(tags)} tags, {len(heads)} heads")
-        headed = [place for place, head in enumerate(heads) if head not in (None, "None", "_")]
-        words, tags, heads = ([one[place] for place in headed] for one in (words, tags, heads))
+        where = f"{path}, row {row + 1}"
+        words, tags, heads = _words(rows[row], where)
         if len(words) < 2:
             continue
-        depths = _depths(heads, f"{path}, row {row + 1}")
+        depths = _depths(heads, where)
         encoding = tokenizer.backend.encode(words, is_pretokenized=True)
         if len(encoding.ids) <= max_length:
             encodings.append(encoding)
@@ -82,6 +75,54 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     numbers = np.array([sentence, begin, end], np.int64)
     encoded = tokens.encoded(encodings, np.full(len(encodings), -1, np.int64))
     return Treebank(encoded, numbers[0], numbers[1], numbers[2], text, tag, np.array(depth, np.int64))
+
+
+def has_tags(path: Path) -> bool:
+    """Return whether a file is parquet with lists in the columns `tokens` and `upos`."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    try:
+        schema = pq.read_schema(path)
+    except pa.ArrowException:
+        return False
+    return all(name in schema.names and pa.types.is_nested(schema.field(name).type) for name in TAGGED)
+
+
+def tagged(path: Path) -> list[tuple[list[str], list[str]]]:
+    """Return the tokens of each sentence of a treebank, and their tags.
+
+    Entries without a head are left out, see `read`; without a column `head`, none is. Raises `InputError` for lists of
+    different lengths, and for tokens or tags that are not text.
+    """
+    headed = "head" in pq.read_schema(path).names
+    found = []
+    for row, lists in enumerate(_rows(path, COLUMNS if headed else TAGGED), 1):
+        where = f"{path}, row {row}"
+        words, tags, *_ = _words(lists, where)
+        if wrong := [one for one in (*words, *tags) if not isinstance(one, str)]:
+            raise InputError(f"{where}: {wrong[0]!r} is not text; tokens and upos must be lists of strings")
+        found.append((words, tags))
+    return found
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[tuple[list[Any], ...]]:
+    """Return the lists of each row. Raises `InputError` if the file is no parquet or lacks a column."""
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not valid parquet: {str(error).splitlines()[0]}") from None
+    if missing := set(columns) - set(table.column_names):
+        raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(columns)}")
+    return list(zip(*([own or [] for own in table[column].to_pylist()] for column in columns), strict=True))
+
+
+def _words(lists: Sequence[list[Any]], where: str) -> Sequence[list[Any]]:
+    """Return tokens, tags and, if given, heads of a sentence without the entries without a head."""
+    if len({*map(len, lists)}) > 1:
+        counts = zip(map(len, lists), ("tokens", "tags", "heads"), strict=False)
+        raise InputError(f"{where}: " + ", ".join(f"{count} {name}" for count, name in counts))
+    kept = [place for place, head in enumerate(lists[-1]) if len(lists) < 3 or head not in (None, "None", "_")]
+    return [[own[place] for place in kept] for own in lists]
 
 
 def _depths(given: list[Any], where: str) -> list[int]:

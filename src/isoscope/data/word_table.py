@@ -23,14 +23,16 @@ WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 KEY = ["sentence", "position", "form"]
 UNKNOWN = -1
 """Frequency of a form where no text is given to count it in."""
+UNTAGGED = ""
+"""Tag of a word where the text has no tags."""
 
 
 class WordTable(NamedTuple):
     """Sampled word occurrences of some sentences.
 
     `rows`, a row per occurrence: sentence (its number in `texts`), position (of the word in its sentence, from 0), form
-    (lower case), frequency (of the form in the training data), begin and end (characters). `drawn`: numbers of the
-    sentences in the text they were drawn from.
+    (lower case), frequency (of the form in the training data), tag (part of speech), begin and end (characters).
+    `drawn`: numbers of the sentences in the text they were drawn from.
     """
 
     texts: list[str]
@@ -49,6 +51,15 @@ def words(text: str) -> list[tuple[str, int, int]]:
     return [(match.group().lower(), *match.span()) for match in WORD.finditer(text)]
 
 
+def tags_at(begins: Sequence[int], parts: Sequence[str], tags: Sequence[str]) -> list[str]:
+    """Return the tag of each word that begins at these characters of `parts` (tokens) joined by spaces.
+
+    It is that of the token with the word's first character, whatever other tokens the word covers.
+    """
+    ends = np.cumsum([len(part) + 1 for part in parts])
+    return [tags[place] for place in np.searchsorted(ends, begins, side="right")]
+
+
 def word_table(
     texts: Sequence[str],
     *,
@@ -56,11 +67,13 @@ def word_table(
     per_sentence: int,
     seed: int,
     counted: Iterable[str] | None = None,
+    tagged: Sequence[tuple[Sequence[str], Sequence[str]]] | None = None,
 ) -> WordTable:
     """Return a seeded sample of `occurrences` words or a few more, at most `per_sentence` from a sentence.
 
     Sentences are distinct and have two or more words. `counted`: the training sentences, for the forms' frequencies.
-    Raises `InputError` if there is no such sentence.
+    `tagged`: of each text, the tokens that it joins by spaces, and their tags. Raises `InputError` if there is no such
+    sentence.
     """
     first: dict[str, int] = {}
     for number, text in enumerate(texts):
@@ -68,12 +81,15 @@ def word_table(
     numbers = np.array(sorted(first.values()), np.int64)
     drawn: list[int] = []
     found: list[tuple[int, int, str, int, int]] = []
+    tags: list[str] = []
     for number in numbers[shuffled(len(numbers), seed, 7)]:
         own = words(texts[number])
         if len(own) < 2:
             continue
         chosen = sorted(shuffled(len(own), seed, 8, int(number))[:per_sentence].tolist())
         found += [(len(drawn), position, *own[position]) for position in chosen]
+        if tagged is not None:
+            tags += tags_at([own[position][1] for position in chosen], *tagged[number])
         drawn.append(int(number))
         if len(found) >= occurrences:
             break
@@ -82,6 +98,7 @@ def word_table(
     rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"])
     counts = None if counted is None else Counter(form for text in counted for form, _, _ in words(text))
     rows["frequency"] = UNKNOWN if counts is None else [counts[form] for form in rows["form"]]
+    rows["tag"] = tags if tagged is not None else UNTAGGED
     return WordTable([texts[number] for number in drawn], np.array(drawn, np.int64), rows)
 
 

@@ -1,13 +1,22 @@
 """How similar a layer's words are at random, by word and by sentence, each with its random baseline and interval."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from isoscope.geometry.contextuality import apart, intra_sims, mev, pairs_apart, pairs_of_other_words, self_sims, units
+from isoscope.geometry.contextuality import (
+    OfWord,
+    apart,
+    intra_sims,
+    mev,
+    pairs_apart,
+    pairs_of_other_words,
+    self_sims,
+    units,
+)
 from isoscope.geometry.moments import Floats, Ints, centre
 from isoscope.geometry.sentence_permutations import GROUPS, sentence_groups
 
@@ -18,15 +27,19 @@ BINS, REACH = 100, 2.0
 
 
 class Words(NamedTuple):
-    """The words of a cloud's points, a value per point: sentence and form by number, frequency of the form."""
+    """The words of a cloud's points, a value per point: sentence and form by number, frequency of the form.
+
+    `tag`: part of speech by number; None without.
+    """
 
     sentence: Ints
     form: Ints
     frequency: Ints
+    tag: Ints | None = None
 
 
 class Layer(NamedTuple):
-    """What is known of a layer: a row per measure, a row per word, and the histograms of pairs."""
+    """What is known of a layer: a row per measure, per word, and per word with a tag; the histograms of pairs."""
 
     measures: pd.DataFrame
     """measure, value, low, high (over sentences; None without), n (words or sentences that it is a mean over), without
@@ -34,6 +47,8 @@ class Layer(NamedTuple):
     """
     words: pd.DataFrame
     """form, occurrences (in pairs), frequency, self_sim."""
+    tagged: pd.DataFrame
+    """form, tag, occurrences, self_sim: of the form's occurrences with the tag. No rows without tags."""
     pairs: pd.DataFrame
     """measure (cosine, distance), low and high of a bin, share of the pairs, unit (of distances: their mean)."""
 
@@ -91,16 +106,9 @@ def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confi
     rows += _self_sim([one.values for one in by_form], [len(one.rows) for one in by_form], average, found)
     rows += _mev(points[chosen], words.form[chosen], seed)
     rows += _intra_sim(points, words.sentence, average, found, seed)
-    first = [int(chosen[one.rows[0]]) for one in by_form]
-    of_words = pd.DataFrame(
-        {
-            "form": words.form[first],
-            "frequency": words.frequency[first],
-            "occurrences": [len(one.rows) for one in by_form],
-            "self_sim": [one.values[0] for one in by_form],
-        }
-    )
-    return Layer(pd.DataFrame(rows), of_words, histograms(points, words.sentence, pairs=pairs, seed=seed))
+    of_words = _of_words(by_form, chosen, form=words.form, frequency=words.frequency)
+    pairs_of_words = histograms(points, words.sentence, pairs=pairs, seed=seed)
+    return Layer(pd.DataFrame(rows), of_words, _tagged(unit, words, seed), pairs_of_words)
 
 
 def of_sentences(points: Floats, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
@@ -112,8 +120,26 @@ def of_sentences(points: Floats, *, draws: int, pairs: int, confidence: float, s
         total = pairs_apart(units(own), every, found.weights)
         rows.append(found.row(name, total.cosines / total.pairs, len(points)))
     rows[-1] |= {"low": None, "high": None}  # as in `contextuality`
-    none = pd.DataFrame({name: np.empty(0, np.int64) for name in ("form", "frequency", "occurrences", "self_sim")})
-    return Layer(pd.DataFrame(rows), none, histograms(points, every, pairs=pairs, seed=seed))
+    none = every[:0]
+    of_words, tagged = _of_words([], none, form=none, frequency=none), _of_words([], none, form=none, tag=none)
+    return Layer(pd.DataFrame(rows), of_words, tagged, histograms(points, every, pairs=pairs, seed=seed))
+
+
+def _of_words(found: Sequence[OfWord], chosen: Ints, **columns: Ints) -> pd.DataFrame:
+    """Return a row per word that was found among the points `chosen`: these columns, occurrences and self_sim."""
+    first = chosen[[int(one.rows[0]) for one in found]]
+    table = pd.DataFrame({name: values[first] for name, values in columns.items()})
+    counts = np.array([len(one.rows) for one in found], np.int64)
+    return table.assign(occurrences=counts, self_sim=np.array([one.values[0] for one in found], float))
+
+
+def _tagged(unit: Floats, words: Words, seed: int) -> pd.DataFrame:
+    """Return SelfSim of every form with every tag that it has in `LEAST` sentences or more."""
+    tag = np.zeros_like(words.form) if words.tag is None else words.tag
+    item = words.form * (tag.max() + 1) + tag
+    chosen = item[:0] if words.tag is None else sampled(words._replace(form=item), seed=seed)
+    found = self_sims(unit[chosen], item[chosen], words.sentence[chosen], least=LEAST) if len(chosen) else []
+    return _of_words(found, chosen, form=words.form, tag=tag)
 
 
 def sampled(words: Words, *, seed: int) -> Ints:

@@ -41,6 +41,7 @@ def spaces(
         occurrences=settings.occurrences,
         per_sentence=settings.per_sentence,
         seed=settings.seed,
+        tagged=texts.tagged,
     )
     compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
     found: dict[str, Named] = {}

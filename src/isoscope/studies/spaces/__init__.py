@@ -1,12 +1,12 @@
 """Spaces compared: what is asked, and the views of the tables of `space_tables` and `told_apart`."""
 
-from isoscope.studies.spaces import by_frequency, contexts_by_layer, distributions, similarity_maps, verdicts
+from isoscope.studies.spaces import contexts_by_layer, distributions, self_sim_by_class, similarity_maps, verdicts
 from isoscope.studies.view import View
 
 QUESTION = "How alike are the spaces of these models?"
 VIEWS: tuple[View, ...] = (
     *contexts_by_layer.VIEWS,
-    *by_frequency.VIEWS,
+    *self_sim_by_class.VIEWS,
     *distributions.VIEWS,
     *similarity_maps.VIEWS,
     *verdicts.VIEWS,

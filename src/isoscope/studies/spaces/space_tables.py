@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from isoscope.data.word_table import WordTable
+from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.inside.choices import Probe
 from isoscope.inside.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.inside.contextuality_tables import Layer, Words, contextuality, of_sentences
@@ -43,8 +43,8 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
 
-    - `contextuality`, `words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed, twin, layer, of
-      (words, sentences) and, of contextuality, the intervals' confidence.
+    - `contextuality`, `words`, `tagged_words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed,
+      twin, layer, of (words, sentences) and, of contextuality, the intervals' confidence.
     - `similarity`: of these pairs of spaces, see `inside.similarity_tables`; also one, model, …, other, other_model, ….
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 
@@ -53,16 +53,18 @@ def tables(
     if a space does not belong to the table, and if too many cells have no null or interval.
     """
     kept = joined(table, [one.space for one in spaces.values()])
-    forms = np.unique(table.rows["form"].to_numpy()[kept])
+    forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
     options: dict[str, Any] = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence}
     of_layer = partial(_layer, table, kept, probe, options | {"seed": sampling.seed})
     layers = [(name, number) for name, one in spaces.items() for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
-    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "pairs": []}
+    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
     for (name, number), layer in zip(layers, over(of_layer, work, "layers"), strict=True):
         about = {"space": name, **spaces[name].columns(), "layer": number, "of": probe}
         found["contextuality"].append(layer.measures.assign(**about, confidence=sampling.confidence))
         found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
+        named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
+        found["tagged_words"].append(layer.tagged.assign(**named, **about))
         found["pairs"].append(layer.pairs.assign(**about))
     on = compared_items(table, kept, probe=probe, seed=sampling.seed)
     couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
@@ -99,8 +101,9 @@ def _layer(
     if probe == "sentences":
         return of_sentences(sentence_means(points, np.bincount(sentence)), **options)
     rows = table.rows[kept]
-    form = np.unique(rows["form"].to_numpy(), return_inverse=True)[1]
-    return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64)), **options)
+    form, tag = (np.unique(rows[name].to_numpy(), return_inverse=True)[1] for name in ("form", "tag"))
+    tagged = tag if (rows["tag"] != UNTAGGED).any() else None
+    return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
 
 
 def _pair(on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]) -> pd.DataFrame:
