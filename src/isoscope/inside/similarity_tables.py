@@ -95,7 +95,7 @@ def _values(found: Values, sampling: Sampling) -> dict[str, Any]:
     low, high = delete_a_group(found.value, found.without, confidence=sampling.confidence) or (None, None)
     null = float(found.null.mean()) if len(found.null) else float("nan")
     sd = float(found.null.std(ddof=1)) if len(found.null) > 1 else float("nan")
-    adjusted = (found.value - null) / (1 - null)
+    adjusted = (found.value - null) / (1 - null) if null < 1 else float("nan")  # all sentences are alike
     return {
         "value": found.value,
         "low": low,

@@ -52,7 +52,6 @@ def tables(
         row = translated[twice].iloc[0]
         raise InputError(f"study {tuned!r}: several arms have the start {row['start']!r} {row['training']}; keep one")
     nearness = pd.DataFrame(_nearness(studies[aligned].arms))
-    predictors = pd.DataFrame(_predictors(nearness, translated), columns=["measure", "training", "rho", "p", "n"])
     scores = [
         {**dict(zip(("start", "training", "score"), key, strict=True)), **_mean(rows["value"], confidence)}
         for key, rows in translated.groupby(["start", "training", "score"], sort=False)
@@ -61,7 +60,7 @@ def tables(
         "nearness": nearness,
         "translated": translated,
         "scores": pd.DataFrame(scores).astype({"low": float, "high": float}),
-        "predictors": predictors.assign(p_holm=holm([*predictors["p"]])),
+        "predictors": predictors(nearness, translated),
     }
 
 
@@ -100,6 +99,12 @@ def _updates(run: Result) -> int:
 def _mean(values: pd.Series, confidence: float) -> dict[str, Any]:
     low, high = paired_t([*values], confidence=confidence).interval or (None, None)
     return {"mean": float(values.mean()), "low": low, "high": high, "n": len(values)}
+
+
+def predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `predictors` of `tables`, from its tables `nearness` and `translated`."""
+    found = pd.DataFrame(_predictors(nearness, translated), columns=["measure", "training", "rho", "p", "n"])
+    return found.assign(p_holm=holm([*found["p"]]))
 
 
 def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

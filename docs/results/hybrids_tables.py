@@ -1,0 +1,196 @@
+"""The tables of hybrids.md, from the runs that hybrids_runs.py stores in docs/results/hybrids/."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from dynamics_claims import bounds, verdict_cells
+from dynamics_stored import CONFIDENCE, Lines, head, interval, number
+
+from isoscope.statistics.paired import two_way_interval
+from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
+
+STORED = Path(__file__).parent / "hybrids"
+MARGIN = 1.0
+"""BLEU that matters: .01 of its range."""
+STARTS = {
+    "identity": "no alignment",
+    "procrustes": "rotation, scaling and shift",
+    "ridge": "linear map",
+    "trained": "encoder and map trained (published)",
+    "random": "the same, encoder of random weights",
+    "other_seed": "MT encoder of another seed, rotated",
+    "itself": "MT's own encoder",
+}
+TUNINGS = {"none": NOT_TUNED, "all": TUNED}
+FROZEN = {
+    "all": "nothing",
+    "frozen_embeddings": "encoder's word and position tables",
+    "frozen_encoder": "encoder",
+    "frozen_decoder": "decoder",
+}
+CLAIMS = {
+    "none": (
+        ("an aligned encoder translates", "trained", "identity"),
+        ("its training adds to a linear map", "trained", "ridge"),
+        ("the masked model's training helps", "trained", "random"),
+        ("it lacks to MT's own encoder", "itself", "trained"),
+    ),
+    "all": (
+        ("an alignment helps", "trained", "identity"),
+        ("its training adds to a linear map", "trained", "ridge"),
+        ("the masked model's training helps", "trained", "random"),
+        ("it lacks to MT's own encoder", "itself", "trained"),
+    ),
+}
+"""Tuning → claims that the first start is above the second."""
+
+
+def runs(study: str, metric: str) -> dict[str, dict[int, float]]:
+    """Return arm → seed → value of a metric of a study's runs."""
+    table = pd.read_csv(STORED / "runs.csv")
+    own = table[(table["study"] == study) & (table["metric"] == metric)]
+    return {arm: dict(zip(rows["seed"], rows["value"], strict=True)) for arm, rows in own.groupby("arm", sort=False)}
+
+
+def near(study: str, when: str) -> pd.DataFrame:
+    """Return how near the encoders of a study are: arm, seed, measure, value, n."""
+    table = pd.read_parquet(STORED / "nearness.parquet")
+    return table[(table["study"] == study) & (table["when"] == when)]
+
+
+def cell(values: Iterable[float], digits: int) -> str:
+    """Format values of seeds; a dash for none."""
+    found = [*values]
+    return interval(found, digits) if found else "–"
+
+
+def of_measure(study: str, when: str, arm: str, measure: str) -> list[float]:
+    """Return a measure's values by seed."""
+    table = near(study, when)
+    return [*table["value"][(table["arm"] == arm) & (table["measure"] == measure)]]
+
+
+def starts() -> Lines:
+    """Yield how near each aligned encoder is, and its BLEU and chrF, as aligned and after training on pairs."""
+    columns = ("R²", "CSLS", "BLEU, as aligned", "chrF, as aligned", "BLEU, trained on", "chrF, trained on")
+    yield from head("start", "encoder", "seeds", *columns, left=2)
+    for start, what in STARTS.items():
+        arm = f"alignment-{start}"
+        cells = [cell(of_measure("aligned", "after", arm, "r2"), 2)]
+        cells.append(cell(of_measure("aligned", "after", arm, "retrieval_forward"), 2))
+        found = {
+            (of, score): runs("hybrid", score).get(f"translation-{start}-{of}", {})
+            for of in TUNINGS
+            for score in SCORES
+        }
+        cells += [cell(found[of, score].values(), 1) for of in TUNINGS for score in SCORES]
+        yield f"| `{start}` | {what} | {max(map(len, found.values()))} | {' | '.join(cells)} |"
+
+
+def claims() -> Lines:
+    """Yield differences of BLEU between starts, with verdicts; a claim says that the first is better."""
+    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
+    yield from head("claim: BLEU", "difference", *columns, left=2)
+    rows = [(of, *claim) for of, some in CLAIMS.items() for claim in some]
+    values = [difference(of, first, second) for of, _, first, second in rows]
+    over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
+    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(rows), two_way=over)
+    for (of, claim, first, second), two_way, (about, rest) in zip(rows, over, verdicts, strict=True):
+        yield f"| {claim}, {TUNINGS[of]} | {first} − {second} | {' | '.join((*about, bounds(two_way), *rest))} |"
+
+
+def difference(of: str, first: str, second: str) -> np.ndarray:
+    """Return the difference of two starts in shares of BLEU, `[seeds, sentences]`.
+
+    A start whose translations match too few n-grams for shares has its BLEU in place of each.
+    """
+    scores = runs("hybrid", "bleu")
+    shares = pd.read_parquet(STORED / "shares.parquet")
+    found = []
+    for start in (first, second):
+        arm = f"translation-{start}-{of}"
+        every = [shares[f"hybrid/{arm}/{seed}"].to_numpy(float) for seed in scores[arm]]
+        bleu = [*scores[arm].values()]
+        found.append(np.stack([np.nan_to_num(one, nan=value) for one, value in zip(every, bleu, strict=True)]))
+    difference: np.ndarray = found[0] - found[1]
+    return difference
+
+
+def frozen() -> Lines:
+    """Yield BLEU and chrF of hybrids of the trained alignment, trained on with parts that do not learn."""
+    yield from head("what does not learn", "seeds", *SCORES.values())
+    for of, what in FROZEN.items():
+        found = [runs("hybrid_frozen", score).get(f"translation-trained-{of}", {}) for score in SCORES]
+        yield f"| {what} | {len(found[0])} | {' | '.join(cell(one.values(), 1) for one in found)} |"
+
+
+def measures(when: str) -> Lines:
+    """Yield every measure of nearness of each start, before or after its alignment."""
+    yield from head("start", *MEASURES.values())
+    for start in STARTS:
+        cells = (cell(of_measure("aligned", when, f"alignment-{start}", name), 2) for name in MEASURES)
+        yield f"| `{start}` | {' | '.join(cells)} |"
+
+
+def predicted() -> Lines:
+    """Yield which measure of an aligned encoder predicts BLEU: Spearman's correlation over starts, of all and without MT's."""
+    columns = [f"{which}, {training}" for training in TUNINGS.values() for which in ("all starts", "without MT's own")]
+    yield from head("measure", *columns)
+    tables = [
+        _predictors(training, without) for training in TUNINGS.values() for without in ((), ("itself", "other_seed"))
+    ]
+    for name, title in MEASURES.items():
+        rows = [table[table["measure"] == name].iloc[0] for table in tables]
+        cells = (f"{number(row['rho'], 2)} (p {number(row['p_holm'], 2)}, n {row['n']})" for row in rows)
+        yield f"| {title} | {' | '.join(cells)} |"
+
+
+def _predictors(training: str, without: Sequence[str]) -> pd.DataFrame:
+    nearness = near("aligned", "after").assign(when="after", start=lambda rows: rows["arm"].map(called))
+    translated = [
+        {"start": start, "training": training, "score": "bleu", "seed": seed, "value": value}
+        for of, name in TUNINGS.items()
+        for start in STARTS
+        if name == training and start not in without
+        for seed, value in runs("hybrid", "bleu")[f"translation-{start}-{of}"].items()
+    ]
+    found = predictors(nearness[nearness["measure"].isin(MEASURES)], pd.DataFrame(translated))
+    return found[found["training"] == training]
+
+
+def rotations() -> Lines:
+    """Yield BLEU of translation models whose own states are rotated, by angle, with measures of nearness."""
+    shown = {"r2": "R²", "cosine_forward": "cosine retrieval", "retrieval_forward": "CSLS", "cka": "CKA", "rsa": "RSA"}
+    yield from head("degrees", "seeds", "BLEU", "chrF", *shown.values())
+    scores = {score: runs("rotated_hybrid", score) for score in SCORES}
+    for arm, bleu in scores["bleu"].items():
+        degrees = arm.rpartition("_")[2]
+        cells = [cell(bleu.values(), 1), cell(scores["chrf"][arm].values(), 1)]
+        cells += [cell(of_measure("rotated", "after", f"alignment-by_{degrees}", name), 2) for name in shown]
+        yield f"| {degrees} | {len(bleu)} | {' | '.join(cells)} |"
+
+
+def texts() -> Lines:
+    """Yield BLEU and chrF of the hybrids that were trained on, on other texts."""
+    table = pd.read_csv(STORED / "texts.csv")
+    names = list(dict.fromkeys(table["text"]))
+    yield from head("start", *(f"{SCORES[score]}, {name}" for name in names for score in SCORES))
+    for start in STARTS:
+        own = table[table["arm"] == f"translation-{start}-all"]
+        cells = (cell(own[score][own["text"] == name], 1) for name in names for score in SCORES)
+        yield f"| `{start}` | {' | '.join(cells)} |"
+
+
+TABLES: dict[str, Callable[[], Lines]] = {
+    "hybrids/starts": starts,
+    "hybrids/claims": claims,
+    "hybrids/frozen": frozen,
+    "hybrids/before": partial(measures, "before"),
+    "hybrids/after": partial(measures, "after"),
+    "hybrids/predictors": predicted,
+    "hybrids/rotations": rotations,
+    "hybrids/texts": texts,
+}
