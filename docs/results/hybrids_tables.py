@@ -136,7 +136,7 @@ def measures(when: str) -> Lines:
 
 
 def predicted() -> Lines:
-    """Yield which measure of an aligned encoder predicts BLEU: Spearman's correlation over starts, of all and without MT's."""
+    """Yield which measure of an aligned encoder predicts BLEU: Spearman's correlation over starts."""
     columns = [f"{which}, {training}" for training in TUNINGS.values() for which in ("all starts", "without MT's own")]
     yield from head("measure", *columns)
     tables = [
