@@ -1,0 +1,129 @@
+"""Which words of two texts in different languages belong together: learned from sentence pairs, or read from a file.
+
+The learned links are those of a model with a table of word translations and a preference for the diagonal, in both
+directions; what both directions link is kept. Sources: Brown et al. 1993 (https://aclanthology.org/J93-2003), model 1;
+Dyer et al. 2013 (https://aclanthology.org/N13-1073), the diagonal.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isoscope.data.files import check_utf8
+from isoscope.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = Sequence[Sequence[str]]
+"""The words of each sentence."""
+Links = list[list[tuple[int, int]]]
+"""For each sentence pair: places of linked words, in the first text and in the second."""
+ITERATIONS = 5
+DIAGONAL, NOTHING = 4.0, 0.08
+"""Strength of the preference for the diagonal, and prior of a word that translates none; those of fast_align."""
+
+
+class Cells(NamedTuple):
+    """Every pair of a word to explain and a word that may explain it, over all sentence pairs.
+
+    `target`: number of the word to explain, over the corpus; `pair`: number of the pair of forms; `source`: number of
+    the explaining form, 0 for none; `place`: its place in its sentence, −1 for none; `prior`: see `learned_links`.
+    """
+
+    target: Ints
+    pair: Ints
+    source: Ints
+    place: Ints
+    prior: Floats
+
+
+def learned_links(one: Words, other: Words, *, iterations: int = ITERATIONS) -> Links:
+    """Return which words of sentence pairs are linked, learned from these pairs by expectation maximisation.
+
+    A word at place j of n is explained by the word at place i of m with probability t(word | word) · prior, the prior
+    proportional to exp(−4 |i/m − j/n|), or by no word with prior .08. Raises `InputError` for unequal numbers of
+    sentences.
+    """
+    if len(one) != len(other):
+        raise InputError(f"{len(one)} and {len(other)} sentences: expected pairs")
+    forward, back = (_best(first, second, iterations) for first, second in ((one, other), (other, one)))
+    return [
+        sorted((i, j) for j, i in enumerate(explained) if i >= 0 and explaining[i] == j)
+        for explained, explaining in zip(forward, back, strict=True)
+    ]
+
+
+def read_links(path: Path, one: Words, other: Words) -> Links:
+    """Read links in Pharaoh's format: a line per sentence pair with places `i-j`, counted from 0.
+
+    Raises `InputError`, naming the line, for anything else, and for a place that a sentence does not have.
+    """
+    if not path.is_file():
+        raise InputError(f"--links {path}: no such file")
+    data = path.read_bytes()
+    check_utf8(data, path)
+    lines = data.decode("utf-8-sig").splitlines()
+    if not len(lines) == len(one) == len(other):
+        raise InputError(f"{path}: {len(lines)} lines for {len(one)} sentence pairs")
+    found: Links = []
+    for number, (line, first, second) in enumerate(zip(lines, one, other, strict=True), 1):
+        links = []
+        for text in line.split():
+            i, _, j = text.partition("-")
+            if not (i.isdecimal() and j.isdecimal()):
+                raise InputError(f"{path}, line {number}: {text!r} is no link; expected places such as 0-1")
+            if int(i) >= len(first) or int(j) >= len(second):
+                raise InputError(
+                    f"{path}, line {number}: {text}, but the sentences have {len(first)}, {len(second)} words"
+                )
+            links.append((int(i), int(j)))
+        found.append(links)
+    return found
+
+
+def _best(one: Words, other: Words, iterations: int) -> list[list[int]]:
+    """Return for each word of the second text the place of the word that explains it best, −1 for none."""
+    cells = _cells(one, other)
+    chance = np.ones(int(cells.pair.max(initial=-1)) + 1)
+    of_pair = np.zeros(len(chance), np.int64)
+    of_pair[cells.pair] = cells.source
+    for _ in range(iterations):
+        weight = cells.prior * chance[cells.pair]
+        weight /= np.bincount(cells.target, weight)[cells.target]
+        counts = np.bincount(cells.pair, weight, minlength=len(chance))
+        chance = counts / np.bincount(of_pair, counts)[of_pair]
+    score = cells.prior * chance[cells.pair]
+    order = np.lexsort((score, cells.target))
+    last = np.flatnonzero(np.append(np.diff(cells.target[order]), 1))
+    places = iter(cells.place[order[last]].tolist())
+    return [[next(places) for _ in sentence] for sentence in other]
+
+
+def _cells(one: Words, other: Words) -> Cells:
+    forms, targets = (
+        {form: n for n, form in enumerate(dict.fromkeys(w for s in text for w in s), 1)} for text in (one, other)
+    )
+    parts: list[tuple[Ints, ...]] = []
+    priors: list[Floats] = []
+    begun = 0
+    for first, second in zip(one, other, strict=True):
+        m, n = len(first), len(second)
+        if n:
+            source = np.array([0, *(forms[word] for word in first)], np.int64)
+            explained = np.array([targets[word] for word in second], np.int64)
+            near = np.exp(-DIAGONAL * np.abs((np.arange(m) + 1) / max(m, 1) - (np.arange(n)[:, None] + 1) / n))
+            near *= (1 - NOTHING) / np.maximum(near.sum(1, keepdims=True), 1e-300)
+            prior = np.concatenate([np.full((n, 1), NOTHING), near], axis=1)
+            target, place = np.meshgrid(np.arange(n) + begun, np.arange(-1, m), indexing="ij")
+            words = np.broadcast_to(source, prior.shape), np.broadcast_to(explained[:, None], prior.shape)
+            parts.append(tuple(table.ravel() for table in (target, *words, place)))
+            priors.append(prior.ravel())
+        begun += n
+    if not parts:
+        raise InputError("text: no sentence pair has words")
+    target, source, explained, place = (np.concatenate(column) for column in zip(*parts, strict=True))
+    pair = np.unique(source * (len(targets) + 1) + explained, return_inverse=True)[1]
+    return Cells(target, pair, source, place, np.concatenate(priors))
