@@ -3,8 +3,8 @@
 FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
 found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet). Models: masked and causal models of half the depth,
 and the encoders of translation models, all of two layers. Writes docs/results/spaces/<name>/ (`--name`), or into
-another folder (`--to`): contextuality.parquet, by_frequency.parquet, pairs.parquet, similarity.parquet, counts.parquet
-and about.json.
+another folder (`--to`): contextuality.parquet, by_frequency.parquet, pairs.parquet, similarity.parquet, counts.parquet,
+over_training.parquet (alone with `--only over_training`) and about.json.
 """
 
 import argparse
@@ -19,11 +19,13 @@ from threadpoolctl import threadpool_limits
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_texts
-from isoscope.data.word_table import word_table
+from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
+from isoscope.inside.similarity_tables import Sampling
 from isoscope.studies.spaces import by_frequency
 from isoscope.studies.spaces.of_studies import of_runs
-from isoscope.workers import with_bar, workers
+from isoscope.studies.spaces.states_over_training import over_training
+from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
 MODELS = {
@@ -43,6 +45,7 @@ OPTIONS: dict[str, Any] = {
     "components": None,
     "draws": 200,
     "histogram": 100_000,
+    "over_training": 1,
     "seed": 0,
     "confidence": 0.95,
     "power": 0.8,
@@ -74,7 +77,15 @@ def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         "pairs": tables["pairs"],
         "similarity": similarity.assign(without=similarity["without"].where(judged, None)),
         "counts": tables["counts"],
+        "over_training": tables["over_training"].drop(columns="without"),
     }
+
+
+def alone(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
+    """Return the table `over_training`, without the others."""
+    sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))
+    given = {name: OPTIONS[name] for name in ("probe", "pooling")}
+    return over_training(runs, table, every=OPTIONS["over_training"], sampling=sampling, over=over, **given)
 
 
 def main() -> None:
@@ -84,6 +95,7 @@ def main() -> None:
     parser.add_argument("--column", help="column of the text")
     parser.add_argument("--counted", type=Path, help="training sentences, for the frequencies of forms")
     parser.add_argument("--name", required=True, help="name of the text")
+    parser.add_argument("--only", choices=["over_training"], help="make this table alone")
     parser.add_argument("--to", type=Path, default=HERE / "spaces", help="folder to write to")
     arguments = parser.parse_args()
     texts = read_texts(arguments.text, column=arguments.column, labels=None)
@@ -95,10 +107,14 @@ def main() -> None:
     )
     with threadpool_limits(1), workers(None, key="cores") as spread:
         over = with_bar(spread, lambda: None, arguments.name)
-        tables = of_runs(checkpoints(arguments.store), table, over=over, **OPTIONS)
+        runs = checkpoints(arguments.store)
+        if arguments.only:
+            tables = {arguments.only: alone(runs, table, over).drop(columns="without")}
+        else:
+            tables = kept(of_runs(runs, table, over=over, **OPTIONS))
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in kept(tables).items():
+    for name, rows in tables.items():
         write_parquet(rows, folder / f"{name}.parquet")
     about = {"text": texts.digest, "sample": SAMPLE, "options": OPTIONS, "sentences": len(table.texts)}
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
