@@ -109,7 +109,8 @@ def over_training(text: str) -> Lines:
     yield from head("measure", "model", "compared with", "layer", *map(str, UPDATES), "chosen", left=4)
     for (measure, *pair, layer), rows in table.groupby(["measure", "model", "other", "layer"], sort=False):
         ways = (*((rows["update"] == update) & ~rows["chosen"] for update in UPDATES), rows["chosen"])
-        cells = (interval(list(rows["adjusted"][way].dropna())) for way in ways)
+        values = (list(rows["adjusted"][way].dropna()) for way in ways)
+        cells = (interval(one) if one else "–" for one in values)
         yield f"| {ALIKE[measure]} | {' | '.join(pair)} | {LAYERS[layer]} | {' | '.join(cells)} |"
 
 

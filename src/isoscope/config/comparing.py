@@ -108,12 +108,12 @@ class Spaces(Section):
 
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
         """Return which arm a study lacks, or which arm keeps no snapshots; None if nothing is missing."""
-        asked = [model.arm for model in self.models.values() if model.study == study]
-        if missing := next((arm for arm in asked if arm not in arms), None):
-            return f"has no arm {missing!r}{nearest(missing, arms)}"
-        kept = {arm: arms[arm].training.snapshots for arm in asked if self.over_training}
-        for arm, snapshots in kept.items():
-            if snapshots.steps == "none" and not snapshots.epochs:
+        asked = (model.arm for model in self.models.values() if model.study == study)
+        for arm in asked:
+            if arm not in arms:
+                return f"has no arm {arm!r}{nearest(arm, arms)}"
+            kept = arms[arm].training.snapshots
+            if self.over_training is not None and kept.steps == "none" and not kept.epochs:
                 return f"has arm {arm!r} without snapshots; set its training.snapshots.steps, or over_training: null"
         return None
 

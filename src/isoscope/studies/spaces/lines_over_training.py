@@ -10,7 +10,7 @@ from isoscope.studies.spaces.contexts_by_layer import over_seeds
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import Table, View
 
-LINE = ["model", "with", "measure", "layer"]
+LINE = ["model", "with", "of", "measure", "layer"]
 """Columns that name a line."""
 
 
@@ -52,12 +52,12 @@ def _rows(table: pd.DataFrame) -> Table:
 
 
 def _caption(table: pd.DataFrame) -> str:
-    n, words, model = int(table["seeds"].max()), int(table["n"].max()), table["model"].iloc[0]
+    n, items, model = int(table["seeds"].max()), int(table["n"].max()), table["model"].iloc[0]
     bands = "jackknife over sentences" if n == 1 else "t intervals over seeds (none for two)"
     return (
         f"{model} at each kept update, compared with chosen checkpoints, its own too: similarity of layers of equal "
         f"number, as (value − null)/(1 − null). The last point is its chosen checkpoint. Bands: {bands}. "
-        f"n = {n} seed{'s' * (n > 1)}, {words:,} words or sentences. w: the word table alone."
+        f"n = {n} seed{'s' * (n > 1)}, {items:,} {table['of'].iloc[0]}. w: the word table alone."
     )
 
 
