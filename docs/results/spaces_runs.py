@@ -1,15 +1,20 @@
 """Compare the encoders of the page on dynamics: `python docs/results/spaces_runs.py TEXT FOLDER`.
 
-FOLDER: .isoscope/runs of the project that trained the runs of docs/results/dynamics (own.csv, depth.csv); they are
-found by digest. TEXT: sentences (txt, csv, tsv, jsonl or parquet), or a treebank (parquet with tokens and upos).
+FOLDER: .isoscope/runs of the project that trained the runs; they are found by their digests in docs/results/dynamics
+(own.csv, depth.csv). TEXT: sentences (txt, csv, tsv, jsonl or parquet), or a treebank (parquet with tokens and upos).
 Models: masked and causal models of half the depth, and the encoders of translation models, all of two layers. Writes
 docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): contextuality.parquet, by_frequency.parquet,
 pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
+
+- `--only over_training` makes over_training.parquet alone, of fewer words.
+- `--table untied` (scaled, sinusoidal): masked and translation models with other tables (profile dynamics_tables), by
+  their digests in docs/results/spaces/tables.csv.
+- `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed.
 """
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +24,25 @@ from threadpoolctl import threadpool_limits
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
-from isoscope.data.word_table import word_table
+from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
+from isoscope.inside.similarity_tables import Sampling
 from isoscope.studies.spaces import self_sim_by_class
 from isoscope.studies.spaces.of_studies import of_runs
-from isoscope.workers import with_bar, workers
+from isoscope.studies.spaces.states_over_training import over_training
+from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
 MODELS = {
-    "MLM": ("depth", "masked-additive"),
-    "CLM": ("depth", "causal-additive"),
-    "MT": ("own", "translation-additive"),
+    "MLM": ("dynamics/depth", "masked-additive"),
+    "CLM": ("dynamics/depth", "causal-additive"),
+    "MT": ("dynamics/own", "translation-additive"),
 }
 """Model → file of docs/results/dynamics with its runs, and their arm."""
 SEEDS = (0, 1, 2)
 SAMPLE: dict[str, Any] = {"occurrences": 50_000, "per_sentence": 25, "seed": 0}
+FEWER, EVERY = 12_000, 2
+"""Words, and which snapshots, of the table over training."""
 OPTIONS: dict[str, Any] = {
     "probe": "words",
     "pooling": "mean",
@@ -43,6 +52,7 @@ OPTIONS: dict[str, Any] = {
     "components": None,
     "draws": 200,
     "histogram": 100_000,
+    "over_training": None,
     "seed": 0,
     "confidence": 0.95,
     "power": 0.8,
@@ -50,13 +60,13 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def checkpoints(store: Path) -> dict[str, dict[int, Path]]:
+def checkpoints(store: Path, models: Mapping[str, tuple[str, str]], seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
     """Return the chosen checkpoint of each model's seeds."""
     found: dict[str, dict[int, Path]] = {}
-    for model, (part, arm) in MODELS.items():
-        table = pd.read_csv(HERE / "dynamics" / f"{part}.csv", dtype={"digest": str})
+    for model, (part, arm) in models.items():
+        table = pd.read_csv(HERE / f"{part}.csv", dtype={"digest": str})
         digests = table[table["arm"] == arm].groupby("seed")["digest"].first()
-        for seed in SEEDS:
+        for seed in seeds:
             runs = [*store.glob(f"{digests[seed]}*/output/checkpoints/*")]
             if len(runs) != 1:
                 raise InputError(f"{store}: no finished run {digests[seed]} ({model}, seed {seed})")
@@ -79,6 +89,13 @@ def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return found | ({"by_part_of_speech": parts_of_speech} if len(parts_of_speech) else {})
 
 
+def alone(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
+    """Return the table `over_training`, without the others."""
+    sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))
+    given = {name: OPTIONS[name] for name in ("probe", "pooling")}
+    return over_training(runs, table, every=EVERY, sampling=sampling, over=over, **given)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, help="sentences")
@@ -86,25 +103,40 @@ def main() -> None:
     parser.add_argument("--column", help="column of the text")
     parser.add_argument("--counted", type=Path, help="training sentences, for the frequencies of forms")
     parser.add_argument("--name", required=True, help="name of the text")
+    parser.add_argument("--table", choices=["untied", "scaled", "sinusoidal"], help="models with other tables")
+    parser.add_argument("--other", metavar="NAME=FOLDER", help="another checkpoint")
+    parser.add_argument("--only", choices=["over_training"], help="make this table alone")
     parser.add_argument("--to", type=Path, default=HERE / "spaces", help="folder to write to")
     arguments = parser.parse_args()
     texts = read_tagged_texts(arguments.text, column=arguments.column)
     counted = arguments.counted and read_tagged_texts(arguments.counted, column=arguments.column)
+    sample = SAMPLE | ({"occurrences": FEWER} if arguments.only else {})
     table = word_table(
         texts.table["sentence"].to_pylist(),
         counted=counted and counted.table["sentence"].to_pylist(),
         tagged=texts.tagged,
-        **SAMPLE,
+        **sample,
     )
+    models = MODELS
+    if arguments.table:
+        arms = {"MLM": "masked", "MT": "translation"}
+        models = {name: ("spaces/tables", f"{arm}-additive-{arguments.table}") for name, arm in arms.items()}
+    runs = checkpoints(arguments.store, models, SEEDS[:1] if arguments.other else SEEDS)
+    if arguments.other:
+        name, _, folder_of = arguments.other.partition("=")
+        runs[name] = {SEEDS[0]: Path(folder_of)}
     with threadpool_limits(1), workers(None, key="cores") as spread:
         over = with_bar(spread, lambda: None, arguments.name)
-        tables = of_runs(checkpoints(arguments.store), table, over=over, **OPTIONS)
+        if arguments.only:
+            tables = {arguments.only: alone(runs, table, over).drop(columns="without")}
+        else:
+            tables = kept(of_runs(runs, table, over=over, **OPTIONS))
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in kept(tables).items():
+    for name, rows in tables.items():
         write_parquet(rows, folder / f"{name}.parquet")
-    about = {"text": texts.digest, "sample": SAMPLE, "options": OPTIONS, "sentences": len(table.texts)}
-    (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    about = {"text": texts.digest, "sample": sample, "options": OPTIONS, "sentences": len(table.texts)}
+    (folder / f"{arguments.only or 'about'}.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ STORED = Path(__file__).parent / "spaces"
 MODELS = ("MLM", "CLM", "MT")
 LAYERS = {-1: "word table", 0: "0", 1: "1", 2: "2"}
 MARGIN = 0.01
+UPDATES = (0, 64, 512)
 CONTEXT = {
     "avg_sim": "AvgSim",
     "avg_sim_other_words": "AvgSim, other forms",
@@ -94,6 +95,23 @@ def apart(text: str, of: str) -> Lines:
         cells += [number(last["p_holm"]), f"*{last['word']}*: {last['reason']}"]
         holds = ((rows["word"] == "holds") & (rows["difference"] > 0)).sum()
         yield f"| {one} × {other} | {ALIKE[measure]} | {' | '.join(cells)} | {holds} of {len(rows)} layers |"
+
+
+def over_training(text: str) -> Lines:
+    """Yield the similarity of layers of equal number over its null, of a model at an update with chosen checkpoints.
+
+    Means over seeds with t intervals. The last column is the model's own chosen checkpoint (update 4000, or shortly
+    before).
+    """
+    table = stored(text, "over_training")
+    itself = (table["model"] == table["other_model"]) & (table["seed"] == table["other_seed"])
+    table = table.assign(other=(table["other_model"] + ", next seed").mask(itself, "its own end"))
+    yield from head("measure", "model", "compared with", "layer", *map(str, UPDATES), "chosen", left=4)
+    for (measure, *pair, layer), rows in table.groupby(["measure", "model", "other", "layer"], sort=False):
+        ways = (*((rows["update"] == update) & ~rows["chosen"] for update in UPDATES), rows["chosen"])
+        values = (list(rows["adjusted"][way].dropna()) for way in ways)
+        cells = (interval(one) if one else "–" for one in values)
+        yield f"| {ALIKE[measure]} | {' | '.join(pair)} | {LAYERS[layer]} | {' | '.join(cells)} |"
 
 
 def frequencies() -> Lines:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
+from isoscope.runs.restored import read_metrics
 
 CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
 
@@ -67,6 +68,22 @@ def read_output(folder: Path) -> Output:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
+
+
+def epochs_by_update(output: Path) -> dict[int, int]:
+    """Return update → epoch of each evaluation on the validation split of a finished run."""
+    points = (one for one in read_metrics(output) if one.get("epoch") is not None)
+    # Points of the test split are logged at the end for the chosen epoch, so they do not map epochs to steps.
+    return {int(one["step"]): int(one["epoch"]) for one in points if one["name"].startswith("validation/")}
+
+
+def weights_by_update(output: Path) -> dict[int, Path]:
+    """Return update → folder of the weights that a finished run kept: snapshots, else checkpoints; by update."""
+    found = {int(one.name.removeprefix("step-")): one for one in (output / "snapshots").glob("step-*")}
+    ends = {epoch: update for update, epoch in epochs_by_update(output).items()}
+    for one in (output / "checkpoints").glob("epoch-*"):
+        found.setdefault(ends[int(one.name.removeprefix("epoch-"))], one)
+    return dict(sorted(found.items()))
 
 
 def read_predictions(output: Output) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -46,11 +46,11 @@ class Made(NamedTuple):
     configuration: Configuration
     project: Project
 
-    def compare(self) -> Path:
+    def compare(self, name: str = NAME) -> Path:
         root = self.configuration.root
         arms = {study: [*self.configuration.arms(study)] for study in root.studies}
-        section = self.configuration.comparison(NAME)
-        return compare(root.analysis, section, root.studies, name=NAME, arms=arms, project=self.project)
+        section = self.configuration.comparison(name)
+        return compare(root.analysis, section, root.studies, name=name, arms=arms, project=self.project)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,34 @@ def test_the_notebook_has_its_tables_and_figures(made: Made) -> None:
     assert {"profiles", "shares", "told", "left_out"} <= set(tables.tables)
     assert tables.views == VIEWS
     assert "n = 8 runs" in tables.view("told_apart").caption()
+
+
+def with_spaces(made: Made) -> dict[str, Any]:
+    """The parameters with the comparison of spaces instead, of two models, with few draws."""
+    models = {name: {"study": "all", "arm": f"{name}-additive"} for name in ("masked", "causal")}
+    section = read_yaml(ROOT, paths.PARAMS)["comparisons"]["spaces"]
+    return dict(made.configuration.raw) | {
+        "comparisons": {"spaces": section | {"models": models, "draws": 20, "permutations": 2}}
+    }
+
+
+def test_spaces_are_compared_over_training(made: Made) -> None:
+    """The entry of params.yaml: every fourth of the snapshots 0, 1, 2 and 4, and the chosen checkpoint of update 4."""
+    configuration = Configuration(ROOT, TINY, raw=with_spaces(made))
+    configuration.check()
+    folder = Made(configuration, made.project).compare("spaces")
+    table = pd.read_parquet(folder / "over_training.parquet")
+    assert set(zip(table["update"], table["chosen"], strict=True)) == {(0, False), (4, True)}
+    itself = (table["model"] == table["other_model"]) & (table["seed"] == table["other_seed"])
+    assert table.loc[itself & table["chosen"], "adjusted"].dropna().to_numpy() == pytest.approx(1.0)
+    drawn = {path.stem for path in (folder.parent / paths.RESULTS).glob("over_training*.svg")}
+    assert drawn == {"over_training-masked", "over_training-causal"}
+
+
+def test_models_without_snapshots_are_refused_before_training(made: Made) -> None:
+    words = (*TINY, f"{SETTINGS}.snapshots.steps=none")
+    with pytest.raises(InputError, match="study 'all' has arm 'masked-additive' without snapshots; set its training"):
+        Configuration(ROOT, words, raw=with_spaces(made)).check()
 
 
 def test_a_missing_run_is_named(made: Made) -> None:

@@ -87,6 +87,9 @@ class Spaces(Section):
     """Draws of the bootstrap over sentences."""
     histogram: Annotated[int, Field(ge=1000)]
     """Pairs of words of each distribution."""
+    over_training: Count | None
+    """Compare every n-th snapshot too, always the first and the chosen checkpoint, with the chosen checkpoints of the
+    next seed of each model; null: only chosen checkpoints."""
     seed: Seed
     """Seed of these draws."""
 
@@ -104,9 +107,15 @@ class Spaces(Section):
         return (self.text.task,)
 
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
-        """Return which arm a study lacks; None if none."""
+        """Return which arm a study lacks, or which arm keeps no snapshots; None if nothing is missing."""
         asked = (model.arm for model in self.models.values() if model.study == study)
-        return next((f"has no arm {arm!r}{nearest(arm, arms)}" for arm in asked if arm not in arms), None)
+        for arm in asked:
+            if arm not in arms:
+                return f"has no arm {arm!r}{nearest(arm, arms)}"
+            kept = arms[arm].training.snapshots
+            if self.over_training is not None and kept.steps == "none" and not kept.epochs:
+                return f"has arm {arm!r} without snapshots; set its training.snapshots.steps, or over_training: null"
+        return None
 
 
 class Hybrids(Section):

@@ -1,6 +1,6 @@
 """Every layer of one space against every layer of another: similarities with null and interval, as a table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,19 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], samp
     return pd.DataFrame(rows)
 
 
+def equal_layers(
+    one: Space, other: Space, on: ComparedItems, sampling: Sampling, names: Collection[str]
+) -> pd.DataFrame:
+    """Return the rows of `similarity_table` of layers with equal number, for measures from cross-products."""
+    chosen = [measure for measure in measures(sampling) if measure.name in names]
+    rows: list[dict[str, Any]] = []
+    for layer in on.layers(one):
+        if layer in other.layers:
+            first, second = (Side(on.points(space, layer), on.groups) for space in (one, other))
+            rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, sampling))
+    return pd.DataFrame(rows)
+
+
 class _Layer:
     """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
 
@@ -77,18 +90,24 @@ def _cell(one: _Layer, other: _Layer, on: ComparedItems, sampling: Sampling) -> 
             nothing = Values(float("nan"), np.empty(0), np.empty(0), "a layer has no variance within a form")
             yield {"measure": name, "n": len(on.groups)} | _values(nothing, sampling)
         return
-    draws = range(sampling.permutations)
-    places = [on.places(seed=sampling.seed, draw=draw) for draw in draws]
-    found = similarities(one.side, other.side, measures(sampling), groups=on.groups, permutations=places)
-    for name, values in found.items():
-        yield {"measure": name, "n": len(on.groups)} | _values(values, sampling)
+    yield from _of_products(one.side, other.side, measures(sampling), on, sampling)
     lengths = on.length[one.items]
-    of_items = [exchanged(lengths, seed=sampling.seed, draw=draw) for draw in draws]
+    of_items = [exchanged(lengths, seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
     groups = np.unique(on.groups[one.items], return_inverse=True)[1]
     options: dict[str, Any] = {"groups": groups, "permutations": of_items}
     pairs = pair_similarities(one.pairs, other.pairs, RSA(), Neighbours(k=sampling.neighbours), **options)
     for name, values in pairs.items():
         yield {"measure": name, "n": len(one.items)} | _values(values, sampling)
+
+
+def _of_products(
+    one: Side, other: Side, chosen: Sequence[Similarity | HeldOutCCA], on: ComparedItems, sampling: Sampling
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per measure from cross-products."""
+    places = [on.places(seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
+    found = similarities(one, other, chosen, groups=on.groups, permutations=places)
+    for name, values in found.items():
+        yield {"measure": name, "n": len(on.groups)} | _values(values, sampling)
 
 
 def _values(found: Values, sampling: Sampling) -> dict[str, Any]:

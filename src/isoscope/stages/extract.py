@@ -23,7 +23,7 @@ from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, writ
 from isoscope.inside.word_states import word_states
 from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
-from isoscope.outputs import read_output
+from isoscope.outputs import epochs_by_update, read_output, weights_by_update
 from isoscope.runs.prepared import check_trained_on, content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import read_metrics
@@ -181,18 +181,13 @@ def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
 
     The chosen and the last snapshot are always included. The twin with random weights comes last.
     """
-    points = read_metrics(trained)
-    # Points of the test split are logged at the end for the chosen epoch, so they do not map epochs to steps.
-    of_epochs = [one for one in points if one.get("epoch") is not None and one["name"].startswith("validation/")]
-    epochs = {int(point["step"]): int(point["epoch"]) for point in of_epochs}
+    epochs, folders = epochs_by_update(trained), weights_by_update(trained)
     steps = {epoch: step for step, epoch in epochs.items()}
+    points = read_metrics(trained)
     best = next((int(point["value"]) for point in points if point["name"] == "training/best_epoch"), None)
-    folders = {int(one.name.removeprefix("step-")): one for one in (trained / "snapshots").glob("step-*")}
-    for one in (trained / "checkpoints").glob("epoch-*"):
-        folders.setdefault(steps[int(one.name.removeprefix("epoch-"))], one)
     if not folders:
         raise InputError(f"{trained}: has neither snapshots nor checkpoints; train this run again")
-    taken = {*sorted(folders)[::every], max(folders), *(steps[one] for one in steps if one == best)}
+    taken = {*[*folders][::every], max(folders), *(steps[one] for one in steps if one == best)}
     found = {
         Snapshot(
             f"step-{step}",
@@ -201,7 +196,7 @@ def sources_of(trained: Path, *, every: int) -> dict[Snapshot, Path]:
             best is not None and epochs.get(step) == best,
             sha256(folder / "model.safetensors"),
         ): folder
-        for step, folder in sorted(folders.items())
+        for step, folder in folders.items()
         if step in taken
     }
     first = next(iter(found.values()))

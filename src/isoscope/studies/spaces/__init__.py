@@ -1,6 +1,13 @@
-"""Spaces compared: what is asked, and the views of the tables of `space_tables` and `told_apart`."""
+"""Spaces compared: what is asked, and the views of their tables."""
 
-from isoscope.studies.spaces import contexts_by_layer, distributions, self_sim_by_class, similarity_maps, verdicts
+from isoscope.studies.spaces import (
+    contexts_by_layer,
+    distributions,
+    lines_over_training,
+    self_sim_by_class,
+    similarity_maps,
+    verdicts,
+)
 from isoscope.studies.view import View
 
 QUESTION = "How alike are the spaces of these models?"
@@ -10,4 +17,5 @@ VIEWS: tuple[View, ...] = (
     *distributions.VIEWS,
     *similarity_maps.VIEWS,
     *verdicts.VIEWS,
+    *lines_over_training.VIEWS,
 )

@@ -9,20 +9,22 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from isoscope.data import tokens
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
 from isoscope.inside.similarity_tables import Sampling
-from isoscope.inside.word_space import Space, write_space
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
 from isoscope.studies.spaces.space_tables import Named
 from isoscope.studies.spaces.space_tables import tables as tables_of
+from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
+from isoscope.studies.spaces.states_over_training import written
 from isoscope.studies.spaces.told_apart import couples, told_apart
 from isoscope.workers import Over
 
-FILES = ("checkpoints/*/model.safetensors", "checkpoints/*/config.json", "checkpoints/*/tokenizer.json")
-BATCH = 64
+FILES = (
+    *(f"{kept}/*/{name}" for kept in ("checkpoints", "snapshots") for name in ("model.safetensors", "config.json")),
+    "checkpoints/*/tokenizer.json",
+)
 
 
 def tables(
@@ -64,6 +66,7 @@ def of_runs(
     components: int | None,
     draws: int,
     histogram: int,
+    over_training: int | None,
     seed: int,
     confidence: float,
     power: float,
@@ -72,6 +75,7 @@ def of_runs(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `studies.spaces.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
+    With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
     the twins.
     """
@@ -85,7 +89,11 @@ def of_runs(
             spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling, over=over
         )
     apart = told_apart(found["similarity"], seeds, confidence=confidence, power=power, margin=margin)
-    return found | {"told_apart": apart}
+    found |= {"told_apart": apart}
+    if over_training is not None:
+        given: dict[str, Any] = {"probe": probe, "pooling": pooling, "sampling": sampling, "over": over}
+        found["over_training"] = similarity_over_training(runs, table, every=over_training, **given)
+    return found
 
 
 def _sentences(file: Path, column: str) -> list[str]:
@@ -116,7 +124,7 @@ def _spaces(
     runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
 ) -> Iterator[tuple[str, Named]]:
     """Write and yield the spaces of all seeds, and of a twin of each model, all with weights of their own."""
-    from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
+    from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
 
     for number, (name, own) in enumerate(runs.items()):
         first = next(iter(own.values()))
@@ -126,8 +134,5 @@ def _spaces(
         )
         for called, seed, folder in every:
             model = random_encoder(folder, seed=TWIN_SEED + number) if seed is None else load_encoder(folder)
-            target = place / called.replace(" ", "-")
-            target.mkdir()
-            given: dict[str, Any] = {"pooling": pooling, "max_length": positions(model), "batch_size": BATCH}
-            write_space(target, model, tokens.load(folder), table, **given)
-            yield called, Named(Space(target), name, seed, twin=seed is None)
+            space = written(place / called.replace(" ", "-"), model, folder, table, pooling)
+            yield called, Named(space, name, seed, twin=seed is None)

@@ -1,7 +1,7 @@
 """Are two models' spaces more different than two seeds of one model? A verdict per measure and layer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,31 @@ def couples(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], 
     """
     found: list[tuple[tuple[str, int], tuple[str, int]]] = []
     for one, other in combinations(models, 2):
-        common = [seed for seed in models[one] if seed in models[other]]
-        if not common:
-            raise InputError(f"models {one} and {other} have no seed in common; train one of both")
+        common = _common(models, one, other)
         for seed, after in zip(common, _following(common), strict=True):
             found += dict.fromkeys([((one, seed), (other, after)), ((one, after), (other, seed))])
     for name, seeds in models.items():
         last = len(seeds) if len(seeds) > 2 else len(seeds) - 1
         found += [((name, seed), (name, after)) for seed, after in zip(seeds[:last], _following(seeds), strict=False)]
     return [*dict.fromkeys(found)]
+
+
+def references(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+    """Return what each (model, seed) is compared with over training: the next seed of every model, and its own end.
+
+    Two models are compared at different seeds for the reason that `couples` gives; with a single seed, at that.
+    """
+    found = []
+    for one, other in product(models, repeat=2):
+        common = _common(models, one, other)
+        found += [((one, seed), (other, after)) for seed, after in zip(common, _following(common), strict=True)]
+    return [*dict.fromkeys([*found, *(((name, seed), (name, seed)) for name in models for seed in models[name])])]
+
+
+def _common(models: Mapping[str, Sequence[int]], one: str, other: str) -> list[int]:
+    if common := [seed for seed in models[one] if seed in models[other]]:
+        return common
+    raise InputError(f"models {one} and {other} have no seed in common; train one of both")
 
 
 def _following(seeds: Sequence[int]) -> list[int]:

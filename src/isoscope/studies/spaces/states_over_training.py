@@ -1,0 +1,125 @@
+"""Similarity over training: each kept state of a run against the chosen checkpoints of other runs, and its own."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from isoscope.data import tokens
+from isoscope.data.word_table import WordTable
+from isoscope.errors import InputError
+from isoscope.inside.compared_items import ComparedItems, compared_items
+from isoscope.inside.similarity_tables import Sampling, check_complete, equal_layers
+from isoscope.inside.word_space import Space, joined, write_space
+from isoscope.outputs import epochs_by_update, weights_by_update
+from isoscope.studies.spaces.told_apart import references
+from isoscope.workers import Over
+
+BATCH = 64
+MEASURES = ("cka", "cca_held_out")
+Cell = tuple[str, int]
+"""A model and the seed of its run."""
+
+
+class State(NamedTuple):
+    """The weights of a run at an update, and the runs whose chosen checkpoints they are compared with."""
+
+    cell: Cell
+    update: int
+    chosen: bool
+    """Whether these are the weights of the chosen checkpoint."""
+    weights: Path
+    checkpoint: Path
+    """The run's chosen checkpoint, which has the tokenizer."""
+    others: tuple[Cell, ...]
+
+
+def over_training(
+    runs: Mapping[str, Mapping[int, Path]],
+    table: WordTable,
+    *,
+    every: int,
+    probe: Any,
+    pooling: Any,
+    sampling: Sampling,
+    over: Over,
+) -> pd.DataFrame:
+    """Return the similarity of layers of equal number of every n-th snapshot with chosen checkpoints.
+
+    `runs`: name → seed → chosen checkpoint, in the run's output. The first snapshot and the chosen checkpoint are
+    always compared. With what: see `told_apart.references`.
+
+    Columns: model, seed, other_model, other_seed, update, chosen (whether these are the weights of the chosen
+    checkpoint), and those of `similarity_tables.equal_layers`, with the intervals' confidence. Raises `InputError` for
+    a run without snapshots, and as `space_tables.tables`.
+    """
+    from isoscope.models.encoder import load_encoder
+
+    states = [*_states(runs, every)]
+    with TemporaryDirectory(ignore_cleanup_errors=True) as place:  # a stopped process may still write
+        ends = {}
+        for number, one in enumerate(state for state in states if state.chosen):
+            model = load_encoder(one.checkpoint)
+            ends[one.cell] = written(Path(place) / str(number), model, one.checkpoint, table, pooling)
+        on = compared_items(table, joined(table, [*ends.values()]), probe=probe, seed=sampling.seed)[0]
+        given: dict[str, Any] = {"table": table, "pooling": pooling, "on": on, "sampling": sampling}
+        found = pd.concat(over(partial(_compared, ends=ends, place=place, **given), states, "over training"))
+    check_complete(found)
+    return found.assign(confidence=sampling.confidence).reset_index(drop=True)
+
+
+def written(folder: Path, model: Any, checkpoint: Path, table: WordTable, pooling: Any) -> Space:
+    """Write the states of a model with the checkpoint's tokenizer into a new folder; return their space."""
+    from isoscope.models.encoder import positions
+
+    folder.mkdir()
+    given: dict[str, Any] = {"pooling": pooling, "max_length": positions(model), "batch_size": BATCH}
+    write_space(folder, model, tokens.load(checkpoint), table, **given)
+    return Space(folder)
+
+
+def _states(runs: Mapping[str, Mapping[int, Path]], every: int) -> Iterator[State]:
+    """Yield the states of all runs. Raises `InputError` for a run without snapshots."""
+    pairs = references({name: [*own] for name, own in runs.items()})
+    for name, own in runs.items():
+        for seed, checkpoint in own.items():
+            output = checkpoint.parents[1]
+            if not (output / "snapshots").is_dir():
+                raise InputError(
+                    f"{output}: {name}, seed {seed} has no snapshots; train it with training.snapshots.steps: powers, "
+                    "or set over_training: null"
+                )
+            updates = {epoch: update for update, epoch in epochs_by_update(output).items()}
+            end, kept = updates[int(checkpoint.name.removeprefix("epoch-"))], weights_by_update(output)
+            others = tuple(other for one, other in pairs if one == (name, seed))
+            for update in sorted({*[*kept][::every], end}):
+                yield State((name, seed), update, update == end, kept[update], checkpoint, others)
+
+
+def _compared(
+    state: State,
+    *,
+    ends: Mapping[Cell, Space],
+    place: str,
+    table: WordTable,
+    pooling: Any,
+    on: ComparedItems,
+    sampling: Sampling,
+) -> pd.DataFrame:
+    """Return the rows of a state. Its space is removed at once: those of all snapshots would fill a disk."""
+    import torch
+
+    from isoscope.models.encoder import load_encoder
+
+    torch.set_num_threads(1)  # the other cores have states of their own
+    about = {"model": state.cell[0], "seed": state.cell[1], "update": state.update, "chosen": state.chosen}
+    parts = []
+    with TemporaryDirectory(dir=place) as own:
+        space = written(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, pooling)
+        for other in state.others:
+            rows = equal_layers(space, ends[other], on, sampling, MEASURES)
+            parts.append(rows.assign(**about, other_model=other[0], other_seed=other[1]))
+    return pd.concat(parts)
