@@ -54,10 +54,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def spaces(place: Path, *words: str) -> None:
+def isoscope(place: Path, *words: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        app(["spaces", *words], standalone_mode=False)
+        app([*words], standalone_mode=False)
+
+
+def spaces(place: Path, *words: str) -> None:
+    isoscope(place, "spaces", *words)
 
 
 def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) -> None:
@@ -195,6 +199,31 @@ def test_states_are_those_of_transformers(place: Path, tmp_path: Path) -> None:
             for pooling, expected in (("mean", tokens_.mean(0)), ("first", tokens_[0]), ("last", tokens_[-1])):
                 np.testing.assert_allclose(found[pooling].layer(layer, kept)[0], expected, atol=1e-5)
     assert several > 20
+
+
+def test_the_page_of_geometry_shows_the_same_grids_on_request(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Width 16 and 12; the tables of `isoscope spaces` with its default sample. A second call reads them."""
+    given = ("encoder", "deep", "--text", "reviews.txt", "--out")
+    few = ("--sentences", "12", "--words", "12")
+    spaces(place, *given, str(tmp_path / "spaces"), "--draws", "20", "--histogram", "1000")
+    for analyses in (("planes", "spaces"), ("spaces",), ("planes",)):
+        asked = [word for name in analyses for word in ("--analysis", name)]
+        capsys.readouterr()
+        isoscope(place, "geometry", *given, str(tmp_path / "geometry"), *few, *asked)
+        page = (tmp_path / "geometry/index.html").read_text("utf-8")
+        shown = "spaces" in analyses
+        assert ("encoder: states" in capsys.readouterr().err) == (analyses == ("planes", "spaces"))
+        assert ('<h2 id="spaces">' in page) == (tmp_path / "geometry/figures/spaces-1.svg").exists() == shown
+        assert ("<code>--analysis spaces</code>" in page) != shown, "the page says how to ask for them"
+        assert (tmp_path / "geometry/similarity.parquet").exists() == shown
+        if shown:
+            for name in ("similarity", "counts"):
+                own, theirs = (pd.read_parquet(tmp_path / one / f"{name}.parquet") for one in ("geometry", "spaces"))
+                pd.testing.assert_frame_equal(own, theirs)
+    with pytest.raises(InputError, match="one checkpoint; give two or more"):
+        isoscope(place, "geometry", *given[:1], *given[2:], str(tmp_path / "single"), *few, "--analysis", "spaces")
 
 
 @pytest.mark.parametrize(

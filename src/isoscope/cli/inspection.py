@@ -25,7 +25,7 @@ from isoscope.cli.options import (
     say,
 )
 from isoscope.errors import InputError
-from isoscope.inside.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, VECTORS, Settings
+from isoscope.inside.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, SPACES_COMPARED, VECTORS, Settings
 
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
@@ -87,7 +87,10 @@ def geometry(
     labels: Annotated[str | None, typer.Option(help="Column of the classes.")] = None,
     analyses: Annotated[
         list[str],
-        typer.Option("--analysis", help=f"{', '.join(ANALYSES)}; may be repeated [default: all]."),
+        typer.Option(
+            "--analysis",
+            help=f"{', '.join(ANALYSES)}, {SPACES_COMPARED}; may be repeated [default: all but {SPACES_COMPARED}].",
+        ),
     ] = [],  # noqa: B006
     measures: Annotated[
         list[str],
@@ -127,7 +130,8 @@ def geometry(
     Analyses: geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams. Each checkpoint
     is compared with its twin with random weights. A second call into the same folder computes only what is missing; its
     page shows what that call asks for. Works outside a project. For a first look, in about a minute:
-    --analysis measures --analysis planes.
+    --analysis measures --analysis planes. Every layer of one checkpoint against every layer of another, as in
+    isoscope spaces: --analysis spaces.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
@@ -141,7 +145,7 @@ def geometry(
         ("precision", [precision], ("fp32", "bf16")),
         ("alignment", [alignment], ALIGNMENTS),
         ("vectors", vectors, VECTORS),
-        ("analysis", analyses, ANALYSES),
+        ("analysis", analyses, (*ANALYSES, SPACES_COMPARED)),
         ("measure", measures, (*MEASURES, *known.MEASURES)),
     ):
         if wrong := [one for one in values if one not in allowed]:
@@ -175,7 +179,10 @@ def geometry(
         threads=threads,
     )
     found = stage.find(checkpoints)
-    tables = stage.geometry(found, texts, settings, out)
+    grids = None
+    if SPACES_COMPARED in settings.analyses:
+        grids = load("stages.spaces").grids(found, texts, settings, out / "cache")
+    tables = stage.geometry(found, texts, settings, out, grids=grids)
     shown = load("report.checkpoint_page").page(out)
     made = {
         "summary": load("report.checkpoint_numbers").summary(tables),

@@ -6,6 +6,8 @@ VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """Analyses, in the order of the page."""
+SPACES_COMPARED = "spaces"
+"""Analysis of two or more checkpoints, the grids of `isoscope spaces`. Minutes to hours, so only on request."""
 MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
 """The built-in measures, see `isoscope.inside.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")

@@ -164,6 +164,14 @@ NUMBERS = {
             ),
         ),
     ),
+    "spaces": (
+        Numbers(
+            "counts",
+            "Which words are compared?",
+            {"words": "Words", "occurrences": "Occurrences", "sentences": "Sentences"},
+            lambda table: table.astype({"occurrences": "Int64"}).astype({"occurrences": object}).replace({pd.NA: None}),
+        ),
+    ),
     "topology": (
         Numbers(
             "distances",

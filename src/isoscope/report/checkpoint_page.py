@@ -27,6 +27,7 @@ TITLES = {
     "embedding": "How similar are tokens after the embedding block?",
     "spectrum": "How is variance spread over directions and frequencies?",
     "topology": "Which components and loops persist?",
+    "spaces": "Which layers of two checkpoints are alike?",
 }
 
 
@@ -36,6 +37,8 @@ LEADS = {
     "given the vectors.",
     "attention": "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
     "attention is uniform, and the first token always has a share. The random twin shows how much.",
+    "spaces": "Every layer of one checkpoint against every layer of another, on the same words. Compare with random "
+    "weights. isoscope spaces makes the same figures with other samples and options.",
 }
 """What a reader should know before the figures of a section; that of `attention` for causal models."""
 

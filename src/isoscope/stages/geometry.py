@@ -20,7 +20,7 @@ from isoscope.data.plain import Texts
 from isoscope.data.short_names import short_names
 from isoscope.errors import InputError
 from isoscope.inside.catalogue import MAPPED, Tables
-from isoscope.inside.choices import Settings
+from isoscope.inside.choices import SPACES_COMPARED, Settings
 from isoscope.inside.measures import measure
 from isoscope.inside.trajectory import Trajectory
 from isoscope.sealing import write_text
@@ -64,21 +64,24 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
     ]
 
 
-def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, out: Path) -> Tables:
+def geometry(
+    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, out: Path, *, grids: Tables | None = None
+) -> Tables:
     """Run every analysis on every checkpoint and its random twin. Return the tables by name, and write them to `out`.
 
-    Every table has a column `checkpoint`; `geometry` is the table of measures, with columns as in
-    `inside.measures`. Raises `InputError` for a model that is no text transformer, for NaN weights, too few
-    sentences, and measures that apply to none of the representations.
+    Every table has a column `checkpoint`, except `grids`: the tables of `stages.spaces.grids`, for the same page.
+    `geometry` is the table of measures, with columns as in `inside.measures`. Raises `InputError` for a model that is
+    no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
     """
     for name in settings.measures:
         measure(name)
     cache = out / "cache"
     runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
     found: dict[str, list[pd.DataFrame]] = {}
+    each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     with threadpool_limits(settings.threads):
-        for one, name in product(checkpoints, (name for name in settings.analyses if name != "planes")):
+        for one, name in product(checkpoints, each):
             if not sys.stderr.isatty():  # a log has no progress bar
                 print(f"{one.name}: {name}", file=sys.stderr, flush=True)
             run = runs[one.name]
@@ -90,6 +93,7 @@ def geometry(checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings
             notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
         whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
+        whole |= grids or {}
     looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
     facts = {
         **PAGE,

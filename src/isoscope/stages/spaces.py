@@ -3,27 +3,31 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from isoscope.code import code_version
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.data.word_table import word_table
+from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
-from isoscope.inside.choices import SpaceSettings
+from isoscope.inside.choices import SPACES, Settings, SpaceSettings
 from isoscope.inside.compared_items import compared_items
 from isoscope.inside.similarity_tables import Sampling
-from isoscope.sealing import write_text
+from isoscope.sealing import kept, write_text
 from isoscope.stages.geometry_tables import Checkpoint
 from isoscope.stages.space_states import TWIN, states
-from isoscope.studies.spaces.space_tables import Named
+from isoscope.studies.spaces.space_tables import Named, of_pairs
 from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.workers import with_bar, workers
 
 PAGE = {"made_by": "isoscope spaces"}
 """Entry that marks a manifest as that of a page."""
+SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision", "threads")
+"""Options that `isoscope geometry` has, too, with the same meaning."""
 
 
 def spaces(
@@ -34,26 +38,7 @@ def spaces(
     Every pair of checkpoints is compared layer by layer, and the pair of their twins. Raises `InputError` for fewer
     than two checkpoints, a model that is no text transformer, NaN weights, and too few sentences.
     """
-    if len(checkpoints) < 2:
-        raise InputError("spaces: one checkpoint; give two or more")
-    table = word_table(
-        texts.table["sentence"].to_pylist(),
-        occurrences=settings.occurrences,
-        per_sentence=settings.per_sentence,
-        seed=settings.seed,
-        tagged=texts.tagged,
-    )
-    compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
-    found: dict[str, Named] = {}
-    for number, one in enumerate(checkpoints):
-        # Twins of one architecture and seed would be the same model.
-        for seed in (None, settings.seed + number):
-            space = states(one, seed, texts.digest, table, settings, out / "cache")
-            found[one.name + TWIN * (seed is not None)] = Named(space, one.name, None, twin=seed is not None)
-    names = [one.name for one in checkpoints]
-    couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
-    couples += [(one + TWIN, other + TWIN) for one, other in couples]
-    sampling = Sampling(*(getattr(settings, name) for name in Sampling._fields))
+    table, found, couples = prepared(checkpoints, texts, settings, out / "cache")
     # Small matrices gain more from processes than from threads.
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         tables = tables_of(
@@ -63,7 +48,7 @@ def spaces(
             probe=settings.probe,
             draws=settings.draws,
             histogram=settings.histogram,
-            sampling=sampling,
+            sampling=_sampling(settings),
             over=with_bar(spread, lambda: None, "spaces"),
         )
     facts = {
@@ -81,3 +66,65 @@ def spaces(
     for name, rows in tables.items():
         write_parquet(rows, out / f"{name}.parquet")
     return tables
+
+
+class Prepared(NamedTuple):
+    """What checkpoints are compared on: the words, the spaces by name, and the pairs of names."""
+
+    table: WordTable
+    spaces: dict[str, Named]
+    pairs: list[tuple[str, str]]
+
+
+def prepared(checkpoints: Sequence[Checkpoint], texts: Texts, settings: SpaceSettings, cache: Path) -> Prepared:
+    """Return the spaces of checkpoints and of their twins, from the cache or extracted. Raises as `spaces`."""
+    if len(checkpoints) < 2:
+        raise InputError("spaces: one checkpoint; give two or more")
+    table = word_table(
+        texts.table["sentence"].to_pylist(),
+        occurrences=settings.occurrences,
+        per_sentence=settings.per_sentence,
+        seed=settings.seed,
+        tagged=texts.tagged,
+    )
+    compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
+    found: dict[str, Named] = {}
+    for number, one in enumerate(checkpoints):
+        # Twins of one architecture and seed would be the same model.
+        for seed in (None, settings.seed + number):
+            space = states(one, seed, texts.digest, table, settings, cache)
+            found[one.name + TWIN * (seed is not None)] = Named(space, one.name, None, twin=seed is not None)
+    names = [one.name for one in checkpoints]
+    couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
+    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples])
+
+
+def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> dict[str, pd.DataFrame]:
+    """Return the tables `similarity` and `counts` of `spaces` for the page of `isoscope geometry`, from its cache.
+
+    The options that both commands have are those `asked`, the others the defaults of `isoscope spaces`. Raises as
+    `spaces`.
+    """
+    settings = SPACES._replace(**{name: getattr(asked, name) for name in SHARED})
+    chosen = {name: value for name, value in settings._asdict().items() if name not in ("threads", "batch_size")}
+    about = {
+        "checkpoints": [[one.name, one.digest] for one in checkpoints],
+        "texts": texts.digest,
+        "code": code_version("spaces"),
+        "settings": chosen,
+    }
+
+    def fill(folder: Path) -> None:
+        table, found, couples = prepared(checkpoints, texts, settings, cache)
+        with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+            over = with_bar(spread, lambda: None, "spaces")
+            tables = of_pairs(found, couples, table, probe=settings.probe, sampling=_sampling(settings), over=over)
+        for name, rows in tables.items():
+            write_parquet(rows, folder / f"{name}.parquet")
+
+    folder = kept(cache / "grids", about, fill, "table")
+    return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
+
+
+def _sampling(settings: SpaceSettings) -> Sampling:
+    return Sampling(*(getattr(settings, name) for name in Sampling._fields))

@@ -45,12 +45,11 @@ def tables(
 
     - `contextuality`, `words`, `tagged_words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed,
       twin, layer, of (words, sentences) and, of contextuality, the intervals' confidence.
-    - `similarity`: of these pairs of spaces, see `inside.similarity_tables`; also one, model, …, other, other_model, ….
-    - `counts`: words and sentences of the table, of all spaces, and of the similarities.
+    - those of `of_pairs`.
 
     `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
     pairs of words in a distribution; `over`: maps over layers and pairs, in this process or others. Raises `InputError`
-    if a space does not belong to the table, and if too many cells have no null or interval.
+    as `of_pairs`.
     """
     kept = joined(table, [one.space for one in spaces.values()])
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
@@ -66,6 +65,27 @@ def tables(
         named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
         found["tagged_words"].append(layer.tagged.assign(**named, **about))
         found["pairs"].append(layer.pairs.assign(**about))
+    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    return whole | of_pairs(spaces, pairs, table, probe=probe, sampling=sampling, over=over)
+
+
+def of_pairs(
+    spaces: Mapping[str, Named],
+    pairs: Sequence[tuple[str, str]],
+    table: WordTable,
+    *,
+    probe: Probe,
+    sampling: Sampling,
+    over: Over,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
+
+    - `similarity`: of these pairs, see `inside.similarity_tables`; also one, model, …, other, other_model, ….
+    - `counts`: words and sentences of the table, of all spaces, and of the similarities.
+
+    Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
+    """
+    kept = joined(table, [one.space for one in spaces.values()])
     on = compared_items(table, kept, probe=probe, seed=sampling.seed)
     couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
     similar = [
@@ -84,8 +104,7 @@ def tables(
         ),
         {"words": "left out: of sentences of a rare length", "occurrences": None, "sentences": on[0].left_out},
     ]
-    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    return whole | {"similarity": similarity, "counts": pd.DataFrame(counts)}
+    return {"similarity": similarity, "counts": pd.DataFrame(counts)}
 
 
 def _layer(
