@@ -16,7 +16,7 @@ from transformers import AutoModel, BertConfig, BertModel
 from browser import opened
 from isoscope.cli import app
 from isoscope.data import tokens
-from isoscope.data.word_table import word_table
+from isoscope.data.word_table import word_table, words
 from isoscope.errors import InputError
 from isoscope.inside.word_space import Space, write_space
 from probe_material import bert, gpt2, pieces, sentences
@@ -75,7 +75,7 @@ def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) ->
     counts = pd.read_parquet(place / "page/counts.parquet").set_index("words")["occurrences"]
     assert counts["in the table"] >= counts["in all models"] >= counts["compared: words"] > 0
     with opened(place / "page/index.html") as seen:
-        assert seen.page.locator("figure svg").count() == 2 + 1 + 1 + 2
+        assert seen.page.locator("figure svg").count() == 2 + 1 + 1 + 2 + 1
         assert seen.requests == []
         assert seen.complaints == []
 
@@ -113,6 +113,29 @@ def test_a_treebank_gives_self_sim_by_part_of_speech(place: Path) -> None:
         assert name in figure
     spaces(place, "encoder", "deep", "--text", "bank.parquet", "--column", "text", "--out", "tagged", *FEW)
     assert not (place / "tagged/figures/self_sim_by_part_of_speech.svg").exists()
+
+
+def test_a_translation_that_is_the_text_itself_changes_nothing(place: Path) -> None:
+    """With each word linked to itself, the second model's states are those that it has of the text."""
+    frame = pd.DataFrame({"src": TEXTS, "tgt": TEXTS})
+    frame.to_csv(place / "pairs.csv", index=False)
+    links = "\n".join(" ".join(f"{one}-{one}" for one in range(len(words(text)))) for text in TEXTS)
+    (place / "links.txt").write_text(links, "utf-8")
+    own = ("encoder", "deep", "--text", "pairs.csv", "--column", "src")
+    spaces(place, *own, "--out", "plain", *FEW)
+    spaces(place, *own, "--other-column", "tgt", "--links", "links.txt", "--out", "linked", *FEW)
+    for name in ("similarity", "maps", "contextuality"):
+        plain, linked = (pd.read_parquet(place / folder / f"{name}.parquet") for folder in ("plain", "linked"))
+        pd.testing.assert_frame_equal(plain, linked)
+    manifest = json.loads((place / "linked/manifest.json").read_text("utf-8"))
+    assert manifest["origin"] == "pairs.csv, column 'src'; deep reads pairs.csv, column 'tgt'"
+    for options, message in (
+        (("--other-column", "tgt", "--links", "none.txt"), "--links none.txt: no such file"),
+        (("--links", "links.txt"), "without --other-column"),
+        (("--other-column", "target"), "no column 'target'; there are: src, tgt"),
+    ):
+        with pytest.raises(InputError, match=message):
+            spaces(place, *own, *options, "--out", "refused", *FEW)
 
 
 def states_of(place: Path, name: str) -> Space:

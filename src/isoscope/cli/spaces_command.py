@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,12 @@ def spaces(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")],
     column: Annotated[str | None, typer.Option(help="Column [default: tokens and upos, sentence or text].")] = None,
+    other_column: Annotated[
+        str | None, typer.Option(help="Column of translations: the second of two checkpoints reads it.")
+    ] = None,
+    links: Annotated[
+        Path | None, typer.Option(help="Links of the words, a line per pair such as 0-0 1-2 [default: learned].")
+    ] = None,
     probe: Annotated[
         str, typer.Option(help=f"Items to compare: {' or '.join(PROBES)} (the mean of their words).")
     ] = SPACES.probe,
@@ -55,7 +61,7 @@ def spaces(
     AvgSim, SelfSim, MEV and IntraSim by layer; CKA, Procrustes, CCA, SVCCA, PWCCA, RSA and neighbours of every pair of
     layers, each with its null (sentences exchanged) and its interval. The checkpoints may differ in width, depth and
     tokenizer. Next to each is its twin with random weights. A treebank (columns tokens and upos) also gives SelfSim by
-    part of speech. Works outside a project.
+    part of speech. With --other-column the models read two languages. Works outside a project.
 
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
@@ -94,7 +100,7 @@ def spaces(
         threads=threads,
     )
     found = load("stages.geometry").find(checkpoints)
-    stage.spaces(found, texts, settings, out)
+    stage.spaces(found, texts, settings, out, translated=_translation(text, column, other_column, links))
     shown = load("report.spaces_page").page(out)
     made = {
         "checkpoints": {one.name: one.given for one in found},
@@ -103,3 +109,15 @@ def spaces(
         "left_out": texts.left_out,
     }
     say(made, as_json, f"spaces: {shown}")
+
+
+def _translation(text: Path, column: str | None, other: str | None, links: Path | None) -> Any:
+    """Return what the second checkpoint reads; None if it reads the text. Raises `InputError` for a lacking option."""
+    if other is None:
+        if links is not None:
+            raise InputError(f"--links {links}: without --other-column there is no translation to link")
+        return None
+    if column is None:
+        raise InputError(f"--other-column {other}: name the column of the text, too: --column")
+    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=other, sentences=None)
+    return load("inside.translated_words").Translation(pairs.references, links, f"{text.name}, column {other!r}")

@@ -102,6 +102,15 @@ def word_table(
     return WordTable([texts[number] for number in drawn], np.array(drawn, np.int64), rows)
 
 
+def every_word(texts: Sequence[str]) -> WordTable:
+    """Return all words of all texts, in order."""
+    found = [
+        (number, position, *word) for number, text in enumerate(texts) for position, word in enumerate(words(text))
+    ]
+    rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"]).assign(frequency=UNKNOWN, tag=UNTAGGED)
+    return WordTable([*texts], np.arange(len(texts)), rows)
+
+
 class Located(NamedTuple):
     """A word table in a tokenizer's tokens: the sentences, and for each occurrence its tokens `begin` … `end` − 1.
 

@@ -76,6 +76,24 @@ def write_space(
     write_text(folder / FACTS, json.dumps(known, indent=1) + "\n", "states")
 
 
+def relinked(folder: Path, space: Space, table: WordTable, rows: npt.NDArray[np.int64]) -> None:
+    """Write the states of linked words of another text as those of a table's words, into an empty folder.
+
+    `rows`: the row of `space` that is linked to each word of `table`, −1 for none. Raises `InputError` if the model has
+    none of them.
+    """
+    there = space.keys["found"].to_numpy(bool)
+    found = (rows >= 0) & there[rows]
+    if not found.any():
+        raise InputError("text: no word of it is linked to a word of its translation")
+    with safe_open(space.folder / STATES, framework="numpy") as file:
+        states = file.get_tensor(ARRAY)
+    linked = states[:, (np.cumsum(there) - 1)[rows[found]]]
+    write_parquet(table.rows[KEY].assign(found=found), folder / KEYS)
+    save_file({ARRAY: np.ascontiguousarray(linked)}, folder / STATES)
+    write_text(folder / FACTS, json.dumps(space.facts, indent=1) + "\n", "states")
+
+
 def joined(table: WordTable, spaces: list[Space]) -> npt.NDArray[np.bool_]:
     """Return which words of the table all spaces have. Raises `InputError` as `common`, and if there is none."""
     kept = common(table, [space.keys for space in spaces])

@@ -12,7 +12,8 @@ from isoscope.data import tokens
 from isoscope.data.word_table import WordTable
 from isoscope.errors import InputError
 from isoscope.inside.choices import SpaceSettings
-from isoscope.inside.word_space import Space, write_space
+from isoscope.inside.translated_words import Linked
+from isoscope.inside.word_space import Space, relinked, write_space
 from isoscope.sealing import kept
 from isoscope.stages.geometry_tables import Checkpoint
 
@@ -30,6 +31,13 @@ def states(
     about = {"weights": one.digest, "twin": twin, "texts": texts, "code": code_version("space_states")}
     about |= {name: getattr(settings, name) for name in names}
     return Space(kept(cache / "states", about, partial(_extract, one, twin, table, settings), "states"))
+
+
+def linked_states(space: Space, table: WordTable, linked: Linked, cache: Path) -> Space:
+    """Return the states of linked words as those of a table's words, cached."""
+    about = {"of": space.folder.name, "links": linked.links, "code": code_version("space_states")}
+    fill = partial(relinked, space=space, table=table, rows=linked.rows)
+    return Space(kept(cache / "states", about, fill, "states"))
 
 
 def _extract(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:

@@ -17,9 +17,10 @@ from isoscope.errors import InputError
 from isoscope.inside.choices import SPACES, Settings, SpaceSettings
 from isoscope.inside.compared_items import compared_items
 from isoscope.inside.similarity_tables import Sampling
+from isoscope.inside.translated_words import Translation
 from isoscope.sealing import kept, write_text
 from isoscope.stages.geometry_tables import Checkpoint
-from isoscope.stages.space_states import TWIN, states
+from isoscope.stages.space_states import TWIN, linked_states, states
 from isoscope.studies.spaces.space_tables import Named, of_pairs
 from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.workers import with_bar, workers
@@ -31,14 +32,21 @@ SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision
 
 
 def spaces(
-    checkpoints: Sequence[Checkpoint], texts: Texts, settings: SpaceSettings, out: Path
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: SpaceSettings,
+    out: Path,
+    *,
+    translated: Translation | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Compare two or more checkpoints, and their twins with random weights. Write the tables to `out` and return them.
 
-    Every pair of checkpoints is compared layer by layer, and the pair of their twins. Raises `InputError` for fewer
-    than two checkpoints, a model that is no text transformer, NaN weights, and too few sentences.
+    Every pair of checkpoints is compared layer by layer, and the pair of their twins. `translated`: the second of two
+    reads this instead; its states are those of the words that are linked to the text's. Raises `InputError` for fewer
+    than two checkpoints, more than two with a translation, a model that is no text transformer, NaN weights, and too
+    few sentences or links.
     """
-    table, found, couples = prepared(checkpoints, texts, settings, out / "cache")
+    table, found, couples = prepared(checkpoints, texts, settings, out / "cache", translated)
     # Small matrices gain more from processes than from threads.
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         tables = tables_of(
@@ -57,7 +65,7 @@ def spaces(
         "given": {one.name: one.given or one.name for one in checkpoints},
         "layers": {name: one.space.layers for name, one in found.items()},
         "text": texts.digest,
-        "origin": texts.origin,
+        "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "left_out": texts.left_out,
         "settings": settings._asdict(),
         "tables": sorted(tables),
@@ -76,8 +84,16 @@ class Prepared(NamedTuple):
     pairs: list[tuple[str, str]]
 
 
-def prepared(checkpoints: Sequence[Checkpoint], texts: Texts, settings: SpaceSettings, cache: Path) -> Prepared:
+def prepared(
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: SpaceSettings,
+    cache: Path,
+    translated: Translation | None = None,
+) -> Prepared:
     """Return the spaces of checkpoints and of their twins, from the cache or extracted. Raises as `spaces`."""
+    if translated and len(checkpoints) != 2:
+        raise InputError(f"--other-column: the second of two checkpoints reads it, but {len(checkpoints)} are given")
     if len(checkpoints) < 2:
         raise InputError("spaces: one checkpoint; give two or more")
     table = word_table(
@@ -88,11 +104,17 @@ def prepared(checkpoints: Sequence[Checkpoint], texts: Texts, settings: SpaceSet
         tagged=texts.tagged,
     )
     compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
+    there = translated.linked(texts.table["sentence"].to_pylist(), table) if translated else None
     found: dict[str, Named] = {}
     for number, one in enumerate(checkpoints):
         # Twins of one architecture and seed would be the same model.
         for seed in (None, settings.seed + number):
-            space = states(one, seed, texts.digest, table, settings, cache)
+            if there is None or number == 0:
+                space = states(one, seed, texts.digest, table, settings, cache)
+            else:
+                space = linked_states(
+                    states(one, seed, there.digest, there.table, settings, cache), table, there, cache
+                )
             found[one.name + TWIN * (seed is not None)] = Named(space, one.name, None, twin=seed is not None)
     names = [one.name for one in checkpoints]
     couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]

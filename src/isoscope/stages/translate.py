@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from isoscope.data import tokens
 from isoscope.data.checkpoints import loadable_config
-from isoscope.data.files import read_file
 from isoscope.data.parquet import write_parquet
+from isoscope.data.sentence_pairs import Pairs
 from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.models.encoder import positions
@@ -25,33 +25,6 @@ PAGE = {"made_by": "isoscope translate"}
 """Entry that marks a manifest as that of translations."""
 BATCH = 64
 """Sentences of a batch."""
-
-
-class Pairs(NamedTuple):
-    """Sentences, and their references or None."""
-
-    sources: list[str]
-    references: list[str] | None
-
-
-def read_pairs(path: Path, *, column: str, references: str | None, sentences: int | None) -> Pairs:
-    """Read the first `sentences` rows (None: all) of a parquet, csv, tsv or jsonl file.
-
-    Raises `InputError` for a column that the file lacks, and for an empty cell.
-    """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    wanted = [column, *([] if references is None else [references])]
-    table = read_file(path, texts=wanted, label=None).table
-    if lacking := [name for name in wanted if name not in table.column_names]:
-        raise InputError(f"{path}: no column {lacking[0]!r}; there are: {', '.join(table.column_names)}")
-    found = [[*map(str, table[name].to_pylist()[:sentences])] for name in wanted]
-    for name, texts in zip(wanted, found, strict=True):
-        if empty := [row for row, text in enumerate(texts, 1) if text in ("None", "")]:
-            raise InputError(f"{path}, row {empty[0]}: column {name!r} is empty")
-    if not found[0]:
-        raise InputError(f"{path}: no rows")
-    return Pairs(found[0], found[1] if references is not None else None)
 
 
 def translate(

@@ -4,6 +4,7 @@ from isoscope.studies.spaces import (
     contexts_by_layer,
     distributions,
     lines_over_training,
+    maps_between,
     self_sim_by_class,
     similarity_maps,
     verdicts,
@@ -16,6 +17,7 @@ VIEWS: tuple[View, ...] = (
     *self_sim_by_class.VIEWS,
     *distributions.VIEWS,
     *similarity_maps.VIEWS,
+    *maps_between.VIEWS,
     *verdicts.VIEWS,
     *lines_over_training.VIEWS,
 )

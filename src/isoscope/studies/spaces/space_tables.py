@@ -12,6 +12,7 @@ from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.inside.choices import Probe
 from isoscope.inside.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.inside.contextuality_tables import Layer, Words, contextuality, of_sentences
+from isoscope.inside.mapped_tables import maps_table
 from isoscope.inside.similarity_tables import Sampling, check_complete, similarity_table
 from isoscope.inside.word_space import Space, joined
 from isoscope.workers import Over
@@ -80,7 +81,8 @@ def of_pairs(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
 
-    - `similarity`: of these pairs, see `inside.similarity_tables`; also one, model, …, other, other_model, ….
+    - `similarity`, `maps`: of these pairs, see `inside.similarity_tables` and `inside.mapped_tables`; also one, model,
+      …, other, other_model, ….
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 
     Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
@@ -88,11 +90,14 @@ def of_pairs(
     kept = joined(table, [one.space for one in spaces.values()])
     on = compared_items(table, kept, probe=probe, seed=sampling.seed)
     couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
-    similar = [
-        rows.assign(one=one, other=other, **spaces[one].columns(), **spaces[other].columns("other_"))
-        for (one, other), rows in zip(pairs, over(partial(_pair, on, sampling), couples, "pairs"), strict=True)
+    made = over(partial(_pair, on, sampling), couples, "pairs")
+    about = [
+        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
     ]
-    similarity = pd.concat(similar, ignore_index=True)
+    similarity, maps = (
+        pd.concat([rows.assign(**own) for own, rows in zip(about, of_pairs, strict=True)], ignore_index=True)
+        for of_pairs in zip(*made, strict=True)
+    )
     check_complete(similarity)
     sentences = len(np.unique(table.sentences[kept]))
     counts = [
@@ -104,7 +109,7 @@ def of_pairs(
         ),
         {"words": "left out: of sentences of a rare length", "occurrences": None, "sentences": on[0].left_out},
     ]
-    return {"similarity": similarity, "counts": pd.DataFrame(counts)}
+    return {"similarity": similarity, "maps": maps, "counts": pd.DataFrame(counts)}
 
 
 def _layer(
@@ -125,6 +130,8 @@ def _layer(
     return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
 
 
-def _pair(on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]) -> pd.DataFrame:
-    """Return the similarities of a pair of spaces."""
-    return similarity_table(*which, on, sampling)
+def _pair(
+    on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the similarities of a pair of spaces, and how near maps of all its items bring them."""
+    return similarity_table(*which, on, sampling), maps_table(*which, on[0], seed=sampling.seed)

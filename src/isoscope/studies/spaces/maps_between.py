@@ -1,0 +1,63 @@
+"""View: how near linear maps bring one space to another."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isoscope.figures.style import WIDTH, legend_below, look, style, tiles
+from isoscope.studies.view import Table, View
+
+SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
+MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}
+ROW = 0.24
+LOWEST = -0.25
+"""Left end of R²'s axis."""
+
+
+@style()
+def maps(table: pd.DataFrame) -> Figure:
+    """Draw a panel per measure: a row per direction, a dot per map and pair of spaces."""
+    rows = list(dict.fromkeys(table["direction"]))
+    figure, panels = tiles(len(SHOWN), len(SHOWN), (WIDTH, 0.8 + ROW * len(rows)), grid="x", ticks=8, sharey=True)
+    for (measure, title), axes in zip(SHOWN.items(), panels, strict=True):
+        for place, name in enumerate(MAPS):
+            own = table[table["map"] == name]
+            at = [rows.index(direction) for direction in own["direction"]]
+            axes.plot(own[measure], at, **look(place) | {"linestyle": ""}, markersize=5, alpha=0.8)
+        axes.set_title(title)
+        axes.set_xlim(LOWEST if measure == "r2" else -0.02, 1.02)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    handles = [Line2D([], [], label=label, **look(n) | {"linestyle": ""}) for n, label in enumerate(MAPS.values())]
+    legend_below(figure, handles, columns=3)
+    return figure
+
+
+def _rows(table: pd.DataFrame) -> Table:
+    """Return the rows with their direction, such as `A → B`; twins of random weights last."""
+    ends = table[["model", "other_model"]].where(~table["back"], table[["other_model", "model"]].to_numpy())
+    named = ends["model"] + " → " + ends["other_model"] + table["twin"].map({True: ", random weights", False: ""})
+    return (table.assign(direction=named).sort_values(["twin", "direction"], kind="stable", ignore_index=True),)
+
+
+def _caption(table: pd.DataFrame) -> str:
+    below = int((table["r2"] < LOWEST).sum())
+    cut = f" {below} values of R² below the axis are not shown." if below else ""
+    n = int(table["n"].min())
+    return (
+        "How near a map brings the last layer of a model to that of another, on words of sentences that neither fitted "
+        f"it ({int(table['n_fitted'].min()):,} words) nor chose its penalty. n = {n:,} words of as many sentences. "
+        f"Retrieval: the word's own vector is the nearest of all; chance is {1 / n:.4f}.{cut}"
+    )
+
+
+VIEWS = (
+    View(
+        name="maps_between_spaces",
+        needs=("maps",),
+        rows=_rows,
+        draw=maps,
+        caption=_caption,
+        remakes="Vázquez et al. 2021, alignment of the spaces",
+    ),
+)

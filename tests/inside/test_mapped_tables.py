@@ -1,0 +1,81 @@
+"""Maps between the last layers of two spaces, on sentences that did not fit them; and states of linked words."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from isoscope.data.parquet import write_parquet
+from isoscope.data.word_table import KEY, WordTable, every_word
+from isoscope.inside.compared_items import compared_items
+from isoscope.inside.mapped_tables import maps_table
+from isoscope.inside.translated_words import Translation
+from isoscope.inside.word_space import ARRAY, FACTS, KEYS, STATES, Space, relinked
+from isoscope.sealing import write_text
+
+WIDTH = 6
+RANDOM = np.random.default_rng(3)
+TEXTS = [" ".join(f"w{word}" for word in RANDOM.integers(0, 50, 5)) for _ in range(600)]
+
+
+def space(folder: Path, states: Any, table: WordTable) -> Space:
+    folder.mkdir()
+    write_parquet(table.rows[KEY].assign(found=True), folder / KEYS)
+    save_file({ARRAY: np.asarray(states, np.float32)[None]}, folder / STATES)
+    write_text(folder / FACTS, '{"layers": [0]}', "states")
+    return Space(folder)
+
+
+@pytest.fixture(scope="module")
+def table() -> WordTable:
+    return every_word(TEXTS)
+
+
+def maps(tmp_path: Path, table: WordTable, x: Any, y: Any) -> pd.DataFrame:
+    on = compared_items(table, np.ones(len(table.rows), bool), probe="words", seed=0)[0]
+    spaces = space(tmp_path / "one", x, table), space(tmp_path / "other", y, table)
+    return maps_table(*spaces, on, seed=0).set_index(["back", "map"])
+
+
+def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> None:
+    x = RANDOM.standard_normal((len(table.rows), WIDTH))
+    turned = 3 * x @ np.linalg.qr(RANDOM.standard_normal((WIDTH, WIDTH)))[0] + 1
+    found = maps(tmp_path, table, x, turned)
+    assert set(found.loc[False].index) == {"none", "procrustes", "ridge"}
+    for back in (False, True):
+        assert found.loc[(back, "procrustes"), "error"] == pytest.approx(0, abs=1e-10)
+        assert found.loc[(back, "procrustes"), ["r2", "retrieval_forward", "cosine_back"]].tolist() == pytest.approx(
+            [1, 1, 1]
+        )
+        assert found.loc[(back, "none"), "r2"] < 0
+        assert found.loc[(back, "ridge"), "strength"] == 1e-4  # without noise, the least penalty
+    assert found["n"].unique().tolist() == [120]  # a word each of a fifth of the sentences
+
+
+def test_unrelated_spaces_of_other_width_have_no_map(tmp_path: Path, table: WordTable) -> None:
+    """A negative control: no variance is explained, retrieval is chance."""
+    x, y = (RANDOM.standard_normal((len(table.rows), width)) for width in (WIDTH, WIDTH + 3))
+    found = maps(tmp_path, table, x, y)
+    assert set(found.loc[True].index) == {"procrustes", "ridge"}
+    assert (found["r2"] < 0.01).all()
+    assert (found[["retrieval_forward", "cosine_back"]] < 0.05).all(axis=None)
+    assert found.loc[(False, "ridge"), "strength"] == 10  # of noise, the most
+
+
+def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:
+    other = every_word([" ".join(text.split()[::-1]) for text in TEXTS])
+    (tmp_path / "links.txt").write_text("0-4 1-3 2-2 4-0\n" * len(TEXTS), "utf-8")
+    linked = Translation(other.texts, tmp_path / "links.txt", "pairs.csv, column 'tgt'").linked(TEXTS, table)
+    states = RANDOM.standard_normal((len(table.rows), WIDTH))
+    there = space(tmp_path / "there", states, linked.table)
+    (tmp_path / "linked").mkdir()
+    relinked(tmp_path / "linked", there, table, linked.rows)
+    found = Space(tmp_path / "linked")
+    assert found.keys["found"].tolist() == [True, True, True, False, True] * len(TEXTS)
+    mirrored = states.reshape(len(TEXTS), 5, WIDTH)[:, ::-1][:, [0, 1, 2, 4]].reshape(-1, WIDTH)
+    kept = found.keys["found"].to_numpy()
+    np.testing.assert_array_equal(found.layer(0, kept), mirrored.astype(np.float32))
+    assert (found.keys["form"] == table.rows["form"]).all()
