@@ -19,7 +19,7 @@ MOST = 1000
 
 
 def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int) -> pd.DataFrame:
-    """Return how near the last layer of a space comes to that of another by each map, in both directions.
+    """Return how near each map brings the last layer of a space to that of another, in both directions.
 
     Columns: back (whether the map leads from `other` to `one`), map (none, between equal widths; procrustes; ridge),
     strength (of ridge), error (squared, per dimension), r2 (mean over dimensions), retrieval_forward, retrieval_back
