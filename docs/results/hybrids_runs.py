@@ -25,11 +25,12 @@ from collect import commit_of, told
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.data.corpus import PAIR
+from isoscope.data.sentence_pairs import read_pairs
 from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.outputs import CONFIG, TRANSLATIONS, Output, read_output
 from isoscope.runs.restored import read_metrics
-from isoscope.stages.translate import read_pairs, translate
+from isoscope.stages.translate import translate
 from isoscope.studies.hybrids.hybrid_tables import FILES
 
 STUDIES = ("dynamics", "aligned", "hybrid", "hybrid_frozen", "rotated", "rotated_hybrid")
