@@ -17,7 +17,7 @@ STORED = Path(__file__).parent / "spaces"
 MODELS = ("MLM", "CLM", "MT")
 LAYERS = {-1: "word table", 0: "0", 1: "1", 2: "2"}
 MARGIN = 0.01
-UPDATES = (0, 64, 512)
+UPDATES = (0, 32, 128, 512, 2048)
 CONTEXT = {
     "avg_sim": "AvgSim",
     "avg_sim_other_words": "AvgSim, other forms",
@@ -98,20 +98,21 @@ def apart(text: str, of: str) -> Lines:
 
 
 def over_training(text: str) -> Lines:
-    """Yield the similarity of layers of equal number over its null, of a model at an update with chosen checkpoints.
+    """Yield the similarity of the last layer over its null, of a model at an update with chosen checkpoints.
 
     Means over seeds with t intervals. The last column is the model's own chosen checkpoint (update 4000, or shortly
     before).
     """
     table = stored(text, "over_training")
+    table = table[table["layer"] == table["layer"].max()]
     itself = (table["model"] == table["other_model"]) & (table["seed"] == table["other_seed"])
     table = table.assign(other=(table["other_model"] + ", next seed").mask(itself, "its own end"))
-    yield from head("measure", "model", "compared with", "layer", *map(str, UPDATES), "chosen", left=4)
-    for (measure, *pair, layer), rows in table.groupby(["measure", "model", "other", "layer"], sort=False):
+    yield from head("measure", "model", "compared with", *map(str, UPDATES), "chosen", left=3)
+    for (measure, *pair), rows in table.groupby(["measure", "model", "other"], sort=False):
         ways = (*((rows["update"] == update) & ~rows["chosen"] for update in UPDATES), rows["chosen"])
         values = (list(rows["adjusted"][way].dropna()) for way in ways)
         cells = (interval(one) if one else "–" for one in values)
-        yield f"| {ALIKE[measure]} | {' | '.join(pair)} | {LAYERS[layer]} | {' | '.join(cells)} |"
+        yield f"| {ALIKE[measure]} | {' | '.join(pair)} | {' | '.join(cells)} |"
 
 
 def frequencies() -> Lines:
@@ -189,6 +190,10 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "spaces/apart": partial(apart, "captions", WORDS),
     "spaces/apart_context": partial(apart, "captions", WITHOUT_FORM),
     "spaces/apart_sts": partial(apart, "sts", WORDS),
+}
+TABLES |= {
+    f"spaces/over_training_{file.parent.name}": partial(over_training, file.parent.name)
+    for file in sorted(STORED.glob("*/over_training.parquet"))
 }
 TABLES |= {
     f"spaces/parts_of_speech_{file.parent.name}": partial(parts_of_speech, file.parent.name)
