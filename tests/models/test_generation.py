@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,8 +13,12 @@ from fusions import FUSIONS as ALL
 from fusions import PAD, batch, make
 from isoscope.errors import InputError
 from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
+from isoscope.models.fused import FusedGenerationMixin
+from isoscope.models.language import Specials, from_scratch
+from isoscope.models.translation import written
 
 FUSIONS = ["additive", "conv2d-5x5-bias-gate", "fft-residual"]
+CACHED = ["additive", "scaled", "fft-residual"]
 KINDS = [FusionBertForCausalLM, FusionRobertaForCausalLM]
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False}
 
@@ -113,3 +118,51 @@ def test_a_cache_is_neither_made_nor_taken(kind: Any) -> None:
         with pytest.raises(InputError, match="keeps no cache") as caught:
             ask()
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "sinusoidal"}], ids=str)
+@pytest.mark.parametrize("fusion", CACHED)
+def test_where_a_fusion_reads_no_neighbours_a_cache_gives_the_same_logits(fusion: str, changes: dict[str, Any]) -> None:
+    model = make(FusionBertForCausalLM, ALL[fusion], is_decoder=True, **changes)
+    text = prompt((6, 6))
+    with torch.no_grad():
+        first = model(text[:, :4], past_key_values=DynamicCache(config=model.config))
+        rest = model(text[:, 4:], past_key_values=first.past_key_values)
+        found = torch.cat([first.logits, rest.logits], 1)
+        torch.testing.assert_close(found, model(text).logits, rtol=1e-5, atol=1e-5)
+        lost = model(text[:, 4:]).logits  # a negative control: without the cache the first tokens are not seen
+    assert (lost - rest.logits).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "sinusoidal"}], ids=str)
+@pytest.mark.parametrize("fusion", CACHED)
+def test_a_translation_is_the_same_with_a_cache(fusion: str, changes: dict[str, Any], beams: int) -> None:
+    """Of padded texts, greedily and by a beam search."""
+    sizes: dict[str, Any] = {"vocab_size": 40, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "layers": 4}
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.5, "initializer_range": 0.5}
+    others = {"activation": "gelu", "norm": "post", "positions": "learned", "max_positions": 24} | changes
+    model = from_scratch(
+        "translation",
+        family="bert",
+        tied=True,
+        seed=1,
+        specials=Specials(pad=0, begin=1, end=2),
+        fusion=ALL[fusion],
+        **sizes,
+        **rates,
+        **others,
+    ).eval()
+    assert model.caches
+    random = np.random.default_rng(0)
+    read = [np.array([1, *random.integers(3, 40, length), 2]) for length in (3, 9, 6)]
+    found = written(model, read, beams=beams, max_length=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FusedGenerationMixin, "caches", False)
+        assert written(model, read, beams=beams, max_length=20) == found
+    assert len({tuple(one) for one in found}) > 1  # what is read makes a difference
+
+
+def test_a_fusion_that_reads_neighbours_keeps_none() -> None:
+    assert not model_of(FusionBertForCausalLM, "conv2d").caches
+    assert not model_of(FusionRobertaForCausalLM, "additive").caches  # its positions depend on earlier padding

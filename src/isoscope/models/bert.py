@@ -18,10 +18,10 @@ from transformers.models.bert.modeling_bert import (
 from isoscope.models.embeddings import FusionEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
+    FusedGenerationMixin,
     FusedHead,
     FusedPreTrained,
     FusionSettings,
-    UncachedGenerationMixin,
     head_classifier,
     head_dropout,
     head_spans,
@@ -87,7 +87,7 @@ class FusionBertForMaskedLM(
 
 @at_chosen_tokens
 class FusionBertForCausalLM(
-    UncachedGenerationMixin,
+    FusedGenerationMixin,
     FusedHead,
     FusionBertPreTrainedModel,
     BertLMHeadModel,

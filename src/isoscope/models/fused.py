@@ -18,14 +18,29 @@ from transformers.utils.generic import TransformersKwargs, merge_with_config_def
 from transformers.utils.output_capturing import capture_outputs
 
 from isoscope.errors import InputError
-from isoscope.models.embeddings import FractionalPositions, FusedTables, SinusoidalPositions, rope_angles
+from isoscope.models.embeddings import (
+    FractionalPositions,
+    FusedTables,
+    FusionEmbeddings,
+    SinusoidalPositions,
+    rope_angles,
+)
 from isoscope.models.prenorm import PreNormEncoder
 
 
-class UncachedGenerationMixin(GenerationMixin):
-    """The `generate` hooks of a causal model whose fusion reads the whole text."""
+class FusedGenerationMixin(GenerationMixin):
+    """The `generate` hooks of a model that writes: no cache where its fusion reads neighbouring tokens.
+
+    Elsewhere there is one if asked for (`use_cache=True`).
+    """
 
     get_input_embeddings: Any
+
+    @property
+    def caches(self) -> bool:
+        """Whether keys and values of earlier tokens may be kept: each token's embedding depends on the token alone."""
+        writes: Any = getattr(self, "decoder", self)
+        return bool(writes.base_model.caches)
 
     def _prepare_cache_for_generation(
         self,
@@ -35,7 +50,11 @@ class UncachedGenerationMixin(GenerationMixin):
         batch_size: int,
         max_cache_length: int,
     ) -> bool:
-        """Turn the cache off, even if the library asks for it; raise `InputError` for modes that need a cache."""
+        """Turn the cache off where a fusion reads neighbours; raise `InputError` for modes that need a cache."""
+        if self.caches and generation_config.use_cache:
+            library: Any = super()
+            prepared: bool = library._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, batch_size, max_cache_length)
+            return prepared
         if generation_config.cache_implementation is not None:
             raise InputError("cache_implementation: a fusion reads the whole text and keeps no cache; remove it")
         if generation_mode == GenerationMode.ASSISTED_GENERATION:
@@ -54,7 +73,7 @@ class UncachedGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> dict[str, Any]:
         """Return the whole text; after a prompt of embeddings, append the embeddings of the generated tokens."""
-        if inputs_embeds is not None and not is_first_iteration:
+        if past_key_values is None and inputs_embeds is not None and not is_first_iteration:
             generated = kwargs["position_ids"].shape[-1] - inputs_embeds.shape[1]
             new = self.get_input_embeddings()(input_ids[:, input_ids.shape[1] - generated :])
             inputs_embeds, is_first_iteration = torch.cat([inputs_embeds, new], 1), True
@@ -211,6 +230,12 @@ class FusedEncoder:
         self.pooler = pooler(config) if add_pooling_layer else None
         model.post_init()
 
+    @property
+    def caches(self) -> bool:
+        """Whether a cache of keys and values may be given: for BERT, if the fusion reads no neighbouring token."""
+        plain = isinstance(self.embeddings, FusionEmbeddings)  # RoBERTa's positions depend on earlier padding
+        return plain and getattr(self.embeddings.fusion, "looks_around", None) is False
+
     @merge_with_config_defaults
     @capture_outputs
     def forward(  # type: ignore[misc]  # as in the library, `position_ids` stands for itself and among the rest
@@ -226,15 +251,19 @@ class FusedEncoder:
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPoolingAndCrossAttentions:
-        """Run the family's forward pass, with the attention mask passed to the embeddings and without a cache.
+        """Run the family's forward pass, with the attention mask passed to the embeddings.
 
-        `use_cache` is accepted, but no cache is returned. Raises `InputError` if a cache is given: a kernel would not
-        see the tokens before this call.
+        `use_cache` is accepted, but only a given cache is used and returned. Raises `InputError` for a cache if the
+        fusion reads neighbours: it would not see the tokens before this call.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("pass either input_ids or inputs_embeds")
-        if past_key_values is not None:
+        if past_key_values is not None and not self.caches:
             raise InputError("past_key_values: a fusion reads the whole text and keeps no cache; pass the whole text")
+        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        if past and position_ids is None:
+            length = (inputs_embeds if input_ids is None else input_ids).shape[1]  # type: ignore[union-attr]
+            position_ids = self.embeddings.position_ids[:, past : past + length]
         fused = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
@@ -247,16 +276,19 @@ class FusedEncoder:
             encoder_attention_mask=encoder_attention_mask,
             embedding_output=fused,
             encoder_hidden_states=encoder_hidden_states,
-            past_key_values=None,
+            past_key_values=past_key_values,
         )
         hidden = self.encoder(
             fused,
             attention_mask=self_mask,
             encoder_hidden_states=encoder_hidden_states,
             encoder_attention_mask=cross_mask,
-            use_cache=False,
+            past_key_values=past_key_values,
+            use_cache=past_key_values is not None,
             position_ids=position_ids,
             **kwargs,
         ).last_hidden_state
         pooled = self.pooler(hidden) if self.pooler is not None else None
-        return BaseModelOutputWithPoolingAndCrossAttentions(last_hidden_state=hidden, pooler_output=pooled)
+        return BaseModelOutputWithPoolingAndCrossAttentions(
+            last_hidden_state=hidden, pooler_output=pooled, past_key_values=past_key_values
+        )

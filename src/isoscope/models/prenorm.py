@@ -22,6 +22,7 @@ class PreNormLayer(BertLayer):
         **kwargs: Any,
     ) -> Tensor:
         """Return the layer's hidden states `[B, L, D]`; arguments as in BertLayer."""
+        kwargs["past_key_values"] = past_key_values
         hidden = _attended(self.attention, hidden_states, attention_mask=attention_mask, **kwargs)
         if encoder_hidden_states is not None:
             hidden = _attended(

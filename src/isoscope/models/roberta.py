@@ -26,10 +26,10 @@ from transformers.models.roberta.modeling_roberta import (
 from isoscope.models.embeddings import FusionRobertaEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
+    FusedGenerationMixin,
     FusedHead,
     FusedPreTrained,
     FusionSettings,
-    UncachedGenerationMixin,
     head_classifier,
     head_dropout,
     head_spans,
@@ -102,7 +102,7 @@ class FusionRobertaForMaskedLM(
 
 @at_chosen_tokens
 class FusionRobertaForCausalLM(
-    UncachedGenerationMixin,
+    FusedGenerationMixin,
     FusedHead,
     FusionRobertaPreTrainedModel,
     RobertaForCausalLM,

@@ -16,7 +16,7 @@ from transformers.models.encoder_decoder.configuration_encoder_decoder import En
 from transformers.models.encoder_decoder.modeling_encoder_decoder import EncoderDecoderModel
 
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertModel
-from isoscope.models.fused import UncachedGenerationMixin
+from isoscope.models.fused import FusedGenerationMixin
 
 Ids = npt.NDArray[np.integer[Any]]
 _WORDS = "encoder.embeddings.word_embeddings.weight"
@@ -48,7 +48,7 @@ class FusionTranslationConfig(EncoderDecoderConfig):
         return int(self.encoder.max_position_embeddings)  # type: ignore[union-attr]
 
 
-class FusionBertForTranslation(UncachedGenerationMixin, EncoderDecoderModel):
+class FusionBertForTranslation(FusedGenerationMixin, EncoderDecoderModel):
     """Encoder, and decoder with cross-attention and BERT's next-token head; `generate` translates.
 
     If `tie_word_embeddings`, one word table serves the encoder, the decoder and the predictions; else each has its own.
@@ -80,7 +80,8 @@ def written(
     texts = [torch.from_numpy(one).long() for one in read]
     ids = pad_sequence(texts, batch_first=True, padding_value=model.config.pad_token_id).to(model.device)
     mask = pad_sequence([torch.ones_like(one) for one in texts], batch_first=True).to(model.device)
-    found = model.generate(input_ids=ids, attention_mask=mask, num_beams=beams, do_sample=False, max_length=max_length)
+    options = {"num_beams": beams, "do_sample": False, "max_length": max_length, "use_cache": model.caches}
+    found = model.generate(input_ids=ids, attention_mask=mask, **options)
     whole: list[list[int]] = found.tolist()
     return whole
 
