@@ -37,7 +37,7 @@ def table() -> WordTable:
 def maps(tmp_path: Path, table: WordTable, x: Any, y: Any) -> pd.DataFrame:
     on = compared_items(table, np.ones(len(table.rows), bool), probe="words", seed=0)[0]
     spaces = space(tmp_path / "one", x, table), space(tmp_path / "other", y, table)
-    return maps_table(*spaces, on, seed=0).set_index(["back", "map"])
+    return maps_table(*spaces, on, seed=0, confidence=0.95).set_index(["back", "map"])
 
 
 def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> None:
@@ -52,6 +52,9 @@ def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> Non
         )
         assert found.loc[(back, "none"), "r2"] < 0
         assert found.loc[(back, "ridge"), "strength"] == 1e-4  # without noise, the least penalty
+    ridge = found.loc[(False, "ridge")]
+    assert ridge["low"] <= ridge["r2"] <= ridge["high"]
+    assert ridge["null"] < 0.1
     assert found["n"].unique().tolist() == [120]  # a word each of a fifth of the sentences
 
 
@@ -63,6 +66,28 @@ def test_unrelated_spaces_of_other_width_have_no_map(tmp_path: Path, table: Word
     assert (found["r2"] < 0.01).all()
     assert (found[["retrieval_forward", "cosine_back"]] < 0.05).all(axis=None)
     assert found.loc[(False, "ridge"), "strength"] == 10  # of noise, the most
+
+
+def test_equal_forms_alone_are_mapped_unless_their_means_are_taken_away(tmp_path: Path, table: WordTable) -> None:
+    """Two unrelated tables of vectors by form: what the forms share is no likeness of contexts."""
+    form = np.unique(table.rows["form"], return_inverse=True)[1]
+    x, y = (
+        RANDOM.standard_normal((50, WIDTH * 10))[form] + 0.1 * RANDOM.standard_normal((len(form), WIDTH * 10))
+        for _ in range(2)
+    )
+    spaces = space(tmp_path / "one", x, table), space(tmp_path / "other", y, table)
+    every, contexts = compared_items(table, np.ones(len(form), bool), probe="words", seed=0)
+    found = maps_table(*spaces, every, seed=0, confidence=0.95).set_index(["back", "map"])
+    assert found.loc[(False, "ridge"), "r2"] > 0.9
+    assert found.loc[(False, "ridge"), "null"] < 0.05  # with sentences exchanged, words meet other words
+    left = maps_table(*spaces, contexts, seed=0, confidence=0.95).set_index(["back", "map"])
+    assert (left.loc[False].drop("none")["r2"] < 0.01).all()
+
+
+def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
+    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
+    assert found["r2"].isna().all()
+    assert set(found["why"]) == {"all points are one"}
 
 
 def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.tree import read_yaml
+from isoscope.data.sentence_pairs import read_pairs
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs import run as runs
@@ -29,7 +30,7 @@ from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
 from isoscope.stages.train import rehearse, train
 from isoscope.stages.training_job import Job
-from isoscope.stages.translate import read_pairs, translate, write
+from isoscope.stages.translate import translate, write
 from isoscope.training.progress import TRACE_FILE
 
 ROOT = Path(__file__).parents[2]

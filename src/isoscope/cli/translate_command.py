@@ -39,7 +39,7 @@ def translate(
     check_free(out, such_as="translated")
     stage = load("stages.translate")
     load("stages.page_folder").check_out(out, stage.PAGE)
-    pairs = stage.read_pairs(text, column=column, references=references, sentences=sentences)
+    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
     options = {"beams": beams, "max_length": max_length}
     rows = stage.translate(checkpoint, pairs, **options, device=device, threads=threads)
     facts = {"checkpoint": str(checkpoint), "text": text.name, "columns": [column, references], **options}

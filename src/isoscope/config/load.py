@@ -1,7 +1,7 @@
 """Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -180,12 +180,16 @@ class Configuration:
                 raise InputError(f"{place}: study {part.study!r} has no arm {part.arm!r}{nearest(part.arm, arms)}")
             if other.task != (task := self.study(study).task):
                 raise InputError(f"{place}: study {part.study!r} has task {other.task!r}, but this study has {task!r}")
-            seeds, following = other.seeds, seed
-            if part.seed == "next":
-                following = min((one for one in seeds if one > seed), default=min(seeds, default=seed))
-                if following == seed:
-                    raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(seeds)}")
-            found[name] = (part.study, part.arm, following)
+            following = {one: _following(one, other.seeds) for one in {*self.study(study).seeds, seed}}
+            if part.seed == "next" and following[seed] == seed:
+                raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(other.seeds)}")
+            own = [following[one] for one in self.study(study).seeds]
+            if part.seed == "next" and len(set(own)) < len(own):  # its runs would not be independent
+                raise InputError(
+                    f"{place}: several seeds of {study!r} would start from one run; study {part.study!r} has seeds "
+                    f"{list(other.seeds)}: give it as many"
+                )
+            found[name] = (part.study, part.arm, following[seed] if part.seed == "next" else seed)
         return found
 
     def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
@@ -339,3 +343,8 @@ def check_sections(file: Path, overlay: Tree) -> None:
                 f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
             )
     found.stop()
+
+
+def _following(seed: int, seeds: Sequence[int]) -> int:
+    """Return the next larger of some seeds, else the smallest; without seeds, the seed itself."""
+    return min((one for one in seeds if one > seed), default=min(seeds, default=seed))

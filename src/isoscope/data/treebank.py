@@ -85,7 +85,7 @@ def has_tags(path: Path) -> bool:
         schema = pq.read_schema(path)
     except pa.ArrowException:
         return False
-    return all(name in schema.names and pa.types.is_nested(schema.field(name).type) for name in TAGGED)
+    return all(name in schema.names and _is_list(schema.field(name).type) for name in TAGGED)
 
 
 def tagged(path: Path) -> list[tuple[list[str], list[str]]]:
@@ -105,6 +105,10 @@ def tagged(path: Path) -> list[tuple[list[str], list[str]]]:
     return found
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[list[Any], ...]]:
     """Return the lists of each row. Raises `InputError` if the file is no parquet or lacks a column."""
     try:
@@ -113,6 +117,8 @@ def _rows(path: Path, columns: Sequence[str]) -> list[tuple[list[Any], ...]]:
         raise InputError(f"{path}: not valid parquet: {str(error).splitlines()[0]}") from None
     if missing := set(columns) - set(table.column_names):
         raise InputError(f"{path}: no column {', '.join(sorted(missing))}; a treebank has {', '.join(columns)}")
+    if wrong := [name for name in columns if not _is_list(table.schema.field(name).type)]:
+        raise InputError(f"{path}: column {wrong[0]!r} holds no lists; a treebank has one per sentence")
     return list(zip(*([own or [] for own in table[column].to_pylist()] for column in columns), strict=True))
 
 

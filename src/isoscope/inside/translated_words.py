@@ -22,7 +22,7 @@ class Linked(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of the translations."""
+        """sha256 (hex) of the drawn translations."""
         return hashlib.sha256(json.dumps(self.table.texts).encode()).hexdigest()
 
     @property

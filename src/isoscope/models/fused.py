@@ -53,7 +53,8 @@ class FusedGenerationMixin(GenerationMixin):
         """Turn the cache off where a fusion reads neighbours; raise `InputError` for modes that need a cache."""
         if self.caches and generation_config.use_cache:
             library: Any = super()
-            prepared: bool = library._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, batch_size, max_cache_length)
+            asked = generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
+            prepared: bool = library._prepare_cache_for_generation(*asked)
             return prepared
         if generation_config.cache_implementation is not None:
             raise InputError("cache_implementation: a fusion reads the whole text and keeps no cache; remove it")

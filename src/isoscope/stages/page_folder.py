@@ -21,7 +21,7 @@ def check_out(out: Path, page: Mapping[str, str]) -> None:
         return
     begun = {path.relative_to(out).parts for path in (*out.glob("*"), *out.glob("cache/*"))}
     # The manifest is the page's first file, so a call that is stopped while writing it leaves no other file.
-    if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), (".manifest.json.writing",)}:
+    if begun <= {("cache",), ("cache", "states"), ("cache", "tables"), ("cache", "grids"), (".manifest.json.writing",)}:
         return
     if not page.items() <= manifest(out).items():
         raise InputError(f"--out {out}: contains other files than an earlier page; give a new folder")

@@ -43,7 +43,8 @@ def published_spaces(checkpoint: str | None, text: Path | None, *, known: Publis
 
 
 def _other_checkpoint(asked: str, config: dict[str, object], known: Published) -> Iterator[str]:
-    if asked.partition("@")[0] not in known.checkpoints:
+    name, _, revision = asked.partition("@")
+    if name not in known.checkpoints or revision not in ("", "main"):
         yield f"checkpoint {asked}, not {known.checkpoints[0]}"
     for name, value in known.config.items():
         if config.get(name) != value:

@@ -3,13 +3,14 @@
 A file of its own, so that a changed measure or figure extracts nothing again.
 """
 
+import hashlib
 import sys
 from functools import partial
 from pathlib import Path
 
 from isoscope.code import code_version
 from isoscope.data import tokens
-from isoscope.data.word_table import WordTable
+from isoscope.data.word_table import KEY, WordTable
 from isoscope.errors import InputError
 from isoscope.inside.choices import SpaceSettings
 from isoscope.inside.translated_words import Linked
@@ -35,7 +36,8 @@ def states(
 
 def linked_states(space: Space, table: WordTable, linked: Linked, cache: Path) -> Space:
     """Return the states of linked words as those of a table's words, cached."""
-    about = {"of": space.folder.name, "links": linked.links, "code": code_version("space_states")}
+    rows = hashlib.sha256(table.rows[KEY].to_csv().encode()).hexdigest()
+    about = {"of": space.folder.name, "links": linked.links, "rows": rows, "code": code_version("space_states")}
     fill = partial(relinked, space=space, table=table, rows=linked.rows)
     return Space(kept(cache / "states", about, fill, "states"))
 

@@ -17,12 +17,12 @@ from isoscope.errors import InputError
 from isoscope.inside.choices import SPACES, Settings, SpaceSettings
 from isoscope.inside.compared_items import compared_items
 from isoscope.inside.similarity_tables import Sampling
-from isoscope.inside.translated_words import Translation
+from isoscope.inside.space_tables import Named, of_pairs
+from isoscope.inside.space_tables import tables as tables_of
+from isoscope.inside.translated_words import Linked, Translation
 from isoscope.sealing import kept, write_text
 from isoscope.stages.geometry_tables import Checkpoint
 from isoscope.stages.space_states import TWIN, linked_states, states
-from isoscope.studies.spaces.space_tables import Named, of_pairs
-from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.workers import with_bar, workers
 
 PAGE = {"made_by": "isoscope spaces"}
@@ -46,7 +46,7 @@ def spaces(
     than two checkpoints, more than two with a translation, a model that is no text transformer, NaN weights, and too
     few sentences or links.
     """
-    table, found, couples = prepared(checkpoints, texts, settings, out / "cache", translated)
+    table, found, couples, there = prepared(checkpoints, texts, settings, out / "cache", translated)
     # Small matrices gain more from processes than from threads.
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         tables = tables_of(
@@ -66,6 +66,7 @@ def spaces(
         "layers": {name: one.space.layers for name, one in found.items()},
         "text": texts.digest,
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
+        "translation": there and {"text": there.digest, "links": there.links},
         "left_out": texts.left_out,
         "settings": settings._asdict(),
         "tables": sorted(tables),
@@ -77,11 +78,12 @@ def spaces(
 
 
 class Prepared(NamedTuple):
-    """What checkpoints are compared on: the words, the spaces by name, and the pairs of names."""
+    """What checkpoints are compared on: the words, the spaces by name, the pairs of names, and linked words if any."""
 
     table: WordTable
     spaces: dict[str, Named]
     pairs: list[tuple[str, str]]
+    linked: Linked | None
 
 
 def prepared(
@@ -115,14 +117,15 @@ def prepared(
                 space = linked_states(
                     states(one, seed, there.digest, there.table, settings, cache), table, there, cache
                 )
-            found[one.name + TWIN * (seed is not None)] = Named(space, one.name, None, twin=seed is not None)
+            name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
+            found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
     names = [one.name for one in checkpoints]
     couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
-    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples])
+    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
 
 
 def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables `similarity` and `counts` of `spaces` for the page of `isoscope geometry`, from its cache.
+    """Return the tables of pairs of `spaces` for the page of `isoscope geometry`, from its cache.
 
     The options that both commands have are those `asked`, the others the defaults of `isoscope spaces`. Raises as
     `spaces`.
@@ -137,7 +140,7 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     }
 
     def fill(folder: Path) -> None:
-        table, found, couples = prepared(checkpoints, texts, settings, cache)
+        table, found, couples, _ = prepared(checkpoints, texts, settings, cache)
         with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
             over = with_bar(spread, lambda: None, "spaces")
             tables = of_pairs(found, couples, table, probe=settings.probe, sampling=_sampling(settings), over=over)

@@ -22,7 +22,7 @@ from isoscope.studies.fusion.persistence_diagrams import barcodes, persistence_d
 from isoscope.studies.fusion.probing_scores import learning_curves
 from isoscope.studies.fusion.spectra import MAGNITUDES
 from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
-from isoscope.studies.spaces import similarity_maps
+from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
 GROUPS = {
@@ -290,6 +290,6 @@ SECTIONS: dict[str, tuple[View, ...]] = {
     "embedding": BLOCK,
     "spectrum": SPECTRUM,
     "topology": TOPOLOGY,
-    "spaces": tuple(replace(view, name="spaces") for view in similarity_maps.VIEWS),
+    "spaces": tuple(replace(view, name="spaces") for view in (*similarity_maps.VIEWS, *maps_between.VIEWS)),
 }
 """Section of the page → its views, in order. `MEASURED` come first, with a section per kind of representation."""

@@ -16,13 +16,16 @@ LOWEST = -0.25
 
 @style()
 def maps(table: pd.DataFrame) -> Figure:
-    """Draw a panel per measure: a row per direction, a dot per map and pair of spaces."""
+    """Draw a panel per measure: a row per direction, a dot per map and pair of spaces; of R² interval and null (|)."""
     rows = list(dict.fromkeys(table["direction"]))
     figure, panels = tiles(len(SHOWN), len(SHOWN), (WIDTH, 0.8 + ROW * len(rows)), grid="x", ticks=8, sharey=True)
     for (measure, title), axes in zip(SHOWN.items(), panels, strict=True):
         for place, name in enumerate(MAPS):
             own = table[table["map"] == name]
             at = [rows.index(direction) for direction in own["direction"]]
+            if measure == "r2":
+                axes.hlines(at, own["low"], own["high"], color=look(place)["color"], linewidth=1.2)
+                axes.plot(own["null"], at, linestyle="", marker="|", color=look(place)["color"], markersize=9)
             axes.plot(own[measure], at, **look(place) | {"linestyle": ""}, markersize=5, alpha=0.8)
         axes.set_title(title)
         axes.set_xlim(LOWEST if measure == "r2" else -0.02, 1.02)
@@ -37,17 +40,19 @@ def _rows(table: pd.DataFrame) -> Table:
     """Return the rows with their direction, such as `A → B`; twins of random weights last."""
     ends = table[["model", "other_model"]].where(~table["back"], table[["other_model", "model"]].to_numpy())
     named = ends["model"] + " → " + ends["other_model"] + table["twin"].map({True: ", random weights", False: ""})
-    return (table.assign(direction=named).sort_values(["twin", "direction"], kind="stable", ignore_index=True),)
+    table = table.assign(direction=named, number=pd.factorize(table["of"])[0])
+    return (table.sort_values(["number", "twin", "direction"], kind="stable", ignore_index=True),)
 
 
 def _caption(table: pd.DataFrame) -> str:
-    below = int((table["r2"] < LOWEST).sum())
+    of, below = table["of"].iloc[0], int((table["r2"] < LOWEST).sum())
     cut = f" {below} values of R² below the axis are not shown." if below else ""
     n = int(table["n"].min())
     return (
-        "How near a map brings the last layer of a model to that of another, on words of sentences that neither fitted "
-        f"it ({int(table['n_fitted'].min()):,} words) nor chose its penalty. n = {n:,} words of as many sentences. "
-        f"Retrieval: the word's own vector is the nearest of all; chance is {1 / n:.4f}.{cut}"
+        f"How near a map brings the last layer of a model to that of another: {of}, of sentences that neither fitted "
+        f"it (n = {int(table['n_fitted'].min()):,}) nor chose its penalty. n = {n:,}, of as many sentences. Lines: "
+        "intervals over sentences; |: a map that was fitted with sentences exchanged. Retrieval: the own vector is the "
+        f"nearest of all; chance is {1 / n:.4f}.{cut}"
     )
 
 
@@ -56,6 +61,7 @@ VIEWS = (
         name="maps_between_spaces",
         needs=("maps",),
         rows=_rows,
+        by="number",
         draw=maps,
         caption=_caption,
         remakes="Vázquez et al. 2021, alignment of the spaces",

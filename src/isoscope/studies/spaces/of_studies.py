@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
 from isoscope.inside.similarity_tables import Sampling
+from isoscope.inside.space_tables import Named
+from isoscope.inside.space_tables import tables as tables_of
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
-from isoscope.studies.spaces.space_tables import Named
-from isoscope.studies.spaces.space_tables import tables as tables_of
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
 from isoscope.studies.spaces.states_over_training import written
 from isoscope.studies.spaces.told_apart import couples, told_apart
@@ -73,7 +73,7 @@ def of_runs(
     margin: float,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `studies.spaces.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
+    """Return the tables of `inside.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and

@@ -19,12 +19,16 @@ from isoscope.workers import Over
 
 
 class Named(NamedTuple):
-    """A space, its model, the seed of its training if known, and whether it is the model's twin of random weights."""
+    """A space, its model, the seed of its training if known, and whether it is the model's twin of random weights.
+
+    `linked`: its states are those of another text's words, which are linked to the table's.
+    """
 
     space: Space
     model: str
     seed: int | None
     twin: bool
+    linked: bool = False
 
     def columns(self, prefix: str = "") -> dict[str, Any]:
         """Return the columns of a table that say whose space it is."""
@@ -46,6 +50,7 @@ def tables(
 
     - `contextuality`, `words`, `tagged_words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed,
       twin, layer, of (words, sentences) and, of contextuality, the intervals' confidence.
+      None of them has a linked space: it has states of other words than the table's.
     - those of `of_pairs`.
 
     `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
@@ -56,7 +61,7 @@ def tables(
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
     options: dict[str, Any] = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence}
     of_layer = partial(_layer, table, kept, probe, options | {"seed": sampling.seed})
-    layers = [(name, number) for name, one in spaces.items() for number in one.space.layers]
+    layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
     found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
     for (name, number), layer in zip(layers, over(of_layer, work, "layers"), strict=True):
@@ -133,5 +138,7 @@ def _layer(
 def _pair(
     on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the similarities of a pair of spaces, and how near maps of all its items bring them."""
-    return similarity_table(*which, on, sampling), maps_table(*which, on[0], seed=sampling.seed)
+    """Return the similarities of a pair of spaces, and how near maps bring their last layers."""
+    given: dict[str, Any] = {"seed": sampling.seed, "confidence": sampling.confidence}
+    maps = pd.concat([maps_table(*which, one, **given) for one in on], ignore_index=True)
+    return similarity_table(*which, on, sampling), maps
