@@ -120,6 +120,8 @@ def main() -> None:
     test = paths.find_project().folder / paths.processed(found[0].run.task) / "test.parquet"
     references = pd.read_parquet(test)[PAIR[1]].tolist()
     translated = [shares(one, references) for one in found if (one.folder / TRANSLATIONS).is_file()]
+    if not translated:
+        raise InputError("no finished translation here; run: isoscope train hybrid")
     pd.concat(translated, axis="columns").to_parquet(target / "shares.parquet", compression="zstd", index=False)
 
 

@@ -109,12 +109,14 @@ def difference(of: str, first: str, second: str) -> np.ndarray:
     """
     scores = runs("hybrid", "bleu")
     shares = pd.read_parquet(STORED / "shares.parquet")
-    found = []
-    for start in (first, second):
-        arm = f"translation-{start}-{of}"
-        every = [shares[f"hybrid/{arm}/{seed}"].to_numpy(float) for seed in scores[arm]]
-        bleu = [*scores[arm].values()]
-        found.append(np.stack([np.nan_to_num(one, nan=value) for one, value in zip(every, bleu, strict=True)]))
+    arms = [f"translation-{start}-{of}" for start in (first, second)]
+    seeds = sorted(scores[arms[0]].keys() & scores[arms[1]].keys())
+    found = [
+        np.stack(
+            [np.nan_to_num(shares[f"hybrid/{arm}/{seed}"].to_numpy(float), nan=scores[arm][seed]) for seed in seeds]
+        )
+        for arm in arms
+    ]
     difference: np.ndarray = found[0] - found[1]
     return difference
 
@@ -137,28 +139,25 @@ def measures(when: str) -> Lines:
 
 def predicted() -> Lines:
     """Yield which measure of an aligned encoder predicts BLEU: Spearman's correlation over starts."""
-    columns = [f"{which}, {training}" for training in TUNINGS.values() for which in ("all starts", "without MT's own")]
-    yield from head("measure", *columns)
-    tables = [
-        _predictors(training, without) for training in TUNINGS.values() for without in ((), ("itself", "other_seed"))
-    ]
+    which = {"all starts": (), "without MT's own": ("itself", "other_seed")}
+    yield from head("measure", *(f"{name}, {training}" for training in TUNINGS.values() for name in which))
+    tables = {name: _predictors(without).set_index(["measure", "training"]) for name, without in which.items()}
     for name, title in MEASURES.items():
-        rows = [table[table["measure"] == name].iloc[0] for table in tables]
-        cells = (f"{number(row['rho'], 2)} (p {number(row['p_holm'], 2)}, n {row['n']})" for row in rows)
+        rows = [tables[one].loc[(name, training)] for training in TUNINGS.values() for one in which]
+        cells = (f"{number(row['rho'], 2)} (p {number(row['p_holm'], 2)}, n {row['n']:.0f})" for row in rows)
         yield f"| {title} | {' | '.join(cells)} |"
 
 
-def _predictors(training: str, without: Sequence[str]) -> pd.DataFrame:
+def _predictors(without: Sequence[str]) -> pd.DataFrame:
     nearness = near("aligned", "after").assign(when="after", start=lambda rows: rows["arm"].map(called))
     translated = [
         {"start": start, "training": training, "score": "bleu", "seed": seed, "value": value}
-        for of, name in TUNINGS.items()
+        for of, training in TUNINGS.items()
         for start in STARTS
-        if name == training and start not in without
+        if start not in without
         for seed, value in runs("hybrid", "bleu")[f"translation-{start}-{of}"].items()
     ]
-    found = predictors(nearness[nearness["measure"].isin(MEASURES)], pd.DataFrame(translated))
-    return found[found["training"] == training]
+    return predictors(nearness[nearness["measure"].isin(MEASURES)], pd.DataFrame(translated))
 
 
 def rotations() -> Lines:

@@ -7,8 +7,8 @@ docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): context
 pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
 
 - `--only over_training` makes over_training.parquet alone, of fewer words.
-- `--table untied` (scaled, sinusoidal): masked and translation models with other tables (profile dynamics_tables), by
-  their digests in docs/results/spaces/tables.csv.
+- `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project with
+  the profile dynamics_tables.
 - `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed.
 """
 
@@ -22,6 +22,7 @@ import pandas as pd
 from collect import told
 from threadpoolctl import threadpool_limits
 
+from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
@@ -34,11 +35,13 @@ from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
 MODELS = {
-    "MLM": ("dynamics/depth", "masked-additive"),
-    "CLM": ("dynamics/depth", "causal-additive"),
-    "MT": ("dynamics/own", "translation-additive"),
+    "MLM": ("depth", "masked-additive"),
+    "CLM": ("depth", "causal-additive"),
+    "MT": ("own", "translation-additive"),
 }
 """Model → file of docs/results/dynamics with its runs, and their arm."""
+TABLE_ARMS = {"MLM": "readers/masked", "MT": "translators/translation"}
+"""Model → study and objective, in the profile dynamics_tables."""
 SEEDS = (0, 1, 2)
 SAMPLE: dict[str, Any] = {"occurrences": 50_000, "per_sentence": 25, "seed": 0}
 FEWER, EVERY = 12_000, 2
@@ -60,18 +63,30 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def checkpoints(store: Path, models: Mapping[str, tuple[str, str]], seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
-    """Return the chosen checkpoint of each model's seeds."""
+def checkpoints(store: Path, seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
+    """Return the chosen checkpoint of each model's seeds, found by digest among the runs in `store`."""
     found: dict[str, dict[int, Path]] = {}
-    for model, (part, arm) in models.items():
-        table = pd.read_csv(HERE / f"{part}.csv", dtype={"digest": str})
+    for model, (part, arm) in MODELS.items():
+        table = pd.read_csv(HERE / "dynamics" / f"{part}.csv", dtype={"digest": str})
         digests = table[table["arm"] == arm].groupby("seed")["digest"].first()
         for seed in seeds:
-            runs = [*store.glob(f"{digests[seed]}*/output/checkpoints/*")]
-            if len(runs) != 1:
-                raise InputError(f"{store}: no finished run {digests[seed]} ({model}, seed {seed})")
-            found.setdefault(model, {})[seed] = runs[0]
+            found.setdefault(model, {})[seed] = _only(store, f"{digests[seed]}*/output/checkpoints/*")
     return found
+
+
+def of_tables(project: Path, table: str) -> dict[str, dict[int, Path]]:
+    """Return the chosen checkpoints of the masked and translation models with other tables, from their project."""
+    return {
+        model: {seed: _only(project / "models", f"{arm}-{table}/seed-{seed}/checkpoints/*") for seed in SEEDS}
+        for model, arm in TABLE_ARMS.items()
+    }
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    runs = [*folder.glob(pattern)]
+    if len(runs) != 1:
+        raise InputError(f"{folder}/{pattern}: no such finished run; train it first")
+    return runs[0]
 
 
 def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -117,11 +132,10 @@ def main() -> None:
         tagged=texts.tagged,
         **sample,
     )
-    models = MODELS
     if arguments.table:
-        arms = {"MLM": "masked", "MT": "translation"}
-        models = {name: ("spaces/tables", f"{arm}-additive-{arguments.table}") for name, arm in arms.items()}
-    runs = checkpoints(arguments.store, models, SEEDS[:1] if arguments.other else SEEDS)
+        runs = of_tables(arguments.store, arguments.table)
+    else:
+        runs = checkpoints(arguments.store, SEEDS[:1] if arguments.other else SEEDS)
     if arguments.other:
         name, _, folder_of = arguments.other.partition("=")
         runs[name] = {SEEDS[0]: Path(folder_of)}
@@ -136,6 +150,10 @@ def main() -> None:
     for name, rows in tables.items():
         write_parquet(rows, folder / f"{name}.parquet")
     about = {"text": texts.digest, "sample": sample, "options": OPTIONS, "sentences": len(table.texts)}
+    about["counted"] = counted and counted.digest
+    about["checkpoints"] = {
+        name: {seed: checkpoint_digest(one)[:12] for seed, one in of.items()} for name, of in runs.items()
+    }
     (folder / f"{arguments.only or 'about'}.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
 
 

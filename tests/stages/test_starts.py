@@ -16,6 +16,7 @@ import torch
 from safetensors.numpy import load_file
 
 from isoscope import paths
+from isoscope.cli import app
 from isoscope.config.load import Configuration
 from isoscope.config.tree import read_yaml
 from isoscope.data.sentence_pairs import read_pairs
@@ -122,6 +123,11 @@ def test_a_text_of_ones_own_is_translated_as_the_test_split_was(made: Made, tmp_
     kept = pd.read_parquet(joined / "translations.parquet")
     pd.testing.assert_frame_equal(rows[["translation", "bleu_share"]], kept[["translation", "bleu_share"]])
     assert write(rows, {}, tmp_path) == json.loads((joined / "bleu.json").read_text("utf-8"))
+    asked = ["--text", str(text), "--column", "sentence1", "--out", str(tmp_path / "out"), "--sentences", "5"]
+    app(["translate", str(chosen), *asked, "--max-length", str(length)], standalone_mode=False)
+    some = pd.read_parquet(tmp_path / "out/translations.parquet")
+    assert some["translation"].tolist() == rows["translation"].tolist()[:5]
+    assert list(some) == ["source", "translation"]
     with pytest.raises(InputError, match=r"no column 'target'; there are: sentence1, sentence2"):
         read_pairs(text, column="sentence1", references="target", sentences=None)
     reader = next(made.trained("half_depth", "masked-additive").glob("checkpoints/*"))

@@ -7,13 +7,23 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli import inspection, spaces_command, stages, tools, translate_command
+from isoscope.cli import inspection, reproduce_command, spaces_command, stages, tools, translate_command
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
-__all__ = ["app", "inspection", "main", "search", "spaces_command", "stages", "tools", "translate_command"]
+__all__ = [
+    "app",
+    "inspection",
+    "main",
+    "reproduce_command",
+    "search",
+    "spaces_command",
+    "stages",
+    "tools",
+    "translate_command",
+]
 
 
 def main() -> None:

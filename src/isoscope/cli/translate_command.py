@@ -42,7 +42,14 @@ def translate(
     pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
     options = {"beams": beams, "max_length": max_length}
     rows = stage.translate(checkpoint, pairs, **options, device=device, threads=threads)
-    facts = {"checkpoint": str(checkpoint), "text": text.name, "columns": [column, references], **options}
+    facts = {
+        "checkpoint": {str(checkpoint): load("data.checkpoints").checkpoint_digest(checkpoint)},
+        "text": {text.name: load("sealing").sha256(text)},
+        "columns": [column, references],
+        "sentences": sentences,
+        "device": device,
+        **options,
+    }
     scores = stage.write(rows, facts, out)
     told = f"; BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}" if scores else ""
     say({"out": str(out), "sentences": len(rows), **scores}, as_json, f"translate: {len(rows)} sentences, {out}{told}")

@@ -63,6 +63,7 @@ def write(translations: pd.DataFrame, facts: dict[str, Any], out: Path) -> dict[
     """Write manifest.json, translations.parquet and with references bleu.json; return the scores."""
     scores: dict[str, Any] = {}
     out.mkdir(parents=True, exist_ok=True)
+    (out / "bleu.json").unlink(missing_ok=True)  # of an earlier call with references
     write_text(out / "manifest.json", json.dumps(PAGE | facts, indent=1) + "\n", "table")
     write_parquet(translations, out / "translations.parquet")
     if "reference" in translations:
