@@ -7,8 +7,8 @@ docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): context
 pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
 
 - `--only over_training` makes over_training.parquet alone, of fewer words.
-- `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project with
-  the profile dynamics_tables.
+- `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project
+  with the profile dynamics_tables.
 - `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed.
 """
 
