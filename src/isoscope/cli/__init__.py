@@ -14,7 +14,14 @@ from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = [
-    *("app", "inspection", "main", "reproduce_command", "search", "spaces_command", "stages", "tools"),
+    "app",
+    "inspection",
+    "main",
+    "reproduce_command",
+    "search",
+    "spaces_command",
+    "stages",
+    "tools",
     "translate_command",
 ]
 
