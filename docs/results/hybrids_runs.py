@@ -9,7 +9,7 @@ Writes docs/results/hybrids/ of the checkout `--to` (default: this project):
 - `shares.parquet`: a row per test sentence, a column `<study>/<arm>/<seed>` with its share of BLEU.
 
 `--text NAME=FILE` (columns src and tgt; may be repeated) instead translates other texts with the chosen checkpoints of
-the study `hybrid` that were trained on, and adds to `texts.csv`: text, arm, seed, digest, sentences, bleu, chrf.
+the study `hybrid`, and adds to `texts.csv`: text, arm, seed, digest, sentences, bleu, chrf.
 """
 
 import argparse
@@ -85,13 +85,11 @@ def of_text(name: str, file: Path, sentences: int | None) -> Iterator[dict[str, 
     if pairs.references is None:
         raise InputError(f"{file}: no references")
     for output in outputs([OTHER]):
-        run = output.run
-        if run.arm.endswith("-all"):
-            (folder,) = (output.folder / "checkpoints").iterdir()
-            rows = translate(folder, pairs, beams=1, max_length=None, device="cpu", threads=1)
-            found = translation_scores(rows["translation"].tolist(), pairs.sources, pairs.references)
-            key = {"text": name, "arm": run.arm, "seed": run.seed, "digest": run.digest[:12]}
-            yield {**key, "sentences": len(rows), "bleu": found.bleu, "chrf": found.chrf}
+        (folder,) = (output.folder / "checkpoints").iterdir()
+        rows = translate(folder, pairs, beams=1, max_length=None, device="cpu", threads=1)
+        found = translation_scores(rows["translation"].tolist(), pairs.sources, pairs.references)
+        key = {"text": name, "arm": output.run.arm, "seed": output.run.seed, "digest": output.run.digest[:12]}
+        yield {**key, "sentences": len(rows), "bleu": found.bleu, "chrf": found.chrf}
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import dynamics_tables
+import hybrids_tables
 import numpy as np
 import pandas as pd
 import spaces_tables
@@ -458,6 +459,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     ),
     **dynamics_tables.TABLES,
     **spaces_tables.TABLES,
+    **hybrids_tables.TABLES,
 }
 
 
