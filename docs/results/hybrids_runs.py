@@ -33,7 +33,9 @@ from isoscope.runs.restored import read_metrics
 from isoscope.stages.translate import translate
 from isoscope.studies.hybrids.hybrid_tables import FILES
 
-STUDIES = ("dynamics", "aligned", "hybrid", "hybrid_frozen", "rotated", "rotated_hybrid")
+STUDIES = (
+    *("dynamics", "aligned", "hybrid", "hybrid_frozen", "aligned_few", "hybrid_few", "rotated", "rotated_hybrid"),
+)
 OTHER = "hybrid"
 """Study whose models translate other texts."""
 KEY = ["text", "arm", "seed"]

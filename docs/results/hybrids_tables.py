@@ -48,6 +48,9 @@ CLAIMS = {
 """Tuning → claims that the first start is above the second."""
 
 
+VERDICT = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
+
+
 def runs(study: str, metric: str) -> dict[str, dict[int, float]]:
     """Return arm → seed → value of a metric of a study's runs."""
     table = pd.read_csv(STORED / "runs.csv")
@@ -92,33 +95,57 @@ def starts() -> Lines:
 
 def claims() -> Lines:
     """Yield differences of BLEU between starts, with verdicts; a claim says that the first is better."""
-    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
-    yield from head("claim: BLEU", "difference", *columns, left=2)
+    yield from head("claim: BLEU", "difference", *VERDICT, left=2)
     rows = [(of, *claim) for of, some in CLAIMS.items() for claim in some]
-    values = [difference(of, first, second) for of, _, first, second in rows]
+    found = judged([difference("hybrid", f"{first}-{of}", f"{second}-{of}") for of, _, first, second in rows])
+    for (of, claim, first, second), cells in zip(rows, found, strict=True):
+        yield f"| {claim}, {TUNINGS[of]} | {first} − {second} | {cells} |"
+
+
+def judged(values: Sequence[np.ndarray]) -> Lines:
+    """Yield the cells `VERDICT` of differences in shares of BLEU, each `[seeds, sentences]`; p by Holm over all."""
     over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
-    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(rows), two_way=over)
-    for (of, claim, first, second), two_way, (about, rest) in zip(rows, over, verdicts, strict=True):
-        yield f"| {claim}, {TUNINGS[of]} | {first} − {second} | {' | '.join((*about, bounds(two_way), *rest))} |"
+    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over)
+    for two_way, (about, rest) in zip(over, verdicts, strict=True):
+        yield " | ".join((*about, bounds(two_way), *rest))
 
 
-def difference(of: str, first: str, second: str) -> np.ndarray:
-    """Return the difference of two starts in shares of BLEU, `[seeds, sentences]`.
+def difference(study: str, first: str, second: str) -> np.ndarray:
+    """Return the difference of two arms of a study in shares of BLEU, `[seeds, sentences]`, of the seeds of both.
 
-    A start whose translations match too few n-grams for shares has its BLEU in place of each.
+    An arm whose translations match too few n-grams for shares has its BLEU in place of each.
     """
-    scores = runs("hybrid", "bleu")
+    scores = runs(study, "bleu")
     shares = pd.read_parquet(STORED / "shares.parquet")
-    arms = [f"translation-{start}-{of}" for start in (first, second)]
+    arms = [f"translation-{start}" for start in (first, second)]
     seeds = sorted(scores[arms[0]].keys() & scores[arms[1]].keys())
     found = [
-        np.stack(
-            [np.nan_to_num(shares[f"hybrid/{arm}/{seed}"].to_numpy(float), nan=scores[arm][seed]) for seed in seeds]
-        )
+        np.stack([np.nan_to_num(shares[f"{study}/{arm}/{seed}"], nan=scores[arm][seed]) for seed in seeds])
         for arm in arms
     ]
     difference: np.ndarray = found[0] - found[1]
     return difference
+
+
+def few() -> Lines:
+    """Yield BLEU as aligned on fewer sentences: the masked model, random weights, and their difference."""
+    yield from head("sentences", "R², masked", "R², random", "BLEU, masked", "BLEU, random", *VERDICT)
+    rows = {"hundredth": "290", "tenth": "2,900", "": "29,000"}
+    pairs = {
+        of: ("hybrid_few", f"trained_{of}-none", f"random_{of}-none")
+        if of
+        else ("hybrid", "trained-none", "random-none")
+        for of in rows
+    }
+    verdicts = judged([difference(*one) for one in pairs.values()])
+    for (of, (study, *both)), verdict in zip(pairs.items(), verdicts, strict=True):
+        aligned = "aligned_few" if of else "aligned"
+        near_by = (
+            of_measure(aligned, "after", f"alignment-{one}{'-' * bool(of)}{of}", "r2") for one in ("trained", "random")
+        )
+        scores = (runs(study, "bleu")[f"translation-{one}"].values() for one in both)
+        cells = [*(cell(one, 2) for one in near_by), *(cell(one, 1) for one in scores)]
+        yield f"| {rows[of]} | {' | '.join(cells)} | {verdict} |"
 
 
 def frozen() -> Lines:
@@ -186,6 +213,7 @@ def texts() -> Lines:
 TABLES: dict[str, Callable[[], Lines]] = {
     "hybrids/starts": starts,
     "hybrids/claims": claims,
+    "hybrids/few": few,
     "hybrids/frozen": frozen,
     "hybrids/before": partial(measures, "before"),
     "hybrids/after": partial(measures, "after"),
