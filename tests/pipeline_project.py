@@ -50,7 +50,10 @@ studies:
     seeds: [0]
   isotropy: null
   dynamics: null
-comparisons: {spaces: null}
+  half_depth: null
+  aligned: null
+  hybrid: null
+comparisons: {spaces: null, hybrids: null}
 search: null
 data:
   tokenizer:

@@ -84,7 +84,7 @@ def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
     "study, said",
     [
         ("fusoin", "studies.fusoin: no such study; did you mean 'fusion'?"),
-        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy, dynamics"),
+        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy, dynamics, half_depth, aligned, hybrid"),
         ("fusion", "does not exist; run: isoscope repro"),
     ],
 )
