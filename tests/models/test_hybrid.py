@@ -8,12 +8,15 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSeq2SeqLM
 
+from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.geometry.alignment import LinearMap, identity, procrustes, rotation
 from isoscope.models import language
+from isoscope.models.blocks import blocks
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import FusionBertHybrid, MappedBertModel, hybrid, shorten
 
+ROOT = Path(__file__).parents[2]
 SPECIALS = language.Specials(0, 1, 2)
 SHARED: dict[str, Any] = {
     "family": "bert", "heads": 2, "intermediate_size": 32, "activation": "relu", "norm": "post",
@@ -123,3 +126,19 @@ def test_a_rotation_turns_each_vector_by_its_angle(degrees: float) -> None:
     cosines = (points * turned).sum(1) / np.linalg.norm(points, axis=1) / np.linalg.norm(turned, axis=1)
     np.testing.assert_allclose(cosines, np.cos(np.deg2rad(degrees)), atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(points, axis=1))
+
+
+@pytest.mark.parametrize("part, held", [
+    ("decoder", {"decoder"}), ("encoder", {"encoder"}), ("embeddings", {"encoder"}),
+])  # fmt: skip
+def test_the_parts_that_an_overlay_freezes_are_those_of_a_hybrid(part: str, held: set[str]) -> None:
+    """Of two layers each; the map always learns, and the token-type vector, which is a group with it."""
+    overlay = read_yaml(ROOT, Path(f"variants/tuned/frozen_{part}.yaml"))
+    joined = hybrid(reads(), translates(), *identity(16))
+    known = blocks(joined)
+    names = {name for group in overlay["training"]["hold"]["groups"] for name in known[group]}
+    assert {name.split(".")[0] for name in names} == held
+    if part != "embeddings":
+        left = {name for name, _ in joined.named_parameters() if name.startswith(part)} - names
+        learn = {"map.weight", "map.bias", "embeddings.token_type_embeddings.weight"}
+        assert left == ({f"encoder.{name}" for name in learn} if part == "encoder" else set())
