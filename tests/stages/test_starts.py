@@ -296,6 +296,7 @@ def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:
 
 @pytest.mark.parametrize("study, change, message", [
     ("half_depth", {"seeds": [0]}, r"studies\.aligned: model\.encoder: no seed after 0; study 'half_depth' has seeds"),
+    ("half_depth", {"seeds": [5]}, r"several seeds of 'aligned' would start from one run; study 'half_depth'"),
     ("half_depth", {"task": "sentiment"}, r"study 'half_depth' has task 'sentiment', but this study has 'reordered'"),
     ("half_depth", {"axes": {"objective": ["causal"], "fusion": ["additive"]}}, r"has no arm 'masked-additive'"),
 ])  # fmt: skip

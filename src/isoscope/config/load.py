@@ -1,7 +1,7 @@
 """Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -14,10 +14,10 @@ from isoscope.config.comparing import Comparison
 from isoscope.config.data import Data
 from isoscope.config.explain import Faults, closest, nearest
 from isoscope.config.kinds import cell_type, data_type, valid_root, validate
-from isoscope.config.model import Model
 from isoscope.config.objective import METRICS
 from isoscope.config.project import Cell, Root, Study
 from isoscope.config.searching import corners
+from isoscope.config.start_cells import start_cells
 from isoscope.config.tree import (
     NOT_IN_DIGEST,
     Origin,
@@ -168,30 +168,6 @@ class Configuration:
             )
         return ResolvedCell(cell, tree, axes)
 
-    def starts(self, study: str, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
-        """Return the cells (study, arm, seed) that a run of `study` starts from, by their part of its section `model`.
-
-        Raises `InputError` if there is no such arm or next seed, or if the other study has another task.
-        """
-        found = {}
-        for name, part in model.starts.items():
-            place, other = f"{paths.PARAMS}: studies.{study}: model.encoder", self.study(part.study)
-            if part.arm not in (arms := self.arms(part.study)):
-                raise InputError(f"{place}: study {part.study!r} has no arm {part.arm!r}{nearest(part.arm, arms)}")
-            if other.task != (task := self.study(study).task):
-                raise InputError(f"{place}: study {part.study!r} has task {other.task!r}, but this study has {task!r}")
-            following = {one: _following(one, other.seeds) for one in {*self.study(study).seeds, seed}}
-            if part.seed == "next" and following[seed] == seed:
-                raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(other.seeds)}")
-            own = [following[one] for one in self.study(study).seeds]
-            if part.seed == "next" and len(set(own)) < len(own):  # its runs would not be independent
-                raise InputError(
-                    f"{place}: several seeds of {study!r} would start from one run; study {part.study!r} has seeds "
-                    f"{list(other.seeds)}: give it as many"
-                )
-            found[name] = (part.study, part.arm, following[seed] if part.seed == "next" else seed)
-        return found
-
     def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
         """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
         return self._merged(self._shared(study, settings))[0]
@@ -277,7 +253,7 @@ class Configuration:
             with found.each():
                 model = self.cell(name, arm).cell.model
                 for seed in self.study(name).seeds:
-                    self.starts(name, model, seed)
+                    start_cells(self, name, model, seed)
         for name in self.root.comparisons:
             with found.each():
                 self.check_comparison(name)
@@ -343,8 +319,3 @@ def check_sections(file: Path, overlay: Tree) -> None:
                 f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
             )
     found.stop()
-
-
-def _following(seed: int, seeds: Sequence[int]) -> int:
-    """Return the next larger of some seeds, else the smallest; without seeds, the seed itself."""
-    return min((one for one in seeds if one > seed), default=min(seeds, default=seed))

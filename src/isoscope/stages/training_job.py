@@ -8,6 +8,7 @@ from isoscope import code, paths
 from isoscope.config.load import Configuration, ResolvedCell
 from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.config.project import Cell
+from isoscope.config.start_cells import start_cells
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
@@ -59,7 +60,7 @@ def job(
     plain = configuration.without_overrides()
     starts = {
         name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
-        for name, one in configuration.starts(study, found.cell.model, seed).items()
+        for name, one in start_cells(configuration, study, found.cell.model, seed).items()
     }
     manifest = read_manifest(project, task)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
