@@ -7,6 +7,7 @@ docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): context
 pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
 
 - `--only over_training` makes over_training.parquet alone, of fewer words.
+- `--only quoted` makes quoted.parquet alone: CKA of the last layers, with a null of 200 permutations.
 - `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project
   with the profile dynamics_tables.
 - `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed.
@@ -15,7 +16,9 @@ pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -27,10 +30,14 @@ from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.errors import InputError
-from isoscope.inside.similarity_tables import Sampling
+from isoscope.inside.compared_items import ComparedItems, compared_items
+from isoscope.inside.similarity_tables import Sampling, equal_layers
+from isoscope.inside.word_space import Space, joined
+from isoscope.models.encoder import load_encoder
 from isoscope.studies.spaces import self_sim_by_class
 from isoscope.studies.spaces.of_studies import of_runs
-from isoscope.studies.spaces.states_over_training import over_training
+from isoscope.studies.spaces.states_over_training import Cell, over_training, written
+from isoscope.studies.spaces.told_apart import couples
 from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
@@ -46,6 +53,8 @@ SEEDS = (0, 1, 2)
 SAMPLE: dict[str, Any] = {"occurrences": 50_000, "per_sentence": 25, "seed": 0}
 FEWER, EVERY = 12_000, 2
 """Words, and which snapshots, of the table over training."""
+QUOTED, MORE = ("cka",), 200
+"""Measures that the page quotes, and permutations of their null."""
 OPTIONS: dict[str, Any] = {
     "probe": "words",
     "pooling": "mean",
@@ -111,6 +120,29 @@ def alone(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) 
     return over_training(runs, table, every=EVERY, sampling=sampling, over=over, **given)
 
 
+def quoted(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
+    """Return the measures that the page quotes, of the last layers, with more permutations."""
+    sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))._replace(permutations=MORE)
+    cells = [(name, seed) for name, own in runs.items() for seed in own]
+    pairs = couples({name: [*own] for name, own in runs.items()})
+    with TemporaryDirectory() as place:
+        spaces = {}
+        for number, (name, seed) in enumerate(cells):
+            checkpoint = runs[name][seed]
+            given = checkpoint, table, OPTIONS["pooling"]
+            spaces[name, seed] = written(Path(place) / str(number), load_encoder(checkpoint), *given)
+        on = compared_items(table, joined(table, [*spaces.values()]), probe=OPTIONS["probe"], seed=sampling.seed)
+        return pd.concat(over(partial(_quoted, spaces, on, sampling), pairs, "quoted"), ignore_index=True)
+
+
+def _quoted(
+    spaces: Mapping[Cell, Space], on: Sequence[ComparedItems], sampling: Sampling, pair: tuple[Cell, Cell]
+) -> pd.DataFrame:
+    one, other = pair
+    found = pd.concat([equal_layers(spaces[one], spaces[other], items, sampling, QUOTED, last=True) for items in on])
+    return found.assign(model=one[0], seed=one[1], other_model=other[0], other_seed=other[1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, help="sentences")
@@ -120,12 +152,12 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="name of the text")
     parser.add_argument("--table", choices=["untied", "scaled", "sinusoidal"], help="models with other tables")
     parser.add_argument("--other", metavar="NAME=FOLDER", help="another checkpoint")
-    parser.add_argument("--only", choices=["over_training"], help="make this table alone")
+    parser.add_argument("--only", choices=["over_training", "quoted"], help="make this table alone")
     parser.add_argument("--to", type=Path, default=HERE / "spaces", help="folder to write to")
     arguments = parser.parse_args()
     texts = read_tagged_texts(arguments.text, column=arguments.column)
     counted = arguments.counted and read_tagged_texts(arguments.counted, column=arguments.column)
-    sample = SAMPLE | ({"occurrences": FEWER} if arguments.only else {})
+    sample = SAMPLE | ({"occurrences": FEWER} if arguments.only == "over_training" else {})
     table = word_table(
         texts.table["sentence"].to_pylist(),
         counted=counted and counted.table["sentence"].to_pylist(),
@@ -142,7 +174,8 @@ def main() -> None:
     with threadpool_limits(1), workers(None, key="cores") as spread:
         over = with_bar(spread, lambda: None, arguments.name)
         if arguments.only:
-            tables = {arguments.only: alone(runs, table, over).drop(columns="without")}
+            make = {"over_training": alone, "quoted": quoted}[arguments.only]
+            tables = {arguments.only: make(runs, table, over).drop(columns="without")}
         else:
             tables = kept(of_runs(runs, table, over=over, **OPTIONS))
     folder = arguments.to / arguments.name

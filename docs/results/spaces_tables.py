@@ -130,6 +130,54 @@ def frequencies() -> Lines:
         yield f"| {TEXTS[text]} | *forms* | {' | '.join(map(str, classes))} |"
 
 
+def by_tables(text: str) -> Lines:
+    """Yield AvgSim, SelfSim and CKA over its null by layer, of models with other word and position tables."""
+    yield from head("measure", "model", "tables", *LAYERS.values(), left=3)
+    for measure in ("avg_sim", "self_sim_corrected"):
+        for model in PAIR:
+            for tables, what in ARMS.items():
+                table = stored(text + tables, "contextuality")
+                own = (table["measure"] == measure) & (table["model"] == model) & ~table["twin"]
+                yield f"| {CONTEXT[measure]} | {model} | {what} | {_by_layer(table[own], 'value')} |"
+    for pair in (PAIR, (PAIR[0],) * 2, (PAIR[1],) * 2):
+        name = " × ".join(pair) if len({*pair}) == 2 else f"two seeds of {pair[0]}"
+        for tables, what in ARMS.items():
+            table = stored(text + tables, "similarity")
+            own = (table["model"] == pair[0]) & (table["other_model"] == pair[1]) & ~table["twin"]
+            own &= (table["of"] == WORDS) & (table["measure"] == "cka") & (table["layer"] == table["other_layer"])
+            yield f"| CKA | {name} | {what} | {_by_layer(table[own], 'adjusted')} |"
+
+
+def _by_layer(rows: pd.DataFrame, column: str) -> str:
+    values = ([*rows[column][rows["layer"] == layer].dropna()] for layer in LAYERS)
+    return " | ".join(interval(one) if one else "–" for one in values)
+
+
+def claims_by_tables(text: str) -> Lines:
+    """Yield the published claims for models with other tables, and how far each is from that of learned, tied tables.
+
+    p by Holm over all claims, and over all differences.
+    """
+    columns = ("mean", "over seeds and sentences", "verdict", "less learned, tied", "over seeds and sentences")
+    yield from head("claim", "tables", *columns, "detectable", "verdict of the difference", left=2)
+    own = {(claim, tables): cells(text + tables) for claim, cells in CLAIMS.items() for tables in ARMS}
+    less = _family({key: cells - own[key[0], ""] for key, cells in own.items() if key[1]})
+    for (claim, tables), (mean, both, _, verdict) in _family(own).items():
+        apart = less.get((claim, tables), ("–",) * 4)
+        yield f"| {claim} | {ARMS[tables]} | {mean} | {both} | {verdict} | {' | '.join(apart)} |"
+
+
+def _family(values: dict[tuple[str, str], Cells]) -> dict[tuple[str, str], tuple[str, str, str, str]]:
+    """Return mean, interval over seeds and sentences, detectable effect and verdict of each; p by Holm over all."""
+    over = [two_way_interval(one, confidence=CONFIDENCE) for one in values.values()]
+    by_seed = [list(one.mean(1)) for one in values.values()]
+    cells = verdict_cells(by_seed, [MARGIN] * len(values), two_way=over)
+    return {
+        key: (about[1], bounds(both), rest[-2], rest[-1])
+        for key, both, (about, rest) in zip(values, over, cells, strict=True)
+    }
+
+
 def parts_of_speech(text: str) -> Lines:
     """Yield SelfSim − AvgSim of the last layer by part of speech, of a treebank."""
     table = stored(text, "by_part_of_speech")
@@ -163,6 +211,14 @@ def at(text: str, measure: str, model: str, layer: int) -> Cells:
     return found
 
 
+PAIR = ("MLM", "MT")
+ARMS = {
+    "": "learned, tied",
+    "_untied": "untied",
+    "_scaled": "words × √width",
+    "_sinusoidal": "sinusoidal positions",
+}
+"""Ending of a stored text → tables of its models."""
 TEXTS = {"captions": "captions", "sts": "STS"}
 CLAIMS: dict[str, Callable[[str], Cells]] = {
     "AvgSim at layer 0 is high in MT: MT − MLM": lambda text: (
@@ -199,3 +255,8 @@ TABLES |= {
     f"spaces/parts_of_speech_{file.parent.name}": partial(parts_of_speech, file.parent.name)
     for file in sorted(STORED.glob("*/by_part_of_speech.parquet"))
 }
+if all((STORED / f"captions{tables}").is_dir() for tables in ARMS):
+    TABLES |= {
+        "spaces/claims_by_tables": partial(claims_by_tables, "captions"),
+        "spaces/by_tables": partial(by_tables, "captions"),
+    }

@@ -49,12 +49,15 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], samp
 
 
 def equal_layers(
-    one: Space, other: Space, on: ComparedItems, sampling: Sampling, names: Collection[str]
+    one: Space, other: Space, on: ComparedItems, sampling: Sampling, names: Collection[str], *, last: bool = False
 ) -> pd.DataFrame:
-    """Return the rows of `similarity_table` of layers with equal number, for measures from cross-products."""
+    """Return the rows of `similarity_table` of layers with equal number, for measures from cross-products.
+
+    `last`: of the first space's last layer only.
+    """
     chosen = [measure for measure in measures(sampling) if measure.name in names]
     rows: list[dict[str, Any]] = []
-    for layer in on.layers(one):
+    for layer in [*on.layers(one)][-1 if last else 0 :]:
         if layer in other.layers:
             first, second = (Side(on.points(space, layer), on.groups) for space in (one, other))
             rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, sampling))
