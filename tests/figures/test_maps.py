@@ -136,4 +136,4 @@ def test_a_natural_range_stands_and_others_span_what_was_measured() -> None:
     assert scale_of("two_nn", [3.0, np.nan, 7.5, np.inf])[1:] == (3.0, 7.5, False)
     assert scale_of("two_nn", [3.0, 3.0])[1:3] == (3.0, 4.0), "a range of no width has no colours"
     assert scale_of("two_nn", [np.nan])[1:3] == (None, None)
-    assert scale_of("mean_norm", [1.0, 2.0]) == ("mean norm", 1.0, 2.0, False), "a plugin's metric has its own name"
+    assert scale_of("mean_norm", [1.0, 2.0]) == ("Mean norm", 1.0, 2.0, False), "a plugin's metric has its own name"

@@ -94,17 +94,6 @@ def test_another_width_and_depth_are_mapped(text: Any, tmp_path: Path) -> None:
     assert type(load_encoder(tmp_path)) is MappedBertModel
 
 
-def test_the_embeddings_alone_are_mapped(text: Any, tmp_path: Path) -> None:
-    encoder = reads(layers=2)
-    embedded = encoder(**text, output_hidden_states=True).hidden_states[0]
-    shorten(encoder, 0)
-    joined = hybrid(encoder, translates(), *identity(16))
-    torch.testing.assert_close(joined(**text).last_hidden_state, embedded)
-    joined.save_pretrained(tmp_path)
-    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
-    assert torch.equal(translated(again, text), translated(joined, text))
-
-
 def test_the_parts_are_copies_and_only_the_decoder_ties_its_table() -> None:
     own = translates()
     joined = hybrid(own.encoder, own, *identity(16))

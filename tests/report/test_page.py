@@ -48,7 +48,8 @@ def outline(material: Material) -> Outline:
 
 def test_nothing_is_asked_for(outline: Outline, material: Material) -> None:
     assert outline.all("src") == []
-    assert {tag for tag, _ in outline.tags} & {"script", "iframe", "object", "embed", "base"} == set()
+    assert {tag for tag, _ in outline.tags} & {"iframe", "object", "embed", "base"} == set()
+    assert [attrs for tag, attrs in outline.tags if tag == "script"] == [{}]
     assert all(target.startswith(("#", "data:")) for target in outline.all("href") + outline.all("xlink:href"))
     assert "@import" not in material.page()
     assert re.findall(r"url\((?!#)", material.page()) == []
@@ -73,7 +74,8 @@ def test_every_figure_and_table_is_described(outline: Outline) -> None:
     tags = [tag for tag, _ in outline.tags]
     assert tags.count("figure") == tags.count("figcaption") == 2
     assert tags.count("table") == tags.count("caption") == 4
-    assert tags.count("svg") == tags.count("desc") == 2
+    assert tags.count("desc") == 2
+    assert tags.count("svg") == 3, "the first screen shows the first figure again"
     assert all("scope" in attrs for tag, attrs in outline.tags if tag == "th")
 
 
@@ -99,7 +101,8 @@ def test_the_table_holds_arms_and_baselines_with_n(outline: Outline, material: M
 
 def test_verdicts_stand_beside_what_was_detectable(outline: Outline) -> None:
     assert re.search(
-        r"holds fft against additive, Accuracy: −0\.\d+ \[.+?\] \(3 paired seeds; detectable 0\.\d+\)", outline.text
+        r"holds Accuracy of fft is lower than that of additive: −0\.\d+ \[.+?\] \(3 paired seeds; detectable 0\.\d+\)",
+        outline.text,
     )
 
 
@@ -141,7 +144,8 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
         tmp_path, arms={"additive": 0.8}, seeds=1, labels=HOSTILE, source=HOSTILE[0], plugins={HOSTILE[1]: "a" * 64}
     )
     page = Outline(made.page(title=HOSTILE[0]))
-    assert {tag for tag, _ in page.tags} & {"script", "img"} == set()
+    assert "img" not in {tag for tag, _ in page.tags}
+    assert [tag for tag, _ in page.tags].count("script") == 1
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     assert all(name in page.text for name in HOSTILE)
 

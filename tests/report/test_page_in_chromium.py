@@ -1,11 +1,16 @@
 """The page in a browser: drawn, legible, and no wider than the screen."""
 
+import io
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.image import imread
 
 from browser import Seen, opened
 from isoscope.figures.style import ARM_COLOURS
+from isoscope.report.drawing import inline
 from report_material import Material
 
 pytestmark = pytest.mark.chromium
@@ -37,10 +42,18 @@ def file(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+FILL = "part => getComputedStyle(part).fill"
+
+
+def rgb(colour: str) -> str:
+    """Return `#0080c0` as a browser writes it."""
+    return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
+
+
 def heights(seen: Seen) -> list[float]:
     """Font size on the screen, in pixels, of every text in the first figure."""
     return seen.page.evaluate(
-        """() => [...document.querySelectorAll("#content svg")].slice(0, 1).flatMap(svg => {
+        """() => [...document.querySelectorAll("#content figure svg")].slice(0, 1).flatMap(svg => {
           const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
           return [...svg.querySelectorAll("text")].map(t => parseFloat(getComputedStyle(t).fontSize) * scale);
         })"""
@@ -62,7 +75,7 @@ def test_it_fits_reads_and_asks_for_nothing(file: Path, width: int, dark: bool) 
         assert len(sizes) > 20
         assert min(sizes) >= 9
         assert min(seen.page.evaluate(CONTRAST, "p, li, td, th, figcaption, caption, dd, dt, a")) >= 4.5
-        assert min(seen.page.evaluate(CONTRAST, "#study-1-training-axes_1 text")) >= 7
+        assert min(seen.page.evaluate(CONTRAST, "#study-fusion-training-axes_1 text")) >= 7
         assert seen.requests == []
         assert seen.complaints == []
 
@@ -70,8 +83,11 @@ def test_it_fits_reads_and_asks_for_nothing(file: Path, width: int, dark: bool) 
 @pytest.mark.parametrize("colour", ARM_COLOURS[:3])
 def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
     with opened(file) as seen:
-        frame = seen.page.locator("#study-1-training-patch_2 path").bounding_box()
-        curves = seen.page.locator(f"#study-1-training-axes_1 [id*=line2d] > path[style*='stroke: {colour}']").all()
+        axes = seen.page.locator("#study-fusion-training-axes_1")
+        frame = axes.locator("path").first.bounding_box()
+        parts = axes.locator("[id^='study-fusion-training-arm:'] > path").all()
+        stroked = "part => getComputedStyle(part).stroke"
+        curves = [part for part in parts if part.evaluate(stroked) == rgb(colour) and part.evaluate(FILL) == "none"]
         boxes = [box for curve in curves if (box := curve.bounding_box()) is not None]
         assert len(boxes) == 2  # train and validation
         assert frame is not None
@@ -85,6 +101,7 @@ def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
 def test_a_digest_leads_to_its_run(file: Path, material: Material) -> None:
     digest = material.studies[0].runs[4].digest
     with opened(file) as seen:
+        seen.page.get_by_text("Data, code and runs").first.click()
         seen.page.locator(f"figcaption a[href='#run-{digest}']").first.click()
         row = seen.page.locator("tr:target")
         assert digest[:12] in (row.text_content() or "")
@@ -99,3 +116,67 @@ def test_a_wide_table_scrolls_with_the_keyboard(file: Path) -> None:
         seen.page.keyboard.press("ArrowRight")
         seen.page.wait_for_timeout(400)
         assert table.evaluate("e => e.scrollLeft") > 0
+
+
+def test_the_filter_shows_what_has_all_words(file: Path) -> None:
+    with opened(file) as seen:
+        rows = seen.page.locator("#content tbody tr:visible")
+        everything = rows.count()
+        seen.page.fill("#filter", "fft accuracy")
+        texts = [row.lower() for row in seen.page.locator(".findings li:visible").all_inner_texts()]
+        assert texts
+        section = seen.page.locator("section.part .findings li:visible").all_inner_texts()
+        assert len(section) == 1
+        assert "accuracy of fft" in section[0].lower()
+        seen.page.fill("#filter", "nothing is called this")
+        assert seen.page.locator("#matches").inner_text() == "0 found"
+        assert seen.page.locator("figure:visible").count() == 0
+        seen.page.fill("#filter", "")
+        assert rows.count() == everything
+
+
+def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
+    with opened(file) as seen:
+        curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")
+        assert curves.count() == 8, "line and band of two splits in two panels"
+        shown = "parts => parts.filter(part => getComputedStyle(part).visibility === 'visible').length"
+        assert curves.evaluate_all(shown) == 8
+        seen.page.get_by_label("fft", exact=True).first.focus()
+        seen.page.keyboard.press("Space")
+        assert curves.evaluate_all(shown) == 0
+        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 8
+        seen.page.keyboard.press("Space")
+        assert curves.evaluate_all(shown) == 8
+
+
+def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
+    with opened(file) as seen:
+        figure = seen.page.locator("#study-fusion-training")
+        for name, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"study,arm,metric")):
+            with seen.page.expect_download() as got:
+                figure.get_by_text(name, exact=True).click()
+            got.value.save_as(tmp_path / name)
+            assert (tmp_path / name).read_bytes().startswith(start)
+    rows = pd.read_csv(tmp_path / "CSV")
+    own = material.studies[0].by_name["bands"]
+    assert len(rows) == len(own)
+    assert rows["mean"].to_numpy() == pytest.approx(own["mean"].to_numpy(dtype=float), rel=1e-5, nan_ok=True)
+
+
+def test_a_small_svg_looks_as_matplotlib_wrote_it(tmp_path: Path, material: Material) -> None:
+    """The picture of the page against the file it was made from, pixel by pixel."""
+    original = (material.folders["fusion"] / "results/training.svg").read_text("utf-8")
+    shown = inline(original, key="a", title="t", description="d")
+    ends = []
+    for name, svg in (("before", original[original.index("<svg") :]), ("after", shown)):
+        fonts = (
+            "<style>svg { display: block; width: 800px; height: auto; color: #1b1f24; "
+            "stroke-linejoin: round; stroke-linecap: butt }</style>"
+        )
+        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><meta charset='utf-8'>{fonts}{svg}", "utf-8")
+        with opened(tmp_path / f"{name}.html") as seen:
+            ends.append(imread(io.BytesIO(seen.page.locator("svg").screenshot())).astype(float))
+    before, after = ends
+    assert before.shape == after.shape
+    assert (np.abs(before - after).max(-1) > 0.2).mean() < 1e-3, "at edges, a hundredth of a point is a shade"
+    assert before.std() > 0.05

@@ -1,6 +1,7 @@
 """Paired t, detectable effects, Holm, two-way intervals and verdicts, against closed forms and peers."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from isoscope.statistics.paired import (
     judge,
     minimum_detectable_effect,
     paired_t,
+    pairs_needed,
     two_way_interval,
 )
 
@@ -269,3 +271,16 @@ def test_a_small_difference_that_holds_is_called_small() -> None:
     verdict = judge(STRONG, Interval(0.02, 0.08), p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.1)
     assert verdict.word == "holds"
     assert "smaller than the margin" in verdict.reason
+
+
+@pytest.mark.parametrize("tests", [1, 3])
+@pytest.mark.parametrize("effect", [0.3, 1.0, 4.0])
+def test_the_pairs_needed_are_the_fewest(effect: float, tests: int) -> None:
+    options: dict[str, Any] = {"tests": tests, "confidence": 0.95, "power": 0.8}
+    n = pairs_needed(effect, **options)
+    assert n is not None
+    assert minimum_detectable_effect(n, **options) <= effect < minimum_detectable_effect(n - 1, **options)
+
+
+def test_too_small_an_effect_needs_more_pairs_than_are_counted() -> None:
+    assert pairs_needed(0.01, tests=1, confidence=0.95, power=0.8) is None

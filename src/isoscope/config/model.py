@@ -146,8 +146,8 @@ class Hybrid(Section):
 
     kind: Literal["hybrid"]
     encoder: HybridEncoder
-    layer: Annotated[int, Field(ge=0)] | None
-    """Last layer of the encoder, whose states are mapped; 0: its embeddings alone; null: all layers."""
+    layer: Count | None
+    """Last layer of the encoder, whose states are mapped; null: all layers."""
     decoder: TrainedModel
     """The translation model."""
     map: Annotated[IdentityMap | RandomMap | RotationMap | ProcrustesMap | RidgeMap, Field(discriminator="kind")]

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import WIDTH, style, wrapped
+from isoscope.metrics.titles import REMOVED, TITLES, title
 
 Floats = npt.NDArray[np.float64]
 PER_ROW = 4
@@ -65,56 +66,23 @@ class Scale(NamedTuple):
     diverging: bool = False
 
 
-def _share(label: str) -> Scale:
-    return Scale(label, 0.0, 1.0)
-
-
-def _cosine(label: str) -> Scale:
-    return Scale(label, -1.0, 1.0, diverging=True)
-
-
-REMOVED = {"": "", "_centred": ", mean removed", "_within": ", class means removed"}
+RANGES: dict[tuple[float, float], tuple[str, ...]] = {
+    (0.0, 1.0): (
+        *(f"a_{number}{suffix}" for number in (1, 2, 3) for suffix in REMOVED),
+        *(f"a_1{suffix}_at_n" for suffix in REMOVED),
+        *("a_1_floor", "between_share", "isoscore", "isoscore_unbiased", "h0_entropy_share", "linear_separability"),
+        *("clusters_ami_label", "clusters_ami_first_token", "clusters_ami_second_token", "clusters_ami_length"),
+        *("arch_score", "arch_score_null", "arch_score_p"),
+    ),
+    (-1.0, 1.0): ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette", "clusters_silhouette"),
+}
 SCALES: dict[str, Scale] = {
+    **{name: Scale(title(name)) for name in TITLES},
     **{
-        f"a_{k + 1}{suffix}": _share(f"Share of the {ordinal} direction (a{'₁₂₃'[k]}{removed})")
-        for k, ordinal in enumerate(("first", "second", "third"))
-        for suffix, removed in REMOVED.items()
+        name: Scale(title(name), low, high, diverging=low < 0)
+        for (low, high), names in RANGES.items()
+        for name in names
     },
-    **{
-        f"a_1{suffix}_at_n": _share(f"Share of the first direction (a₁{removed}), at equal n")
-        for suffix, removed in REMOVED.items()
-    },
-    "a_1_floor": _share("Share of the first direction (a₁) in noise"),
-    "between_share": _share("Share of variance between classes"),
-    "isoscore": _share("IsoScore"),
-    "isoscore_unbiased": _share("IsoScore, unbiased"),
-    "participation_ratio": Scale("Participation ratio (dimensions)"),
-    "participation_ratio_unbiased": Scale("Participation ratio, unbiased (dimensions)"),
-    "effective_rank": Scale("Effective rank (dimensions)"),
-    "log_partition_isotropy": Scale("Log of partition isotropy"),
-    "avg_sim": _cosine("Mean cosine, points of different sentences"),
-    "self_sim": _cosine("Mean cosine of a word with itself in other sentences"),
-    "intra_sim": _cosine("Mean cosine of a word with its sentence"),
-    "intra_sim_left_out": _cosine("Mean cosine of a word with the rest of its sentence"),
-    "two_nn": Scale("Intrinsic dimension (two neighbours)"),
-    "two_nn_at_n": Scale("Intrinsic dimension (two neighbours), at equal n"),
-    "mle": Scale("Intrinsic dimension (likelihood)"),
-    "mle_at_n": Scale("Intrinsic dimension (likelihood), at equal n"),
-    "h0_entropy": Scale("Persistent entropy (nats)"),
-    "h0_entropy_share": _share("Persistent entropy, share of its maximum"),
-    "silhouette": _cosine("Silhouette of the classes"),
-    "fisher_ratio": Scale("Fisher ratio: variance between / within classes"),
-    "centroid_distance": Scale("Distance of class means, in spreads"),
-    "linear_separability": _share("Held-out accuracy of a linear classifier"),
-    "clusters": Scale("Number of clusters"),
-    "clusters_silhouette": _cosine("Silhouette of the clusters"),
-    "clusters_ami_label": _share("Agreement of clusters with the label"),
-    "clusters_ami_first_token": _share("Agreement of clusters with the first token"),
-    "clusters_ami_second_token": _share("Agreement of clusters with the second token"),
-    "clusters_ami_length": _share("Agreement of clusters with the length"),
-    "arch_score": _share("Arch: R² of the second component on a parabola"),
-    "arch_score_null": _share("Arch: R² with random signs"),
-    "arch_score_p": _share("Arch: p value"),
 }
 """Metric → scale. A range is what the metric can take, not what was measured. A metric without an entry uses the
 measured range.
@@ -128,7 +96,7 @@ def scale_of(figure: str, values: Iterable[float]) -> Scale:
 
     Without a finite value, the range is None.
     """
-    scale = SCALES.get(figure, Scale(figure.replace("_", " ")))
+    scale = SCALES.get(figure, Scale(title(figure)))
     found = np.ma.masked_invalid(np.array(list(values), dtype=float)).compressed()
     if scale.low is not None or not found.size:
         return scale

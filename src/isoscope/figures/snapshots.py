@@ -144,13 +144,16 @@ def banded(
 ) -> None:
     """Draw a line through the means of `value` over seeds by the column `along`, with a band of ± 1 sd.
 
-    About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`.
+    About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`; both are
+    named by its `gid`.
     """
     means = over_seeds(rows, [along], value).sort_values(along).astype(float)
     at, mean, spread = means[along], means["mean"], means["sd"].fillna(0)  # a single seed has no sd, so no band
     marked: dict[str, Any] = {"markersize": 3, "markevery": (start, max(1, len(at) // marks))}
     axes.plot(at, mean, **marked | line)
-    axes.fill_between(at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0)
+    axes.fill_between(
+        at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0, gid=line.get("gid")
+    )
 
 
 def step_axis(axes: Axes, table: pd.DataFrame) -> None:

@@ -94,6 +94,11 @@ def layer_tick(layer: float, _: float = 0.0) -> str:
     return "w" if layer < 0 else f"{layer:g}"
 
 
+def arm_name(arm: str) -> str:
+    """Return the name (`gid`) of what is drawn of an arm: the report can hide it."""
+    return f"arm:{arm}"
+
+
 def look(index: int) -> dict[str, Any]:
     """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
     again, colour = divmod(index, len(ARM_COLOURS))

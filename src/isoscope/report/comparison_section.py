@@ -7,26 +7,32 @@ from typing import Any
 from isoscope.config.comparing import Comparison
 from isoscope.config.tree import read_yaml
 from isoscope.paths import COMPARED, RESULTS
-from isoscope.report.drawing import read_drawings, reading
+from isoscope.report.drawing import by_question, numbered, read_drawings, reading
 from isoscope.report.runs import SHORT
 from isoscope.runs.restored import CONFIG
 from isoscope.studies.comparisons import COMPARISONS
 from isoscope.studies.view import StoredTables
 
 
-def show_comparison(name: str, section: Comparison, folder: Path, *, keys: Mapping[str, str]) -> dict[str, Any]:
+def show_comparison(
+    name: str, section: Comparison, folder: Path, *, keys: Mapping[str, str], chapter: int
+) -> dict[str, Any]:
     """Return everything the template needs of a comparison. `keys`: study → id of its section on the page.
 
-    `folder`: where `isoscope compare` wrote. Raises `InputError` for missing or damaged files.
+    Figures have numbers of the `chapter`. `folder`: where `isoscope compare` wrote. Raises `InputError` for missing or
+    damaged files.
     """
     key, kind, tables = f"comparison-{name}", COMPARISONS[section.kind], folder / COMPARED
     run = read_yaml(tables, Path(CONFIG))
     with reading(folder, f"compare {name}"):
+        found = read_drawings(kind.views, StoredTables(tables), folder / RESULTS, key=key)
+        drawings = numbered(found, chapter)
         return {
             "name": name,
             "key": key,
             "question": kind.question,
-            "drawings": read_drawings(kind.views, StoredTables(tables), folder / RESULTS, key=key),
+            "questions": by_question(drawings),
+            "first": drawings[0] if drawings else None,
             "studies": [(study, keys[study]) for study in section.compared],
             "digest": str(run["digest"])[:SHORT],
             "data": {path: md5 for path, md5 in run["inputs"].items() if path.startswith("data/")},

@@ -1,36 +1,45 @@
 """Prepare figures for the page: SVG with unique ids and the page's text colour, captions, descriptions."""
 
+import base64
+import gzip
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
+from hashlib import sha256
+from itertools import groupby, product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from isoscope.errors import InputError
 from isoscope.figures.style import INK, WIDTH
+from isoscope.report.compact import REFERENCE, SVG, compact
 from isoscope.studies.view import Picture, Tables, View, pictures, with_added
 
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+MOST = 24_000
+"""Bytes of a packed table that the page still holds."""
+SENTENCE = re.compile(r"(?<=[.?])\s+")
+HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
+"""Ids that matplotlib makes of a part's content."""
 
 
 def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
     """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
 
-    - Ids begin with `key`. Ids that the figure repeats are numbered, so that each is unique on the page.
+    - It is made small (`compact`), and its ids are unique on the page.
     - Ink becomes the page's text colour. The page sets the size.
     - A screen reader reads `title` and `description`.
 
     Raises `ValueError` if the text is no SVG.
     """
     ElementTree.register_namespace("", SVG)
-    ElementTree.register_namespace("xlink", XLINK)
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
@@ -38,17 +47,13 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
     for parent, kind in product(list(root.iter()), ("metadata", "style")):
         for child in parent.findall(f"{{{SVG}}}{kind}"):
             parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
-    times: Counter[str] = Counter()
+    compact(root)
+    _own_ids(root, key)
     for element in root.iter():
-        for name, value in element.attrib.items():
-            element.set(name, _own(name, value, key))
-        if (own := element.get("id")) is not None:
-            times[own] += 1
-            if times[own] > 1:  # parts of a kind share an id; nothing refers to it
-                element.set("id", f"{own}.{times[own]}")
+        element.text = element.text and element.text.replace(INK, "currentColor")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
-    root.attrib.update({"role": "img", "aria-labelledby": f"{key}-title {key}-description"})
+    root.attrib.update({"id": f"{key}-svg", "role": "img", "aria-labelledby": f"{key}-title {key}-description"})
     for position, (tag, own, text) in enumerate((("title", "title", title), ("desc", "description", description))):
         spoken = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{own}"})
         spoken.text = text
@@ -56,31 +61,79 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
 
 
-def _own(name: str, value: str, key: str) -> str:
-    """Return an attribute's value with prefixed ids and the page's text colour."""
-    if name == "id":
-        return f"{key}-{value}"
-    if name in ("href", f"{{{XLINK}}}href"):
-        return re.sub(r"^#", f"#{key}-", value)
-    return re.sub(r"url\(#", f"url(#{key}-", value).replace(INK, "currentColor")
+def _own_ids(root: ElementTree.Element, key: str) -> None:
+    """Give each id a name of its own on the page: hashed ids a short name, others the prefix `key`.
+
+    Ids that the figure repeats are numbered: they name parts of a kind, and nothing refers to them.
+    """
+    short = sha256(key.encode()).hexdigest()[:6]
+    times: Counter[str] = Counter()
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "href" and value.startswith("#"):
+                element.set(name, f"#{_called(value[1:], key, short)}")
+            elif "url(#" in value:
+                element.set(name, REFERENCE.sub(lambda found: f"url(#{_called(found[1], key, short)})", value))
+        if (own := element.get("id")) is not None:
+            times[own] += 1
+            element.set("id", _called(own, key, short) + (f".{times[own]}" if times[own] > 1 else ""))
+
+
+def _called(own: str, key: str, short: str) -> str:
+    return f"i{short}{own}" if HASHED.fullmatch(own) else f"{key}-{own}"
 
 
 class Drawing(NamedTuple):
-    """A figure as inline SVG, and its caption."""
+    """A figure as inline SVG, with what stands below it."""
 
     picture: Markup
     caption: str
+    key: str
+    """Id of the figure on the page."""
+    question: str = ""
+    """Heading of the figures that it belongs to."""
+    remakes: str | None = None
+    """The published figure that it reproduces."""
+    tables: Mapping[str, str | None] = MappingProxyType({})
+    """Name of each table that it shows → its rows: a gzipped CSV in base64; None above `MOST` bytes."""
+    number: str = ""
 
     @property
     def share(self) -> int:
         """Its width in percent of the page's width."""
-        width = float(re.findall(r'viewBox="0 0 ([0-9.]+) ', self.picture)[0])  # points; 72 per inch
+        width = float(self.box.split()[2])  # points; 72 per inch
         return min(100, round(100 * width / (72 * WIDTH)))
+
+    @property
+    def box(self) -> str:
+        """Its `viewBox`."""
+        return re.findall(r'viewBox="([^"]+)"', self.picture)[0]
+
+    @property
+    def title(self) -> str:
+        """The caption's first sentence, without a full stop."""
+        return SENTENCE.split(self.caption, 1)[0].removesuffix(".")
+
+    @property
+    def how_to_read(self) -> str:
+        """The rest of the caption."""
+        return "".join(SENTENCE.split(self.caption, 1)[1:])
 
 
 def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
     """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique."""
-    return Drawing(inline(svg, key=key, title=one.caption, description=one.spoken), one.caption)
+    picture = inline(svg, key=key, title=one.caption, description=one.spoken)
+    tables = {
+        name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
+    }  # a view may keep fewer
+    return Drawing(picture, one.caption, key, one.view.question, one.view.remakes, tables)
+
+
+def packed(rows: pd.DataFrame) -> str | None:
+    """Return a table as a gzipped CSV in base64, equal for equal tables; None above `MOST` bytes."""
+    text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    found = gzip.compress(text.encode(), mtime=0)
+    return base64.b64encode(found).decode() if len(found) <= MOST else None
 
 
 def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
@@ -92,6 +145,16 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
         drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}")
         for one in pictures(with_added(views), tables)
     ]
+
+
+def numbered(drawings: Sequence[Drawing], chapter: int, after: int = 0) -> list[Drawing]:
+    """Return figures with the numbers `chapter.1`, `chapter.2`, …, from the first after `after`."""
+    return [one._replace(number=f"{chapter}.{place}") for place, one in enumerate(drawings, start=after + 1)]
+
+
+def by_question(drawings: Iterable[Drawing]) -> list[tuple[str, list[Drawing]]]:
+    """Return (question, figures) of figures that follow each other."""
+    return [(question, [*some]) for question, some in groupby(drawings, key=lambda one: one.question)]
 
 
 @contextmanager

@@ -3,12 +3,6 @@
 from isoscope.statistics.paired import Interval
 
 NOTHING = "–"
-NAMES = {"f1": "F1", "matthews": "Matthews correlation"}
-
-
-def called(metric: str) -> str:
-    """Return a metric's name as a heading."""
-    return NAMES.get(metric, metric.replace("_", " ").capitalize())
 
 
 def score(value: float | None) -> str:

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from isoscope import __version__
 from isoscope.config.comparing import Comparison
 from isoscope.errors import InputError
+from isoscope.metrics.titles import title
 from isoscope.report import numbers
 from isoscope.report.comparison_section import show_comparison
 from isoscope.report.runs import plugins, run_row, server
@@ -55,16 +56,27 @@ def build(
         for study in studies
     }
     every = [row for part in rows.values() for row in part]
-    keys = {study.study: f"study-{i}" for i, study in enumerate(studies, start=1)}
+    keys = {study.study: f"study-{study.study}" for study in studies}
     template = environment().get_template("page.html")
     return template.render(
         title=title,
         version=__version__,
         studies=[
-            show(study, rows[study.study], key=keys[study.study], folder=folders[study.study]) for study in studies
+            show(study, rows[study.study], key=keys[study.study], folder=folders[study.study], chapter=chapter)
+            for chapter, study in enumerate(studies, start=1)
         ],
-        comparisons=[show_comparison(name, section, folders[name], keys=keys) for name, section in comparisons.items()],
-        search=read_search(search, tracking_uri=tracking_uri, experiments=experiments) if search else None,
+        comparisons=[
+            show_comparison(name, section, folders[name], keys=keys, chapter=chapter)
+            for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
+        ],
+        search=read_search(
+            search,
+            tracking_uri=tracking_uri,
+            experiments=experiments,
+            chapter=len(studies) + len(comparisons) + 1,
+        )
+        if search
+        else None,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,
         plugins=plugins(every),
@@ -86,6 +98,7 @@ def environment() -> Environment:
         *(numbers.probability, numbers.score, numbers.signed, numbers.spread),
     ):
         environment.filters[function.__name__] = function
+    environment.filters["title_of"] = title
     return environment
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from isoscope.errors import InputError
-from isoscope.report.drawing import Drawing, inline, read_rows
+from isoscope.report.drawing import Drawing, inline, numbered, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 
@@ -56,7 +56,9 @@ MOST = 10
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
 
 
-def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str]) -> dict[str, Any] | None:
+def read_search(
+    folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str], chapter: int
+) -> dict[str, Any] | None:
     """Read what `isoscope search` wrote, for its template. Return None if it has not run or has no trials.
 
     `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. Raises
@@ -70,7 +72,7 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
         states = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
         if not states:
             return None
-        one = len(study["objectives"]) == 1
+        one, figures = len(study["objectives"]) == 1, (folder / "figures").glob("*.svg")
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
@@ -83,7 +85,7 @@ def read_search(folder: Path, *, tracking_uri: str | None, experiments: Mapping[
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
             "trials": _trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
             "importances": read_rows(folder / IMPORTANCES),
-            "drawings": [_drawing(path) for path in sorted((folder / "figures").glob("*.svg"), key=_place)],
+            "drawings": numbered([_drawing(path) for path in sorted(figures, key=_place)], chapter),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
@@ -117,8 +119,8 @@ def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment:
 
 def _drawing(path: Path) -> Drawing:
     title, text = caption(path.stem)
-    picture = inline(path.read_text("utf-8"), key=f"search-{path.stem}", title=title, description=text)
-    return Drawing(picture, f"{title}. {text}")
+    key = f"search-{path.stem}"
+    return Drawing(inline(path.read_text("utf-8"), key=key, title=title, description=text), f"{title}. {text}", key)
 
 
 def _place(path: Path) -> tuple[int, int]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from isoscope.metrics.titles import title
 from isoscope.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
 from isoscope.report import numbers
-from isoscope.report.drawing import read_drawings, read_rows, reading
-from isoscope.report.numbers import called
+from isoscope.report.drawing import by_question, numbered, read_drawings, read_rows, reading
+from isoscope.report.overview import finding, overview
 from isoscope.report.runs import RunRow
 from isoscope.studies import fusion, registry, scored
 from isoscope.studies.arms import ArmRow
@@ -57,8 +58,8 @@ def read_inside(folder: Path, *, key: str) -> dict[str, Any] | None:
     return {"drawings": drawings, "phases": phases, "differences": differences, "explorer": Markup(inert)}
 
 
-def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> dict[str, Any]:
-    """Return everything the template needs of a study. `key` makes ids unique.
+def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chapter: int) -> dict[str, Any]:
+    """Return everything the template needs of a study. `key` makes ids unique; figures have numbers of the `chapter`.
 
     `folder`: where `isoscope analyse` wrote its figures; those of `isoscope explore` and `isoscope chart` are optional.
     Raises `InputError` for missing or damaged files.
@@ -66,9 +67,16 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> d
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics: dict[str, list[ArmRow]] = {}
     for row in tables.comparison:
-        metrics.setdefault(called(row.metric), []).append(row)
+        metrics.setdefault(title(row.metric), []).append(row)
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
+    drawings = numbered(drawings, chapter)
+    chart, inside = read_chart(folder, key=f"{key}-chart"), read_inside(folder, key=key)
+    after = len(drawings)
+    for part in (chart, inside):
+        if part:
+            some = numbered(part.pop("drawings"), chapter, after)
+            part["questions"], after = by_question(some), after + len(some)
     return {
         "key": key,
         "tables": tables,
@@ -76,34 +84,28 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path) -> d
         "arms": arms,
         "reference": arms[0] if arms else numbers.NOTHING,
         "tested": max((row.items for row in tables.comparison), default=0),
-        "drawings": drawings,
+        "questions": by_question(drawings),
+        "headings": [
+            ("Which differences hold?", f"{key}-differences"),
+            *_headings(by_question(drawings), key),
+            *_headings(chart["questions"] if chart else [], f"{key}-chart"),
+            *_headings(inside["questions"] if inside else [], f"{key}-inside"),
+        ],
+        "first": drawings[0] if drawings else None,
+        "overview": overview(tables),
         "wide": len(arms) > 2,  # a figure of all arms needs more than a row of the page
-        "findings": _findings(tables),
+        "findings": [finding(row, tables) for row in tables.comparison if row.verdict],
         "metrics": metrics,
         "commits": sorted(
             {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
         ),
         "unknown_commit": any(row["commit"] is None for row in rows),
         "data": {path: md5 for run in tables.runs for path, md5 in run.inputs.items() if path.startswith("data/")},
-        "inside": read_inside(folder, key=key),
-        "chart": read_chart(folder, key=f"{key}-chart"),
+        "inside": inside,
+        "chart": chart,
     }
 
 
-def _findings(tables: Tables) -> list[dict[str, str]]:
-    """Return the verdict's word and a sentence for each arm and metric: its difference from the reference arm."""
-    found = []
-    reference = {}
-    for row in tables.comparison:
-        if row.kind == "reference":
-            reference[row.metric] = row.arm
-        if (verdict := row.verdict) is None:
-            continue
-        numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
-        if row.paired and row.paired.interval:
-            numeral += f" {numbers.interval(row.paired.interval)}"
-        pairs = numbers.count(len(row.paired_seeds), "paired seed")
-        effect = f"; detectable {numbers.score(row.detectable)}" if row.detectable is not None else ""
-        what = f"{row.arm} against {reference[row.metric]}, {called(row.metric)}: {numeral} ({pairs}{effect})"
-        found.append({"word": verdict.word, "text": f"{what}: {verdict.reason}."})
-    return found
+def _headings(questions: Sequence[tuple[str, Any]], key: str) -> list[tuple[str, str]]:
+    """Return the headings of a part, with their ids on the page."""
+    return [(question, f"{key}-{place}") for place, (question, _) in enumerate(questions, start=1) if question]

@@ -1,6 +1,7 @@
 """Intervals, tests, power and verdict for the difference between two arms over a handful of seeds."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ class Interval(NamedTuple):
         return self.low <= value <= self.high
 
 
+MOST_PAIRS = 1000
 FEWEST_GROUPS = 10
 """With fewer groups the percentile bootstrap covers less than its level (90 % or less at a level of 95 %)."""
 
@@ -103,6 +105,17 @@ def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: f
         return power - float(stats.nct.sf(critical, n - 1, effect * math.sqrt(n)))
 
     return float(optimize.brentq(missing, 0.0, 10 * critical / math.sqrt(n)))
+
+
+def pairs_needed(effect: float, *, tests: int, confidence: float, power: float) -> int | None:
+    """Return the fewest pairs with a `minimum_detectable_effect` of at most `effect`, or None above `MOST_PAIRS`.
+
+    `effect`: in standard deviations of the differences.
+    """
+    options: dict[str, Any] = {"tests": tests, "confidence": confidence, "power": power}
+    if minimum_detectable_effect(MOST_PAIRS, **options) > effect:
+        return None
+    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -minimum_detectable_effect(n, **options))
 
 
 def holm(p: Sequence[float]) -> list[float]:

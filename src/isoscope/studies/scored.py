@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, seeds_of
-from isoscope.figures.style import INK, legend_below, look, style, tiles
+from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
+from isoscope.metrics.titles import title as title_of
 from isoscope.studies.view import View
 
-TITLES = {"accuracy": "Accuracy", "loss": "Loss (nats)"}
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
 LINES: dict[str, Any] = {
     "train": {"linewidth": 1.2, "zorder": 3, "marker": ""},
@@ -53,13 +53,14 @@ def training_curves(bands: pd.DataFrame) -> Figure:
             rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
             line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)} | LINES[split]
-            axes.plot(epoch, mean, **line)
+            axes.plot(epoch, mean, gid=arm_name(arm), **line)
             spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
-            axes.fill_between(epoch, mean - spread, mean + spread, color=line["color"], alpha=0.16, linewidth=0)
+            band: dict[str, Any] = {"color": line["color"], "alpha": 0.16, "linewidth": 0}
+            axes.fill_between(epoch, mean - spread, mean + spread, gid=arm_name(arm), **band)
         axes.grid(visible=True, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.03)
-        axes.set(title=TITLES.get(quantity, quantity.replace("_", " ").capitalize()), xlabel="Epoch")
+        axes.set(title=title_of(quantity), xlabel="Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
         for index, arm in enumerate(arms)

@@ -52,11 +52,18 @@ class View:
     """Text for screen readers; default: the caption."""
     remakes: str | None = None
     """The published figure that this view reproduces."""
+    question: str = ""
+    """Heading of the figures that it belongs to on a page."""
 
     def table(self, tables: Tables) -> Table:
         """Return what the view shows of a study. Raises `KeyError` if a table it needs is missing."""
         found = tuple(tables[name] for name in self.needs)
         return found if self.rows is None else self.rows(*found)
+
+
+def under(question: str, *views: View) -> tuple[View, ...]:
+    """Return views under a heading of their own on a page."""
+    return tuple(replace(view, question=question) for view in views)
 
 
 class Picture(NamedTuple):

@@ -15,21 +15,23 @@ from isoscope.studies.dynamics.over_time import course, positive, synchronies
 from isoscope.studies.dynamics.profiles import profiles
 from isoscope.studies.dynamics.sliced import SLICED, sliced
 from isoscope.studies.dynamics.totals import allocated, closed
+from isoscope.studies.view import under
 
 __all__ = ["FILES", "VIEWS", "tables"]
 
 VIEWS = (
-    summaries.LEARNED,
-    bars.BARS,
-    curves_over_time.OVER_TIME,
-    curves_over_time.SYNCHRONY,
-    head_maps.HEADS,
-    hurting_figures.HURTING,
-    hurting_figures.MAPS,
-    curves_over_time.POSITIVE,
-    hurting_figures.COMPARED,
-    slice_curves.VIEW,
-    summaries.CLOSED,
+    *under("Did the models learn?", summaries.LEARNED),
+    *under("Which parts lower the loss?", bars.BARS, head_maps.HEADS),
+    *under("When do they lower it?", curves_over_time.OVER_TIME, curves_over_time.SYNCHRONY),
+    *under(
+        "When do parts hurt?",
+        hurting_figures.HURTING,
+        hurting_figures.MAPS,
+        curves_over_time.POSITIVE,
+        hurting_figures.COMPARED,
+    ),
+    *under("Which parts learn which tokens?", slice_curves.VIEW),
+    *under("Is the whole change of the loss allocated?", summaries.CLOSED),
 )
 FILES = (*ALLOCATED, *SLICED)
 """Files of a run that the tables read where they exist."""

@@ -9,44 +9,35 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, banded, keys
-from isoscope.figures.style import WIDTH, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.metrics.titles import title
 from isoscope.studies.view import Table, View
 
 PANELS = 3
 """Panels per row."""
-TASK_METRICS = {"validation/accuracy": "Accuracy", "validation/f1": "F1", "validation/matthews": "Matthews correlation"}
-ANISOTROPY_METRICS = {
-    "step/a_1": "a₁ of a batch",
-    "step/a_2": "a₂ of a batch",
-    "step/a_3": "a₃ of a batch",
-    "step/a_1_centred": "a₁ of a batch, mean removed",
-    "step/a_2_centred": "a₂ of a batch, mean removed",
-    "step/a_3_centred": "a₃ of a batch, mean removed",
-}
-TRADED = {
-    "validation/a_1": "a₁ of the validation sample, raw",
-    "validation/a_1_centred": "a₁ of the validation sample, mean removed",
-}
-EXPLAINED_METRICS = {
-    "validation/a_1_centred": "a₁ of the sample, mean removed",
-    "validation/a_1_within": "a₁ within classes",
-    "validation/a_1_clustered": "a₁ within k-means clusters",
-    "validation/a_1_clustered_null": "The same, of Gaussian noise with the same spectrum",
-    "validation/between_share": "Share of variance between classes",
-    "validation/normal_cosine": "|cos| of first direction and class means' difference",
-    "validation/normal_cosine_shuffled": "The same, labels shuffled",
-}
-BARS_METRICS = {
-    "validation/bar_mean": "Mean bar within classes",
-    "validation/bar_longest": "Longest bar within classes",
-    "validation/bar_evenness": "H / ln N of all bars within classes",
-    "validation/radius": "Root mean squared distance to the mean",
-}
-PENALTY_METRICS = {
-    "step/penalty": "Penalty",
-    "step/penalty_gradient_norm": "Norm of the penalty's gradient",
-    "step/loss": "Task loss (nats)",
-}
+
+
+def titled(*metrics: str) -> dict[str, str]:
+    """Return metric → title."""
+    return {metric: title(metric) for metric in metrics}
+
+
+TASK_METRICS = titled("validation/accuracy", "validation/f1", "validation/matthews")
+ANISOTROPY_METRICS = titled(
+    "step/a_1", "step/a_2", "step/a_3", "step/a_1_centred", "step/a_2_centred", "step/a_3_centred"
+)
+TRADED = titled("validation/a_1", "validation/a_1_centred")
+EXPLAINED_METRICS = titled(
+    "validation/a_1_centred",
+    "validation/a_1_within",
+    "validation/a_1_clustered",
+    "validation/a_1_clustered_null",
+    "validation/between_share",
+    "validation/normal_cosine",
+    "validation/normal_cosine_shuffled",
+)
+BARS_METRICS = titled("validation/bar_mean", "validation/bar_longest", "validation/bar_evenness", "validation/radius")
+PENALTY_METRICS = titled("step/penalty", "step/penalty_gradient_norm", "step/loss")
 POSTHOC = [
     f"posthoc/{laid}/{figure}"
     for laid in ("untouched", "all_but_the_top", "whitened")
@@ -74,7 +65,7 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     for axes, (metric, label) in zip(panels, shown.items(), strict=True):
         for index, arm in enumerate(arms):
             own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
-            banded(axes, own, "step", "value", marks=6, linewidth=1.2, zorder=3, **look(index))
+            banded(axes, own, "step", "value", marks=6, linewidth=1.2, zorder=3, gid=arm_name(arm), **look(index))
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)

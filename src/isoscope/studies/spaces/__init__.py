@@ -9,15 +9,11 @@ from isoscope.studies.spaces import (
     similarity_maps,
     verdicts,
 )
-from isoscope.studies.view import View
+from isoscope.studies.view import View, under
 
 QUESTION = "How alike are the spaces of these models?"
 VIEWS: tuple[View, ...] = (
-    *contexts_by_layer.VIEWS,
-    *self_sim_by_class.VIEWS,
-    *distributions.VIEWS,
-    *similarity_maps.VIEWS,
-    *maps_between.VIEWS,
-    *verdicts.VIEWS,
-    *lines_over_training.VIEWS,
+    *under("How contextual is each space?", *contexts_by_layer.VIEWS, *self_sim_by_class.VIEWS, *distributions.VIEWS),
+    *under("How alike are two spaces?", *similarity_maps.VIEWS, *maps_between.VIEWS, *verdicts.VIEWS),
+    *under("How alike are they over training?", *lines_over_training.VIEWS),
 )

@@ -1,0 +1,106 @@
+"""The first screen: what each study asked, found, and could not decide. All sentences are from tables."""
+
+from typing import Any
+
+from isoscope.metrics.titles import title
+from isoscope.report import numbers
+from isoscope.statistics.paired import MOST_PAIRS, pairs_needed
+from isoscope.studies.arms import ArmRow
+from isoscope.studies.tables import Tables
+
+SHOWN = 3
+"""Findings per study on the first screen."""
+LOWER = ("loss", "error", "moved")
+"""Metrics of which less is better."""
+ORDER = ("holds", "does not", "under-powered")
+
+
+def overview(tables: Tables) -> dict[str, Any]:
+    """Return the question of a study, its best arm, its main findings, and what limits them, in sentences.
+
+    The findings are on the study's first metric: differences that hold first, the largest first.
+    """
+    metrics = list(dict.fromkeys(row.metric for row in tables.comparison))
+    rows = [row for row in tables.comparison if row.metric == (metrics or [""])[0]]
+    arms = [row for row in rows if row.kind != "baseline"]
+    judged = sorted(
+        (row for row in rows if row.kind == "arm" and row.verdict),
+        key=lambda row: (ORDER.index(row.verdict.word) if row.verdict else 0, -abs(row.difference or 0.0)),
+    )
+    return {
+        "question": _question(arms),
+        "best": _best(arms),
+        "findings": [finding(row, tables) for row in judged[:SHOWN]],
+        "left": max(0, len(judged) - SHOWN),
+        "limits": _limits(judged, tables, len(metrics)),
+    }
+
+
+def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
+    """Return the verdict's word and a sentence on the difference of an arm from the reference arm."""
+    assert row.verdict is not None
+    reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
+    what, both = title(row.metric), f"{row.arm} and {reference}"
+    match row.verdict.word:
+        case "holds":
+            way = "higher" if (row.difference or 0.0) > 0 else "lower"
+            said = f"{what} of {row.arm} is {way} than that of {reference}"
+        case "does not":
+            said = f"{what} of {both} is the same within ± {tables.margin:g}"
+        case _:
+            said = f"{what} of {both}: no verdict"
+    numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
+    if row.paired and row.paired.interval:
+        numeral += f" {numbers.interval(row.paired.interval)}"
+    pairs = numbers.count(len(row.paired_seeds), "paired seed")
+    effect = f"; detectable {numbers.score(row.detectable)}" if row.detectable is not None else ""
+    return {"word": row.verdict.word, "text": f"{said}: {numeral} ({pairs}{effect}): {row.verdict.reason}."}
+
+
+def _before(row: ArmRow, tables: Tables) -> list[ArmRow]:
+    """Return the rows of the row's metric up to it: the last reference among them is the row's own."""
+    same = [one for one in tables.comparison if one.metric == row.metric]
+    return same[: same.index(row) + 1]
+
+
+def _question(arms: list[ArmRow]) -> str:
+    if not arms:
+        return "There are no runs."
+    *others, last = [row.arm for row in arms]
+    if not others:
+        return f"How well does {last} do on {arms[0].task}?"
+    return f"How do {', '.join(others)} and {last} differ on {arms[0].task}?"
+
+
+def _best(arms: list[ArmRow]) -> str:
+    """Return which arm has the best mean of the metric. This is no verdict."""
+    if not arms:
+        return ""
+    less = arms[0].metric in LOWER
+    best = (min if less else max)(arms, key=lambda row: row.mean)
+    score = f"{numbers.spread(best.mean, best.sd)} ({numbers.count(len(best.seeds), 'seed')})"
+    if len(arms) == 1:
+        return f"{title(best.metric)}: {score}."
+    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric)}: {best.arm}, {score}."
+
+
+def _limits(judged: list[ArmRow], tables: Tables, metrics: int) -> list[str]:
+    """Return what was under-powered, with the seeds that would find a difference of the margin, and what was tested."""
+    found, weak = [], [row for row in judged if row.verdict and row.verdict.word == "under-powered"]
+    if weak:
+        texts = [f"{row.arm}: {_needed(row, tables)}" for row in weak]
+        few = f"Under-powered: {len(weak)} of {len(judged)}"
+        found.append(f"{few}. To find a difference of {tables.margin:g}: {'; '.join(texts)}.")
+    if rows := max((row.items for row in judged), default=0):
+        others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
+        found.append(f"One test split of {numbers.count(rows, 'row')}{others}.")
+    return found
+
+
+def _needed(row: ArmRow, tables: Tables) -> str:
+    """Return how many seeds would find a difference of the margin, given the observed spread over seeds."""
+    if row.paired is None or not row.paired.sd or not row.tests:
+        return "at least 3 seeds, to know their spread"
+    effect = tables.margin / row.paired.sd
+    most = pairs_needed(effect, tests=row.tests, confidence=tables.confidence, power=tables.power)
+    return f"about {most:,} seeds" if most else f"more than {MOST_PAIRS:,} seeds"

@@ -1,0 +1,53 @@
+"""The first screen's sentences come from the tables: other numbers give other sentences."""
+
+from pathlib import Path
+
+import pytest
+
+from isoscope.report.overview import finding, overview
+from isoscope.studies.arms import ArmRow
+from isoscope.studies.tables import Tables
+from report_material import Material, make
+
+
+def row(tables: Tables, arm: str) -> ArmRow:
+    return next(one for one in tables.comparison if one.arm == arm and one.metric == "accuracy")
+
+
+@pytest.fixture(scope="module")
+def tables(material: Material) -> Tables:
+    return material.studies[0]
+
+
+def test_the_best_arm_has_the_highest_mean(tables: Tables) -> None:
+    found = overview(tables)
+    means = {one.arm: one.mean for one in tables.comparison if one.metric == "accuracy" and one.kind != "baseline"}
+    assert found["best"].startswith(f"Highest mean, Accuracy: {max(means, key=lambda arm: means[arm])}, ")
+    assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
+
+
+def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
+    for better, way in ((0.75, "lower"), (0.97, "higher")):
+        made = make(tmp_path / way, arms={"additive": 0.86, "fft": better})
+        (study,) = made.studies
+        said = finding(row(study, "fft"), study)
+        assert said["word"] == "holds"
+        assert f"Accuracy of fft is {way} than that of additive" in said["text"]
+        best = "additive" if way == "lower" else "fft"
+        assert overview(study)["best"].startswith(f"Highest mean, Accuracy: {best}, ")
+        assert said in overview(study)["findings"]
+
+
+def test_what_holds_stands_first(tables: Tables) -> None:
+    words = [one["word"] for one in overview(tables)["findings"]]
+    assert words == sorted(words, key=["holds", "does not", "under-powered"].index)
+    assert words[0] == "holds"
+
+
+def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables) -> None:
+    weak = [one for one in tables.comparison if one.metric == "accuracy" and one.verdict]
+    count = sum(one.verdict is not None and one.verdict.word == "under-powered" for one in weak)
+    (said, *_) = overview(tables)["limits"]
+    assert count > 0
+    assert said.startswith(f"Under-powered: {count} of {len(weak)}. To find a difference of {tables.margin:g}: ")
+    assert "seeds" in said
