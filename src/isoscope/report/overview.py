@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from isoscope.metrics.titles import title
 from isoscope.report import numbers
 from isoscope.statistics.paired import MOST_PAIRS, pairs_needed
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.tables import Tables
+from isoscope.titles import title
 
 SHOWN = 3
 """Findings per study on the first screen."""

@@ -11,7 +11,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from isoscope import __version__
 from isoscope.config.comparing import Comparison
 from isoscope.errors import InputError
-from isoscope.metrics.titles import title
 from isoscope.report import numbers
 from isoscope.report.comparison_section import show_comparison
 from isoscope.report.runs import plugins, run_row, server
@@ -20,6 +19,7 @@ from isoscope.report.study_section import show
 from isoscope.runs.lines import RunRecord
 from isoscope.studies.results import NAMES
 from isoscope.studies.tables import Tables
+from isoscope.titles import title
 
 SPLITS = ("train", "validation", "test")
 

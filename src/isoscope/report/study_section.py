@@ -7,7 +7,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from isoscope.metrics.titles import title
 from isoscope.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
 from isoscope.report import numbers
 from isoscope.report.drawing import by_question, numbered, read_drawings, read_rows, reading
@@ -19,6 +18,7 @@ from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
 from isoscope.studies.tables import Tables
 from isoscope.studies.view import StoredTables
+from isoscope.titles import title
 
 
 def read_chart(folder: Path, *, key: str) -> dict[str, Any] | None:

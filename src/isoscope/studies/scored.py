@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, seeds_of
 from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
-from isoscope.metrics.titles import title as title_of
 from isoscope.studies.view import View
+from isoscope.titles import title as title_of
 
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
 LINES: dict[str, Any] = {

@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, banded, keys
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
-from isoscope.metrics.titles import title
 from isoscope.studies.view import Table, View
+from isoscope.titles import title
 
 PANELS = 3
 """Panels per row."""
