@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from matplotlib.image import imread
+from playwright.sync_api import Page
 
 from browser import Seen, opened
 from isoscope.figures.style import ARM_COLOURS
@@ -116,6 +118,20 @@ def test_a_wide_table_scrolls_with_the_keyboard(file: Path) -> None:
         seen.page.keyboard.press("ArrowRight")
         seen.page.wait_for_timeout(400)
         assert table.evaluate("e => e.scrollLeft") > 0
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
+    with opened(file, width=width, dark=dark) as seen:
+        assert grave(seen.page) == []
+        seen.page.evaluate("filter.labels[0].remove(); filter.placeholder = ''")
+        assert grave(seen.page) == ["label"], "negative control: a field without a label"
+
+
+def grave(page: Page) -> list[str]:
+    """Return the rules that the page breaks, of serious or critical impact."""
+    return [one["id"] for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
 
 
 def test_the_filter_shows_what_has_all_words(file: Path) -> None:
