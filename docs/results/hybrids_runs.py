@@ -34,7 +34,8 @@ from isoscope.stages.translate import translate
 from isoscope.studies.hybrids.hybrid_tables import FILES
 
 STUDIES = (
-    *("dynamics", "aligned", "hybrid", "hybrid_frozen", "aligned_few", "hybrid_few", "rotated", "rotated_hybrid"),
+    *("dynamics", "aligned", "hybrid", "hybrid_frozen", "aligned_few", "hybrid_few", "aligned_layers", "hybrid_layers"),
+    *("rotated", "rotated_hybrid"),
 )
 OTHER = "hybrid"
 """Study whose models translate other texts."""

@@ -24,6 +24,7 @@ STARTS = {
     "other_seed": "MT encoder of another seed, rotated",
     "itself": "MT's own encoder",
 }
+LAYERED = ("procrustes", "ridge", "trained", "random")
 TUNINGS = {"none": NOT_TUNED, "all": TUNED}
 FROZEN = {
     "all": "nothing",
@@ -187,6 +188,44 @@ def _predictors(without: Sequence[str]) -> pd.DataFrame:
     return predictors(nearness[nearness["measure"].isin(MEASURES)], pd.DataFrame(translated))
 
 
+def layers() -> Lines:
+    """Yield alignments of the encoder's first layer beside those of its last: nearness, and BLEU as aligned."""
+    columns = ("R²", "CSLS", "CKA, before", "CKA", "BLEU, as aligned", "chrF, as aligned")
+    yield from head("start", "layer", "seeds", *columns, left=2)
+    for start in LAYERED:
+        for layer, aligned, hybrid, end in (
+            (1, "aligned_layers", "hybrid_layers", "first"),
+            (2, "aligned", "hybrid", ""),
+        ):
+            arm = f"alignment-{start}{'-' * bool(end)}{end}"
+            found = [("after", "r2"), ("after", "retrieval_forward"), ("before", "cka"), ("after", "cka")]
+            cells = [cell(of_measure(aligned, when, arm, name), 2) for when, name in found]
+            scores = [runs(hybrid, score)[f"translation-{start}{'_' * bool(end)}{end}-none"] for score in SCORES]
+            cells += [cell(one.values(), 1) for one in scores]
+            yield f"| `{start}` | {layer} | {len(scores[0])} | {' | '.join(cells)} |"
+
+
+def predicted_over_layers() -> Lines:
+    """Yield Spearman's correlation of each measure with BLEU as aligned, over starts and layers of the encoder."""
+    bleu = {start: runs("hybrid", "bleu")[f"translation-{start}-none"] for start in STARTS}
+    bleu |= {f"{start}-first": runs("hybrid_layers", "bleu")[f"translation-{start}_first-none"] for start in LAYERED}
+    rows = [
+        {"start": start, "training": NOT_TUNED, "score": "bleu", "seed": seed, "value": value}
+        for start, values in bleu.items()
+        for seed, value in values.items()
+    ]
+    tables = []
+    for when in ("before", "after"):
+        both = pd.concat([near("aligned", when), near("aligned_layers", when)])
+        both = both[both["measure"].isin(MEASURES)].assign(when="after", start=lambda rows: rows["arm"].map(called))
+        tables.append(predictors(both, pd.DataFrame(rows)).set_index("measure"))
+    yield from head("measure", "before the alignment", "after")
+    for name, title in MEASURES.items():
+        found = (table.loc[name] for table in tables)
+        cells = (f"{number(row['rho'], 2)} (p {number(row['p_holm'], 2)}, n {row['n']:.0f})" for row in found)
+        yield f"| {title} | {' | '.join(cells)} |"
+
+
 def rotations() -> Lines:
     """Yield BLEU of translation models whose own states are rotated, by angle, with measures of nearness."""
     shown = {"r2": "R²", "cosine_forward": "cosine retrieval", "retrieval_forward": "CSLS", "cka": "CKA", "rsa": "RSA"}
@@ -218,6 +257,8 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "hybrids/before": partial(measures, "before"),
     "hybrids/after": partial(measures, "after"),
     "hybrids/predictors": predicted,
+    "hybrids/layers": layers,
+    "hybrids/predictors_layers": predicted_over_layers,
     "hybrids/rotations": rotations,
     "hybrids/texts": texts,
 }

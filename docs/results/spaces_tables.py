@@ -178,6 +178,40 @@ def _family(values: dict[tuple[str, str], Cells]) -> dict[tuple[str, str], tuple
     }
 
 
+def third(text: str, model: str) -> Lines:
+    """Yield the measures of one space of another checkpoint by layer, and its similarity to the models' last layers."""
+    context, similarity = stored(text, "contextuality"), stored(text, "similarity")
+    own = context[(context["model"] == model) & ~context["twin"]]
+    layers = sorted(own["layer"].unique())
+    yield from head("measure", *("word table" if layer < 0 else str(layer) for layer in layers))
+    for measure, title in CONTEXT.items():
+        values = own[own["measure"] == measure].set_index("layer")["value"]
+        yield f"| {title} | {' | '.join(number(values.get(layer, np.nan)) for layer in layers)} |"
+    pairs = similarity[(similarity["of"] == WORDS) & ~similarity["twin"] & (similarity["other_model"] == model)]
+    for measure in ("cka", "rsa"):
+        for name in MODELS:
+            rows = pairs[(pairs["measure"] == measure) & (pairs["model"] == name)]
+            values = rows[rows["layer"] == rows["layer"].max()].set_index("other_layer")["adjusted"]
+            cells = (number(values.get(layer, np.nan)) for layer in layers)
+            yield f"| {ALIKE[measure]} with the last layer of {name} | {' | '.join(cells)} |"
+
+
+def quoted(text: str) -> Lines:
+    """Yield CKA of the last layers over its null with 20 and with 200 permutations, means over pairs of seeds."""
+    yield from head("pair", "of", "value", "null, 20", "null, 200", "over the null, 20", "over the null, 200", left=2)
+    columns = ["model", "other_model", "of"]
+    few = stored(text, "similarity")
+    few = few[(few["measure"] == "cka") & ~few["twin"] & (few["layer"] == few["other_layer"])]
+    few = few[few["layer"] == few["layer"].max()].groupby(columns)[["value", "null", "adjusted"]].mean()
+    for key, row in (
+        stored(text, "quoted").groupby(columns, sort=False)[["value", "null", "adjusted"]].mean().iterrows()
+    ):
+        one, other, of = key
+        pair = f"{one} × {other}" if one != other else f"two seeds of {one}"
+        cells = (row["value"], few["null"][key], row["null"], few["adjusted"][key], row["adjusted"])
+        yield f"| {pair} | {of} | {' | '.join(map(number, cells))} |"
+
+
 def parts_of_speech(text: str) -> Lines:
     """Yield SelfSim − AvgSim of the last layer by part of speech, of a treebank."""
     table = stored(text, "by_part_of_speech")
@@ -251,6 +285,12 @@ TABLES |= {
     f"spaces/over_training_{file.parent.name}": partial(over_training, file.parent.name)
     for file in sorted(STORED.glob("*/over_training.parquet"))
 }
+TABLES |= {
+    f"spaces/quoted_{file.parent.name}": partial(quoted, file.parent.name)
+    for file in sorted(STORED.glob("*/quoted.parquet"))
+}
+if (STORED / "sts_minilm").is_dir():
+    TABLES["spaces/third"] = partial(third, "sts_minilm", "MiniLM")
 TABLES |= {
     f"spaces/parts_of_speech_{file.parent.name}": partial(parts_of_speech, file.parent.name)
     for file in sorted(STORED.glob("*/by_part_of_speech.parquet"))
