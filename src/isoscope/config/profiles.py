@@ -85,12 +85,12 @@ def laid_over(text: str, overlay: Tree) -> str:
     return edited(text, lay)
 
 
-def edited(text: str, change: Callable[[Any], None]) -> str:
+def edited(text: str, change: Callable[[Any], None], *, width: int = 120) -> str:
     """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay."""
     yaml = YAML()
     yaml.Representer = _InParams
     yaml.preserve_quotes = True
-    yaml.width = 120
+    yaml.width = width
     yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
     change(tree)
