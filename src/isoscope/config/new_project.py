@@ -25,12 +25,7 @@ _BASE = "fusion"
 _QUICK = ["quick"]
 # As in variants/settings/small_language.yaml: with BERT's 0.02 so narrow a model only reaches the unigram loss.
 _LANGUAGE: Tree = {
-    "search": {
-        "arm": "masked-additive",
-        "space": {"penalty": None, "penalty.weight": None},
-        "objectives": {"validation/loss": "minimise"},
-        "constraints": {},
-    },
+    "search": {"arm": "additive-masked", "space": {"penalty": None, "penalty.weight": None}},
     "model": {"encoder": {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.1, "initializer_range": 0.1}},
     "training": {"learning_rate": 3e-3, "select": "loss"},
 }
@@ -43,18 +38,18 @@ _COPIED = (
 _HEAD = """\
 # yaml-language-server: $schema=params.schema.json
 # All numbers of the project. Settings of one choice are in an overlay: variants/<axis>/<value>.yaml.
-# To set a number for one command: isoscope train first additive --seed 0 -S training.epochs=2
+# To set a number for one command: isoscope train STUDY ARM --seed 0 -S training.epochs=2
 # Pages named docs/… are in isoscope's repository.
 """
 _README = """\
 # {name}
 
-A project of isoscope. Its study `first` compares two fusions of word and position embeddings on the task `{task}`.
+A project of isoscope. Its studies, in `params.yaml`, are on the task `{task}`.
 
 ```sh
 isoscope check                       # validate all files
 isoscope repro                       # prepare, train, search, analyse: reports/index.html
-isoscope train first additive --seed 0 -S training.epochs=2
+isoscope train STUDY ARM --seed 0    # train one run
 isoscope ui                          # all runs in MLflow, on 127.0.0.1
 ```
 
@@ -137,30 +132,37 @@ def _params(origin: Path, task: OwnTask) -> str:
     """Return params.yaml with the one task and its first study, in the words and comments of isoscope's own."""
     text = committed(origin) if (origin / ".git").exists() else (origin / PARAMS).read_text("utf-8")
     given = parse_yaml(text, str(PARAMS))
-    wanted = EXAMPLES / task.train_rows
-    classifier, language = _study(task, ["additive", "conv2d"]), ["masked"]
-    study = classifier if task.labelled else classifier | {"axes": {"objective": language, **classifier["axes"]}}
+    epochs, fraction = length(task.train_rows)
     overlay: Tree = {
         "tasks": [task.name],
-        "studies": dict.fromkeys(given["studies"]) | {_BASE: study},
+        "studies": dict.fromkeys(given["studies"]) | {_BASE: _study(task)},
         "comparisons": dict.fromkeys(given["comparisons"]),
         "search": {"name": FIRST, "study": FIRST, "settings": _QUICK, "budget": {"trials": 4}},
-        "training": {
-            "epochs": round(min(max(wanted, FEWEST_EPOCHS), MOST_EPOCHS)),
-            "fraction": min(1.0, float(f"{wanted / FEWEST_EPOCHS:.2g}")),
-            "snapshots": {"epochs": False},
-        },
+        "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
         "extraction": {"share": 1.0, "sentences": 500},
     }
     if not task.labelled:
         merge(overlay, _LANGUAGE)
+        text = edited(text, _score_by_loss)
     text = laid_over(text, overlay)
     return _HEAD + re.sub(rf"^  {_BASE}: ", f"  {FIRST}:  ", text[text.index("\nplugins:") :], count=1, flags=re.M)
 
 
-def _study(task: OwnTask, fusions: list[str]) -> Tree:
-    looks = ["inside"] if task.labelled else ["chart"]
-    return {"task": task.name, "settings": [], "axes": {"fusion": fusions}, "seeds": [0, 1, 2], "looks": looks}
+def length(train_rows: int) -> tuple[int, float]:
+    """Return epochs, and the fraction of the train split, of the first study: together `EXAMPLES`, or fewer."""
+    wanted = EXAMPLES / train_rows
+    return round(min(max(wanted, FEWEST_EPOCHS), MOST_EPOCHS)), min(1.0, float(f"{wanted / FEWEST_EPOCHS:.2g}"))
+
+
+def _score_by_loss(tree: Any) -> None:
+    tree["search"] |= {"objectives": {"validation/loss": "minimise"}, "constraints": {}}
+
+
+def _study(task: OwnTask) -> Tree:
+    axes, look = {"fusion": ["additive", "conv2d"]}, "inside"
+    if not task.labelled:
+        axes, look = axes | {"objective": ["masked"]}, "chart"
+    return {"task": task.name, "settings": [], "axes": axes, "seeds": [0, 1, 2], "looks": [look]}
 
 
 def _profiles(origin: Path, task: OwnTask) -> dict[str, str]:
