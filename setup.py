@@ -11,7 +11,6 @@ ROOT = Path(__file__).parent
 PROJECT = (
     *("params.yaml", "dvc.yaml", "variants", "profiles", "plugins/README.md", "texts/README.md"),
     *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),
-    "reports/parts/.gitkeep",
 )
 
 

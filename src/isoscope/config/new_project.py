@@ -31,10 +31,7 @@ _LANGUAGE: Tree = {
 }
 AXES = ("fraction", "fusion", "objective", "penalty", "table", "weight")
 """Axes whose overlays suit any study; those of others continue the runs of isoscope's own studies."""
-_COPIED = (
-    *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),
-    "reports/parts/.gitkeep",
-)
+_COPIED = (*(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),)
 _HEAD = """\
 # yaml-language-server: $schema=params.schema.json
 # All numbers of the project. Settings of one choice are in an overlay: variants/<axis>/<value>.yaml.
