@@ -13,6 +13,8 @@ import pytest
 from isoscope.stages.new import new
 from pipeline_project import BINARIES, Done, copy_checkout, sentences
 
+pytestmark = pytest.mark.slow
+
 
 class Environment(NamedTuple):
     """A virtual environment with isoscope from its wheel; `project`: a project that it has made."""
@@ -95,14 +97,13 @@ def test_its_commands_need_no_checkout(environment: Environment) -> None:
 
 def test_dvc_sees_a_change_of_the_installed_code(environment: Environment) -> None:
     params = environment.project / "params.yaml"
-    params.write_text(re.sub(r"^  epochs: \d+", "  epochs: 1", params.read_text("utf-8"), flags=re.M), "utf-8")
+    short = re.sub(r"^  epochs: \d+", "  epochs: 1", params.read_text("utf-8"), flags=re.M)
+    params.write_text(short.replace("seeds: [0, 1, 2]", "seeds: [0, 1]"), "utf-8")
     target = "analyse@first"
     done = environment.run("isoscope", "repro", target)
     assert done.ran == ["prepare@order", "train@first", target]
-    assert len([*environment.project.glob("models/first/*/seed-*/metrics.jsonl")]) == 6
+    assert len([*environment.project.glob("models/first/*/seed-*/metrics.jsonl")]) == 4
     assert environment.run("dvc", "repro", target).ran == []
-    by_hand = environment.run("isoscope", "train", "first", "additive", "--seed", "0")
-    assert "models/first/additive/seed-0" in by_hand.out + by_hand.err or ".isoscope/runs" in by_hand.out
 
     module = environment.package / "stages/analyse.py"
     source = module.read_text("utf-8")

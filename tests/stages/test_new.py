@@ -1,7 +1,6 @@
 """`isoscope new`: a project of its own for a file of text, or nothing at all for wrong input."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -96,7 +95,7 @@ def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, rev
     assert [*configuration.arms("first")] == ["additive-masked", "conv2d-masked"]
     assert configuration.root.search is not None
     assert [*configuration.root.search.objectives] == ["validation/loss"]
-    with pytest.raises(InputError, match="--profile minilm: no such profile .* classifiers: give --label"):
+    with pytest.raises(InputError, match=r"--profile minilm: no such profile .* classifiers: give --label"):
         made(tmp_path / "q", reviews, label=None, profile="minilm")
 
 
@@ -139,9 +138,9 @@ def test_a_folder_with_content_and_a_wrong_name_are_refused(tmp_path: Path, revi
     (tmp_path / "file").rename(reviews)
     with pytest.raises(InputError, match="project 'my study': expected letters"):
         made(tmp_path / "my study", None, None)
-    with pytest.raises(InputError, match="--profile minilmm: no such profile .* did you mean 'minilm'"):
+    with pytest.raises(InputError, match=r"--profile minilmm: no such profile .* did you mean 'minilm'"):
         made(tmp_path / "p", reviews, profile="minilmm")
-    assert sorted(os.listdir(tmp_path)) == [reviews.name]
+    assert [*tmp_path.iterdir()] == [reviews]
 
 
 def test_without_an_author_git_commits_nothing_and_it_says_so(

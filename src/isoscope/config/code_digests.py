@@ -16,8 +16,8 @@ from isoscope.sealing import write_text
 VERSION = "isoscope"
 """Entry with isoscope's version, for people; no stage depends on it."""
 _HEAD = """\
-# Digests of isoscope's installed code, by stage. After an upgrade, `isoscope repro` renews them, and DVC runs the stages
-# whose code has changed.
+# Digests of isoscope's installed code, by stage. After an upgrade, `isoscope repro` renews them, and DVC runs the
+# stages whose code has changed.
 """
 
 

@@ -54,9 +54,9 @@ isoscope ui                          # all runs in MLflow, on 127.0.0.1
 |---|---|
 | `params.yaml` | all numbers; studies, and the search |
 | `variants/<axis>/<value>.yaml` | overlays: one choice each; the data is described in `variants/task/{task}.yaml` |
-| `profiles/` | settings for larger models on the same task: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
+| `profiles/` | larger models on the same task: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
 | `texts/`, `plugins/` | your text; your own fusions, penalties, measures … |
-| `dvc.yaml`, `code.yaml` | the pipeline, and the code that it ran with. After an upgrade of isoscope: `isoscope repro` |
+| `dvc.yaml`, `code.yaml` | the pipeline, and digests of its code. After an upgrade of isoscope: `isoscope repro` |
 """
 
 

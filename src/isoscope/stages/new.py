@@ -12,6 +12,7 @@ from isoscope import paths
 from isoscope.config.kinds import json_schema
 from isoscope.config.load import Configuration
 from isoscope.config.new_project import GENERATED, OwnTask, project_files
+from isoscope.config.tree import Tree
 from isoscope.data import embedded, files
 from isoscope.data.corpus import build
 from isoscope.errors import InputError
@@ -58,15 +59,17 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
                 shutil.copyfile(what, file)
             else:
                 file.write_text(what, "utf-8")
-        (building / "params.schema.json").write_text(json.dumps(json_schema(), indent=1, sort_keys=True) + "\n", "utf-8")
+        (building / "params.schema.json").write_text(
+            json.dumps(json_schema(), indent=1, sort_keys=True) + "\n", "utf-8"
+        )
         notes = []
         if text is not None:
             shutil.copyfile(text, building / "texts" / text.name)
             notes += _leave_out(building, text)
         Configuration(building).check()
         notes += _commit(building, name)
-        for path in building.iterdir():
-            path.rename(folder / path.name)
+        for made in building.iterdir():
+            made.rename(folder / made.name)
         building.rmdir()
     except BaseException:
         shutil.rmtree(folder if new_parent else building)
@@ -89,9 +92,9 @@ def _local(text: Path, column: str, label: str | None) -> OwnTask:
     raw = files.read_splits(text, columns=columns, splits=splits)
     rows = max(raw["train"].table.num_rows, 1)
     held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
-    options = {"columns": columns, "held_out": held_out, "seed": 0, "licence": "unknown"}
-    corpus = build(raw, source=str(text), **options)
-    source = {"kind": "local", "path": f"texts/{text.name}", "splits": splits, **options}
+    source: Tree = {"kind": "local", "path": f"texts/{text.name}", "columns": columns, "splits": splits}
+    source |= {"held_out": held_out, "seed": 0, "licence": "unknown"}
+    corpus = build(raw, columns=columns, held_out=held_out, seed=0, source=str(text), licence="unknown")
     name = re.sub(r"[^A-Za-z0-9_.]+", "_", text.stem).strip("_.") or "text"
     return OwnTask(name, {"source": source}, corpus.splits["train"].num_rows, labelled=label is not None)
 
