@@ -72,7 +72,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
             made.rename(folder / made.name)
         building.rmdir()
     except BaseException:
-        shutil.rmtree(folder if new_parent else building)
+        shutil.rmtree(folder if new_parent else building, ignore_errors=True)
         raise
     return Made(folder, task.name, notes)
 
