@@ -22,7 +22,6 @@ EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 40_000, 4, 40
 """Length of a run of the first study, over all epochs: seconds on one core, whatever the size of the data."""
 _BASE = "fusion"
 """Study of isoscope's own project that the first study is made of."""
-_QUICK = ["quick"]
 # As in variants/settings/small_language.yaml: with BERT's 0.02 so narrow a model only reaches the unigram loss.
 _LANGUAGE: Tree = {
     "search": {"arm": "additive-masked", "space": {"penalty": None, "penalty.weight": None}},
@@ -31,7 +30,7 @@ _LANGUAGE: Tree = {
 }
 AXES = ("fraction", "fusion", "objective", "penalty", "table", "weight")
 """Axes whose overlays suit any study; those of others continue the runs of isoscope's own studies."""
-_COPIED = (*(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),)
+_COPIED = (".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore")
 _HEAD = """\
 # yaml-language-server: $schema=params.schema.json
 # All numbers of the project. Settings of one choice are in an overlay: variants/<axis>/<value>.yaml.
@@ -126,22 +125,22 @@ def _settings(text: str) -> Iterator[str]:
 
 
 def _params(origin: Path, task: OwnTask) -> str:
-    """Return params.yaml with the one task and its first study, in the words and comments of isoscope's own."""
+    """Return isoscope's own params.yaml with one task and its first study in place of those there; comments stay."""
     text = committed(origin) if (origin / ".git").exists() else (origin / PARAMS).read_text("utf-8")
     given = parse_yaml(text, str(PARAMS))
     epochs, fraction = length(task.train_rows)
-    overlay: Tree = {
+    first: Tree = {
         "tasks": [task.name],
         "studies": dict.fromkeys(given["studies"]) | {_BASE: _study(task)},
         "comparisons": dict.fromkeys(given["comparisons"]),
-        "search": {"name": FIRST, "study": FIRST, "settings": _QUICK, "budget": {"trials": 4}},
+        "search": {"name": FIRST, "study": FIRST, "settings": ["quick"], "budget": {"trials": 4}},
         "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
         "extraction": {"share": 1.0, "sentences": 500},
     }
     if not task.labelled:
-        merge(overlay, _LANGUAGE)
+        merge(first, _LANGUAGE)
         text = edited(text, _score_by_loss)
-    text = laid_over(text, overlay)
+    text = laid_over(text, first)
     return _HEAD + re.sub(rf"^  {_BASE}: ", f"  {FIRST}:  ", text[text.index("\nplugins:") :], count=1, flags=re.M)
 
 
@@ -167,8 +166,8 @@ def _profiles(origin: Path, task: OwnTask) -> dict[str, str]:
     found = {}
     for file in sorted((origin / PROFILES).glob("*.yaml")):
         tree = read_yaml(origin, file.relative_to(origin))
-        studies = [study for study in tree["studies"].values() if study]
-        if len(tree["tasks"]) == 1 and not any("objective" in study["axes"] for study in studies):
+        studies = [study for study in (tree.get("studies") or {}).values() if study]
+        if studies and len(tree.get("tasks", ())) == 1 and not any("objective" in study["axes"] for study in studies):
             head = (
                 f"# isoscope's profile {file.stem}, with the task {task.name}. Times and data named below are those of "
                 "its own study.\n"
@@ -178,7 +177,7 @@ def _profiles(origin: Path, task: OwnTask) -> dict[str, str]:
 
 
 def _of_task(tree: Any, *, task: str) -> None:
-    """Give a profile's studies a task, in place of the first study; leave out what a new project has not."""
+    """Give a profile's studies a task, in place of the first study; leave out what a new project lacks."""
     studies = tree["studies"]
     for name in [name for name, study in studies.items() if study is None]:
         del studies[name]

@@ -68,7 +68,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
             notes += _leave_out(building, text)
         Configuration(building).check()
         notes += _commit(building, name)
-        for made in building.iterdir():
+        for made in [*building.iterdir()]:
             made.rename(folder / made.name)
         building.rmdir()
     except BaseException:
