@@ -274,11 +274,8 @@ def _at(top: Path, names: tuple[str, ...]) -> Callable[[str, list[str]], set[str
 LEFT_OUT = ("tests/", "benchmarks/", "reports/", "dvc.lock")
 
 
-def make(folder: Path, *, inside: bool = False) -> Project:
-    """The checkout as its working tree is (new files too, tests and results left out), on the task and profile `tiny`.
-
-    `inside`: with the stages that look inside the models; most tests are about what stands around them.
-    """
+def copy_checkout(folder: Path) -> None:
+    """Copy the working tree of the checkout: new files too, tests and results left out."""
     listed = subprocess.run(
         ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
         cwd=ROOT,
@@ -290,6 +287,14 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         if not name.startswith(LEFT_OUT) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+
+
+def make(folder: Path, *, inside: bool = False) -> Project:
+    """The checkout as its working tree is (`copy_checkout`), on the task and profile `tiny`.
+
+    `inside`: with the stages that look inside the models; most tests are about what stands around them.
+    """
+    copy_checkout(folder)
     for name, text in {
         "texts/order.jsonl": sentences(),
         "variants/task/tiny.yaml": TASK,

@@ -56,6 +56,10 @@ OBSERVERS = {
 # Kinds of `model.encoder` that start from other runs.
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.stages.starts")
 EVERY = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
+OF_ANY_KIND = ("train", "search")
+"""Stages whose runs may use every built-in kind."""
+SHOWN = (".html", ".css", ".js")
+"""Files of the report page, which lie beside the modules that read them."""
 
 
 def stripped(source: str) -> str:
@@ -129,6 +133,23 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
     digest = hashlib.sha256()
     for file in sorted(closure(stage, used)):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{_read(file)[1]}\0".encode())
+    return digest.hexdigest()
+
+
+def stage_closure(stage: str) -> frozenset[Path]:
+    """Return every source file that a DVC stage can import, whatever kinds its runs use."""
+    return closure(stage, EVERY if stage in OF_ANY_KIND else ())
+
+
+def stage_version(stage: str) -> str:
+    """Return the sha256 of all code that can change a DVC stage's outputs: its `stage_closure` and files of the page.
+
+    It is equal for a checkout and an installed wheel of the same sources.
+    """
+    digest = hashlib.sha256(code_version(stage, EVERY if stage in OF_ANY_KIND else ()).encode())
+    folders = {file.parent for file in stage_closure(stage)}
+    for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from isoscope.errors import InputError
 
 PARAMS = Path("params.yaml")
+CODE = Path("code.yaml")
+"""Digests of the installed code, in a project that `isoscope new` made."""
 VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
@@ -56,7 +58,10 @@ def find_project(start: Path | None = None) -> Project:
         if (folder / PARAMS).is_file() and (folder / "dvc.yaml").is_file():
             root = os.environ.get("DVC_ROOT")
             return Project(folder, Path(root).resolve() if root else folder)
-    raise InputError(f"{start}: no params.yaml and dvc.yaml here or in a parent folder; change to an isoscope project")
+    raise InputError(
+        f"{start}: no params.yaml and dvc.yaml here or in a parent folder; change to an isoscope project, or "
+        "make one with: isoscope new NAME"
+    )
 
 
 def checked_name(kind: str, name: str) -> str:

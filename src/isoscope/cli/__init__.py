@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli import inspection, reproduce_command, spaces_command, stages, tools, translate_command
+from isoscope.cli import inspection, new_command, reproduce_command, spaces_command, stages, tools, translate_command
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
@@ -17,6 +17,7 @@ __all__ = [
     "app",
     "inspection",
     "main",
+    "new_command",
     "reproduce_command",
     "search",
     "spaces_command",

@@ -21,7 +21,7 @@ from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 app = typer.Typer(
     name="isoscope",
     help="Tracked experiments on the geometry of transformer representations.",
-    epilog="Start with: isoscope repro",
+    epilog="Start with: isoscope new my-study, then isoscope repro in it",
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich doubles the time of --help
@@ -110,10 +110,13 @@ def project_here() -> Any:
 
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
     """Return the project around the working folder and its validated configuration. Imports nothing heavy."""
+    from isoscope.config.code_digests import check_code
     from isoscope.config.load import Configuration
     from isoscope.config.tree import parse_override, split_overrides
 
     project = project_here()
+    if stage := os.environ.get("DVC_STAGE"):  # else dvc.lock would name other code than that which ran
+        check_code(project.folder, stage.rpartition(":")[2].partition("@")[0])
     configuration = Configuration(project.folder, overrides, plugins or [])
     addressed = [one for text in overrides for one in split_overrides(text) if parse_override(one).file]
     if addressed:  # an override of an overlay must be valid even if this command does not read the overlay

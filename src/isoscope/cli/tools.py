@@ -9,7 +9,7 @@ import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
 from isoscope.errors import InputError
-from isoscope.paths import PROFILES
+from isoscope.paths import CODE, PROFILES
 
 
 @app.command()
@@ -123,11 +123,11 @@ def check(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree; list every fault.
+    """Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree; list every fault.
 
     Example: isoscope check -S training.epochs=20
     """
-    from isoscope.config.agreement import check_agreement
+    from isoscope.config.agreement import DVC, MLPROJECT, check_agreement
     from isoscope.config.explain import Faults
     from isoscope.config.load import Configuration
 
@@ -144,7 +144,8 @@ def check(
             print(json.dumps({"faults": found.lines}))
         print(*(f"isoscope: {fault}" for fault in found.lines), sep="\n", file=sys.stderr)
         raise typer.Exit(2)
-    line = f"{resolved} tasks and arms, {profiles} profiles, dvc.yaml and MLproject agree"
+    files = " and ".join(str(file) for file in (DVC, MLPROJECT, CODE) if (folder / file).exists())
+    line = f"{resolved} tasks and arms, {profiles} profiles, {files} agree"
     say({"cells": resolved, "profiles": profiles}, as_json, line)
 
 

@@ -1,4 +1,4 @@
-"""Check that params.yaml, overlays, profiles, dvc.yaml and MLproject agree."""
+"""Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree."""
 
 import copy
 import re
@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Collection
 from pathlib import Path
 
+from isoscope.config.code_digests import check_code
 from isoscope.config.data import Local
 from isoscope.config.explain import Faults, nearest
 from isoscope.config.load import SECTIONS, Configuration, check_sections
 from isoscope.config.profiles import drop, lacks_its_base
 from isoscope.config.tree import Tree, merge, read_yaml
 from isoscope.errors import InputError
-from isoscope.paths import PARAMS, PROFILES, VARIANTS, overlay
+from isoscope.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _LOOPS = dict.fromkeys(("train", "extract", "measure", "explore", "analyse", "chart"), ("studies", "study"))
@@ -29,7 +30,10 @@ def check_agreement(folder: Path, configuration: Configuration | None, commands:
     """
     profiles = sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
     stages = _entries(folder, DVC, "stages", "cmd", commands, found)
-    _entries(folder, MLPROJECT, "entry_points", "command", commands, found)
+    if (folder / MLPROJECT).exists() or not (folder / CODE).exists():  # a project of `isoscope new` has none
+        _entries(folder, MLPROJECT, "entry_points", "command", commands, found)
+    with found.each():
+        check_code(folder)
     _check_overlays(folder, found)
     if configuration is not None:
         if stages is not None:
@@ -113,7 +117,8 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
             *(
                 f"{DVC}: stages.{name}.params: {section!r} is not a section{nearest(str(section), SECTIONS)}"
                 for section in body.get("params", ())
-                if not isinstance(section, str) or section.split(".")[0] not in SECTIONS
+                if section != {str(CODE): [name]}
+                and (not isinstance(section, str) or section.split(".")[0] not in SECTIONS)
             )
         )
         _, command, entry, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]

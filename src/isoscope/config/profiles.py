@@ -3,7 +3,7 @@
 import difflib
 import io
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def apply(folder: Path, name: str) -> str:
     """
     overlay = read_yaml(folder, PROFILES / f"{checked_name('profile', name)}.yaml")
     before = (folder / PARAMS).read_text("utf-8")
-    if before != _committed(folder):
+    if before != committed(folder):
         raise InputError(
             f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
         )
@@ -55,7 +55,7 @@ def lacks_its_base(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> bool:
 
 def restore(folder: Path) -> str:
     """Restore the committed params.yaml, keep the replaced file in `.isoscope/`, and return the difference."""
-    before, after = (folder / PARAMS).read_text("utf-8"), _committed(folder)
+    before, after = (folder / PARAMS).read_text("utf-8"), committed(folder)
     if before == after:
         return ""
     (folder / _KEPT).parent.mkdir(exist_ok=True)
@@ -77,14 +77,23 @@ def laid_over(text: str, overlay: Tree) -> str:
 
     A study, or a name of the search space, that is null in the overlay is removed.
     """
+
+    def lay(tree: Any) -> None:
+        _lay(tree, overlay)
+        drop(tree, overlay)
+
+    return edited(text, lay)
+
+
+def edited(text: str, change: Callable[[Any], None], *, width: int = 120) -> str:
+    """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay."""
     yaml = YAML()
     yaml.Representer = _InParams
     yaml.preserve_quotes = True
-    yaml.width = 120
+    yaml.width = width
     yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
-    _lay(tree, overlay)
-    drop(tree, overlay)
+    change(tree)
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
@@ -111,7 +120,8 @@ def drop(tree: Tree, overlay: Tree) -> None:
             base.fa.set_flow_style()  # `{}` in the line of its key
 
 
-def _committed(folder: Path) -> str:
+def committed(folder: Path) -> str:
+    """Return the committed params.yaml of a project. Raises `InputError` if git has none."""
     command = ["git", "show", f"HEAD:./{PARAMS}"]
     shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
     if shown.returncode:

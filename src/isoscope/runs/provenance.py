@@ -23,6 +23,7 @@ SOURCES = (
     "profiles",
     "plugins",
     "dvc.yaml",
+    "code.yaml",
     "pyproject.toml",
     "requirements.lock",
 )

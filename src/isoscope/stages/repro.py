@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope import paths
+from isoscope.config.code_digests import renew
 from isoscope.config.load import Configuration
 from isoscope.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
@@ -36,6 +37,8 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     ]
     set_by = (part for setting in settings for part in ("-S", setting))
     command = [dvc, *(["exp", "run", *set_by] if settings else ["repro"]), *words]
+    if changed := renew(project.folder):
+        print(f"isoscope: {paths.CODE}: other code than before: {', '.join(changed)}", file=sys.stderr)
     free_dvc(project.folder)
     with following(project):
         child = subprocess.Popen(

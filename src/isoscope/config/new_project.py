@@ -1,0 +1,201 @@
+"""Files of a new project: those of isoscope's own project, with one task and one small study."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope import code
+from isoscope.config.code_digests import code_file
+from isoscope.config.explain import nearest
+from isoscope.config.profiles import committed, edited, laid_over
+from isoscope.config.tree import Tree, dump_yaml, merge, parse_yaml, read_yaml
+from isoscope.errors import InputError
+from isoscope.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
+
+FIRST = "first"
+"""Name of a new project's study."""
+GENERATED = 2400
+"""Examples of generated text in a new project without text of its own."""
+EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 40_000, 4, 40
+"""Length of a run of the first study, over all epochs: seconds on one core, whatever the size of the data."""
+_BASE = "fusion"
+"""Study of isoscope's own project that the first study is made of."""
+# As in variants/settings/small_language.yaml: with BERT's 0.02 so narrow a model only reaches the unigram loss.
+_LANGUAGE: Tree = {
+    "search": {"arm": "additive-masked", "space": {"penalty": None, "penalty.weight": None}},
+    "model": {"encoder": {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.1, "initializer_range": 0.1}},
+    "training": {"learning_rate": 3e-3, "select": "loss"},
+}
+AXES = ("fraction", "fusion", "objective", "penalty", "table", "weight")
+"""Axes whose overlays suit any study; those of others continue the runs of isoscope's own studies."""
+_COPIED = (".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore")
+_HEAD = """\
+# yaml-language-server: $schema=params.schema.json
+# All numbers of the project. Settings of one choice are in an overlay: variants/<axis>/<value>.yaml.
+# To set a number for one command: isoscope train STUDY ARM --seed 0 -S training.epochs=2
+# Pages named docs/… are in isoscope's repository.
+"""
+_README = """\
+# {name}
+
+A project of isoscope. Its studies, in `params.yaml`, are on the task `{task}`.
+
+```sh
+isoscope check                       # validate all files
+isoscope repro                       # prepare, train, search, analyse: reports/index.html
+isoscope train STUDY ARM --seed 0    # train one run
+isoscope ui                          # all runs in MLflow, on 127.0.0.1
+```
+
+| file | content |
+|---|---|
+| `params.yaml` | all numbers; studies, and the search |
+| `variants/<axis>/<value>.yaml` | overlays: one choice each; the data is described in `variants/task/{task}.yaml` |
+| `profiles/` | larger models on the same task: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
+| `texts/`, `plugins/` | your text; your own fusions, penalties, measures … |
+| `dvc.yaml`, `code.yaml` | the pipeline, and digests of its code. After an upgrade of isoscope: `isoscope repro` |
+"""
+
+
+class OwnTask(NamedTuple):
+    """A task: its name, the section `data` of its overlay, rows of its train split, and whether they have classes."""
+
+    name: str
+    data: Tree
+    train_rows: int
+    labelled: bool
+
+
+def source() -> Path:
+    """Return the folder of isoscope's own project: in an installed wheel, or the checkout of an editable install."""
+    for folder in (code.PACKAGE / "_project", code.PACKAGE.parents[1]):
+        if (folder / PARAMS).is_file() and (folder / "dvc.yaml").is_file():
+            return folder
+    raise InputError(f"{code.PACKAGE}: lacks the files of a project; install isoscope again")
+
+
+def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, str | Path]:
+    """Return the content of a new project's files, as text or as a file to copy, by path.
+
+    Raises `InputError` if there is no such profile for the task.
+    """
+    origin = source()
+    profiles = _profiles(origin, task) if task.labelled else {}
+    if profile is not None and profile not in profiles:
+        reason = nearest(profile, profiles) or "; profiles are for classifiers: give --label"
+        raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
+    params = _params(origin, task)
+    if profile is not None:
+        params = laid_over(params, parse_yaml(profiles[profile], profile))
+    stages = edited((origin / "dvc.yaml").read_text("utf-8"), _by_digest, width=1000)
+    files: dict[str, str | Path] = {
+        str(PARAMS): params,
+        "dvc.yaml": stages,
+        str(CODE): code_file(read_yaml(origin, Path("dvc.yaml"))["stages"]),
+        "README.md": _README.format(name=name, task=task.name),
+        str(overlay("task", task.name)): f"# The text of this project.\n{dump_yaml({'data': task.data})}",
+    }
+    files |= {f"{PROFILES}/{one}.yaml": text for one, text in profiles.items()}
+    for folder in ("plugins", "texts"):
+        text = (origin / folder / "README.md").read_text("utf-8")
+        files[f"{folder}/README.md"] = re.sub(r"\[(docs/[^\]]*)\]\([^)]*\)", r"\1", text)
+    return files | dict(_copied(origin, files.values()))
+
+
+def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, Path]]:
+    """Yield the files that a new project has unchanged; of the settings only those that its other files name."""
+    named = {name for text in written for name in _settings(str(text))}
+    folders = [origin / VARIANTS / axis for axis in AXES]
+    found = [file for folder in folders for file in folder.glob("*.yaml")]
+    found += [origin / overlay("settings", name) for name in named]
+    for name in _COPIED:
+        path = origin / name
+        found += [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    for file in sorted(found):
+        yield file.relative_to(origin).as_posix(), file
+
+
+def _settings(text: str) -> Iterator[str]:
+    """Yield the names of settings in a params.yaml or profile: in lists, and of files in comments."""
+    yield from re.findall(rf"{VARIANTS}/settings/(\w+)\.yaml", text)
+    for names in re.findall(r"^\s+settings: \[([^\]]*)\]", text, flags=re.MULTILINE):
+        yield from re.findall(r"\w+", names)
+
+
+def _params(origin: Path, task: OwnTask) -> str:
+    """Return isoscope's own params.yaml with one task and its first study in place of those there; comments stay."""
+    text = committed(origin) if (origin / ".git").exists() else (origin / PARAMS).read_text("utf-8")
+    given = parse_yaml(text, str(PARAMS))
+    epochs, fraction = length(task.train_rows)
+    first: Tree = {
+        "tasks": [task.name],
+        "studies": dict.fromkeys(given["studies"]) | {_BASE: _study(task)},
+        "comparisons": dict.fromkeys(given["comparisons"]),
+        "search": {"name": FIRST, "study": FIRST, "settings": ["quick"], "budget": {"trials": 4}},
+        "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
+        "extraction": {"share": 1.0, "sentences": 500},
+    }
+    if not task.labelled:
+        merge(first, _LANGUAGE)
+        text = edited(text, _score_by_loss)
+    text = laid_over(text, first)
+    return _HEAD + re.sub(rf"^  {_BASE}: ", f"  {FIRST}:  ", text[text.index("\nplugins:") :], count=1, flags=re.M)
+
+
+def length(train_rows: int) -> tuple[int, float]:
+    """Return epochs, and the fraction of the train split, of the first study: together `EXAMPLES`, or fewer."""
+    wanted = EXAMPLES / train_rows
+    return round(min(max(wanted, FEWEST_EPOCHS), MOST_EPOCHS)), min(1.0, float(f"{wanted / FEWEST_EPOCHS:.2g}"))
+
+
+def _score_by_loss(tree: Any) -> None:
+    tree["search"] |= {"objectives": {"validation/loss": "minimise"}, "constraints": {}}
+
+
+def _study(task: OwnTask) -> Tree:
+    axes, look = {"fusion": ["additive", "conv2d"]}, "inside"
+    if not task.labelled:
+        axes, look = axes | {"objective": ["masked"]}, "chart"
+    return {"task": task.name, "settings": [], "axes": axes, "seeds": [0, 1, 2], "looks": [look]}
+
+
+def _profiles(origin: Path, task: OwnTask) -> dict[str, str]:
+    """Return the profiles of classifiers, with the task in place of their own, by name."""
+    found = {}
+    for file in sorted((origin / PROFILES).glob("*.yaml")):
+        tree = read_yaml(origin, file.relative_to(origin))
+        studies = [study for study in (tree.get("studies") or {}).values() if study]
+        if studies and len(tree.get("tasks", ())) == 1 and not any("objective" in study["axes"] for study in studies):
+            head = (
+                f"# isoscope's profile {file.stem}, with the task {task.name}. Times and data named below are those of "
+                "its own study.\n"
+            )
+            found[file.stem] = head + edited(file.read_text("utf-8"), partial(_of_task, task=task.name))
+    return found
+
+
+def _of_task(tree: Any, *, task: str) -> None:
+    """Give a profile's studies a task, in place of the first study; leave out what a new project lacks."""
+    studies = tree["studies"]
+    for name in [name for name, study in studies.items() if study is None]:
+        del studies[name]
+    for study in studies.values():
+        study["task"] = task
+    if tree.get("search"):
+        tree["search"]["study"] = next(iter(studies))
+    studies[FIRST] = None
+    tree["tasks"] = [task]
+    for section in ("comparisons", "report"):
+        tree.pop(section, None)
+
+
+def _by_digest(tree: Any) -> None:
+    """Let the stages of a dvc.yaml depend on digests of isoscope's code instead of its sources."""
+    for name, stage in tree["stages"].items():
+        body = stage.get("do", stage)
+        body["params"].append({str(CODE): [name]})
+        for place, path in reversed([*enumerate(body["deps"])]):
+            if str(path).startswith("src/"):
+                del body["deps"][place]
