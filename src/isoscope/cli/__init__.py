@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli import inspection, new_command, reproduce_command, spaces_command, stages, tools, translate_command
+from isoscope.cli import (
+    export_command,
+    inspection,
+    new_command,
+    reproduce_command,
+    spaces_command,
+    stages,
+    tools,
+    translate_command,
+)
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
@@ -15,6 +24,7 @@ from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = [
     "app",
+    "export_command",
     "inspection",
     "main",
     "new_command",

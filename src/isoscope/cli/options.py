@@ -174,7 +174,7 @@ def heal(project: Any) -> list[Any]:
     return healed
 
 
-def check_free(out: Path, *, such_as: str) -> None:
+def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
     """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
     place = out.resolve()
     project = next(
@@ -196,7 +196,7 @@ def check_free(out: Path, *, such_as: str) -> None:
         **{f"overlaps {one}, which the pipeline writes ({_DVC})": True for one in written},
     }
     if taken := [reason for reason, applies in reasons.items() if applies]:
-        raise InputError(f"--out {out}: {taken[0]}; give a separate folder, such as {such_as}")
+        raise InputError(f"{key} {out}: {taken[0]}; give a separate folder, such as {such_as}")
 
 
 def _outputs(project: Path) -> Iterator[str]:

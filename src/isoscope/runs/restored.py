@@ -14,6 +14,7 @@ from typing import Any
 from isoscope.config.tree import flatten, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import RESULTS, processed
+from isoscope.runs.card import CARD
 from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 
@@ -105,7 +106,8 @@ def _checkpoints(md5s: dict[str, str], where: str, t: int, points: list[Point]) 
     """Return a checkpoint for each kept epoch, with the metrics of that epoch."""
     folders: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for path, md5 in md5s.items():
-        if found := re.fullmatch(r"checkpoints/(epoch-\d+)/(.+)", path):
+        found = re.fullmatch(r"checkpoints/(epoch-\d+)/(.+)", path)
+        if found and found[2] != CARD:  # as in the record: the card is written when the run is published
             folders[found[1]][found[2]] = md5
     kept = []
     for name, files in folders.items():

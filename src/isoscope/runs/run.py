@@ -17,11 +17,13 @@ from isoscope.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
 from isoscope.errors import plugins_named
 from isoscope.guard import StopSignal
 from isoscope.runs import follower, stored
+from isoscope.runs.card import cards
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED
 from isoscope.runs.provenance import dvc_md5, environment, git_state
 from isoscope.runs.record import Record
+from isoscope.runs.restored import read_metrics
 from isoscope.runs.secrets import scrub_tree
 from isoscope.sealing import announce, fault, seal
 
@@ -166,8 +168,12 @@ class Run:
             shutil.rmtree(left, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:
-        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5."""
-        stored.publish(self.output, target, extra={"config.yaml": self.summary(**facts)}, leave_out={"manifest.json"})
+        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5.
+
+        Each checkpoint gets a model card.
+        """
+        extra = {"config.yaml": self.summary(**facts)} | self._cards()
+        stored.publish(self.output, target, extra=extra, leave_out={"manifest.json"})
         return dvc_md5(target)
 
     def summary(self, **facts: Any) -> str:
@@ -175,6 +181,14 @@ class Run:
         one = self.identity
         origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
         return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
+
+    def _cards(self) -> dict[str, str]:
+        """Return the model cards of a training run's checkpoints."""
+        one = self.identity
+        if one.stage != "train" or one.task is None:
+            return {}
+        known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
+        return cards(self.output, known, read_metrics(self.output), self.project.folder / paths.processed(one.task))
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""

@@ -15,6 +15,7 @@ from typing import Any
 from isoscope.config.tree import read_yaml
 from isoscope.links import dvc_cache
 from isoscope.paths import Project
+from isoscope.runs.card import CARD
 from isoscope.runs.lines import FINISHED, End
 from isoscope.runs.provenance import dvc_md5, file_md5, tree_md5
 from isoscope.runs.record import read
@@ -77,7 +78,7 @@ def take_back(project: Project, digest: str) -> bool:
     if files:
         with replacing(project.runs / digest / "output", "output") as fresh:
             for name, path in files.items():
-                if name != CONFIG:  # publishing writes it
+                if name != CONFIG and Path(name).name != CARD:  # publishing writes them
                     (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                     _duplicate(path, fresh / name)
             seal(fresh)

@@ -24,8 +24,9 @@ from isoscope.inside.word_states import word_states
 from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.outputs import epochs_by_update, read_output, weights_by_update
+from isoscope.runs.card import CARD
 from isoscope.runs.prepared import check_trained_on, content_md5
-from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
 from isoscope.sealing import sha256
@@ -63,9 +64,12 @@ def extract(
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
     bank = trees_of(extraction, study.task, data, project)
-    inputs = {"model": dvc_md5(trained), "data": content_md5(data)}
+    files = file_md5s(trained)
+    # The text of a model card changes no hidden state.
+    of_model = {file: md5 for file, md5 in files.items() if Path(file).name != CARD}
+    inputs = {"model": tree_md5(of_model), "data": content_md5(data)}
     by_path = {
-        paths.trained(name, arm, seed).as_posix(): inputs["model"],
+        paths.trained(name, arm, seed).as_posix(): tree_md5(files),
         paths.processed(study.task).as_posix(): dvc_md5(data),
     }
     if bank is not None:
