@@ -40,7 +40,7 @@ def export(
         "reasons": written.reasons,
         "loader": written.loader,
         "largest_difference": checked.difference,
-        "compared": list(checked.outputs),
+        "outputs": list(checked.outputs),
         "values": checked.values,
     }
     line = (

@@ -27,7 +27,7 @@ _HEADS = (
     "", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
 )  # fmt: skip
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
-_CODE = """The folder has the model's Python code, which needs torch, transformers and pydantic. Its licence is Apache-2.0.
+_CODE = """The folder holds the model's Python code, which needs torch, transformers and pydantic. Licence: Apache-2.0.
 `trust_remote_code=True` runs this code: read it first, as any code that you are given.
 """
 
@@ -140,7 +140,7 @@ def _card(one: Exported, source: Path) -> str:
     text += f"{_CODE if one.code else _PLAIN}\n## Load\n\n```python\n"
     text += f"from transformers import {one.loader}, AutoTokenizer\n\n"
     text += f'model = {one.loader}.from_pretrained("FOLDER"{trust})\n'
-    text += 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n```\n'
+    text += f'tokenizer = AutoTokenizer.from_pretrained("FOLDER"{trust})\n```\n'
     card = source / CARD
     _, found, training = card.read_text("utf-8").partition(TRAINING) if card.is_file() else ("", "", "")
     return text + (f"\n{found}{training}" if found else "")
