@@ -25,8 +25,9 @@ from isoscope.models.build import quiet
 from isoscope.models.hybrid import hybrid
 from isoscope.plugins import FUSIONS as OF_PLUGINS
 from isoscope.plugins import Plugin
+from isoscope.stages import loaded_alone
 from isoscope.stages.export import export, read_model, write
-from isoscope.stages.export_check import Checked, Exported, check
+from isoscope.stages.export_check import Checked, Exported, check, compared
 
 SENTENCES = ["the film was good and slow", "a dull plot", "very fine films, not bad"]
 HEADS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM", "ForCausalLM")
@@ -88,6 +89,7 @@ CODE: dict[str, Callable[[], Any]] = {
     "translation, conv2d": lambda: translates(CONV2D),
     "translation, fft, pre-norm": lambda: translates(FFT, tied=False, norm="pre"),
     "hybrid": joined,
+    "additive, --code": lambda: encodes("Bert", "ForMaskedLM", {"kind": "additive"}),
 }  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def exports(folder: Path, saved: Callable[[Any], Path]) -> dict[str, tuple[Expor
     for number, (name, build) in enumerate((PLAIN | CODE).items()):
         source, out = saved(build()), folder / f"out-{number}"
         out.mkdir()
-        written[name] = write(read_model(source), source, out, form=None)
+        written[name] = write(read_model(source), source, out, form="code" if "--code" in name else None)
     checks = check([one for one, _ in written.values()])
     return {name: (*found, checked) for (name, found), checked in zip(written.items(), checks, strict=True)}
 
@@ -175,13 +177,6 @@ def test_a_touched_kernel_is_not_exported_as_plain(saved: Callable[[Any], Path],
     assert not list(tmp_path.iterdir())
 
 
-def test_an_additive_model_has_its_code_if_asked(saved: Callable[[Any], Path], tmp_path: Path) -> None:
-    model = encodes("Bert", "ForMaskedLM", {"kind": "additive"})
-    written = export(saved(model), tmp_path / "out", form="code")
-    assert (written.form, written.checked.difference) == ("code", 0.0)
-    assert (tmp_path / "out/bert.py").is_file()
-
-
 GENERATE = """
 import json, sys
 import torch
@@ -218,24 +213,33 @@ def test_the_check_finds_other_weights_and_a_need_of_isoscope(saved: Callable[[A
     source = saved(encodes("Bert", "ForSequenceClassification", CONV2D))
     model = read_model(source)
     one, _ = write(model, source, tmp_path, form=None)
+    ids = torch.tensor([tokens.load(tmp_path).backend.encode(SENTENCES[0]).ids])
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    found = inputs | loaded_alone.outputs(model, inputs)
+    assert compared(one, SENTENCES[:1], found).difference == 0.0
     with torch.no_grad():
         model.classifier.bias[0] += 1e-4
-    with pytest.raises(RunError, match=r"nothing is written: without isoscope, logits differs by 0\.0001"):
-        check([one])
+    with pytest.raises(
+        RunError, match=r"nothing is written: without isoscope, logits differs by (0\.0001|9\.99|1e-04)"
+    ):
+        compared(one, SENTENCES[:1], found)
+    with pytest.raises(RunError, match="transformers' tokenizer gives other input_ids than the run's"):
+        compared(one, SENTENCES[:1], found | {"input_ids": ids + 1})
     (tmp_path / "errors.py").write_text("from isoscope.errors import InputError, brief, said\n")
     with pytest.raises(RunError, match=r"does not load without isoscope: .*isoscope"):
         check([one])
 
 
-def test_what_cannot_be_exported_is_refused(saved: Callable[[Any], Path], tmp_path: Path) -> None:
+def test_what_cannot_be_exported_is_refused(
+    exports: dict[str, Any], saved: Callable[[Any], Path], tmp_path: Path
+) -> None:
     source = saved(encodes("Bert", "ForSequenceClassification", {"kind": "additive"}))
     full = tmp_path / "full"
     full.mkdir()
     (full / "file").touch()
     run = tmp_path / "run/checkpoints/epoch-1"
     run.mkdir(parents=True)
-    plain = tmp_path / "plain"
-    export(source, plain, form="plain")
+    plain = exports["BertForSequenceClassification"][0].folder
     weights = saved(encodes("Bert", "ForSequenceClassification", {"kind": "additive"}))
     for file in weights.glob("token*"):
         file.unlink()

@@ -29,7 +29,7 @@ model = {auto}.from_pretrained("FOLDER")
 tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 ```
 
-- Without `import {module}`, transformers says that it does not recognize the architecture.
+- Without `import {module}`, transformers "does not recognize this architecture".
 - A class of transformers, such as `BertForSequenceClassification`, loads the folder without the fusion. It only warns
   of an unexpected model type, and its results are not those of this model.
 - `isoscope export FOLDER OUT` writes a folder that loads without isoscope.

@@ -183,9 +183,9 @@ class Run:
         return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
 
     def _cards(self) -> dict[str, str]:
-        """Return the model cards of a training run's checkpoints."""
+        """Return the model cards of the checkpoints in a training run's output."""
         one = self.identity
-        if one.stage != "train" or one.task is None:
+        if one.task is None or not (self.output / "checkpoints").is_dir():
             return {}
         known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
         return cards(self.output, known, read_metrics(self.output), self.project.folder / paths.processed(one.task))

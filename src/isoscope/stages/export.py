@@ -11,6 +11,7 @@ import torch
 from isoscope.data import tokens
 from isoscope.data.checkpoints import CONFIG
 from isoscope.data.files import read_mapping
+from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.errors import InputError
 from isoscope.models import bert, hybrid, roberta, translation
 from isoscope.models.build import first_few, pretrained, quiet
@@ -120,7 +121,7 @@ def write(model: Any, source: Path, folder: Path, *, form: Form | None) -> tuple
 
 
 def _other_than_tokenizer(_: str, names: list[str]) -> set[str]:
-    return {name for name in names if not any(Path(name).match(pattern) for pattern in tokens.TOKENIZER_FILES)}
+    return {name for name in names if not any(Path(name).match(pattern) for pattern in TOKENIZER_FILES)}
 
 
 def _classes(model: Any) -> dict[str, type[Any]]:

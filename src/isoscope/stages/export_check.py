@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +49,8 @@ def check(exports: Sequence[Exported]) -> list[Checked]:
     other tokens, or if an output differs by more than `ROUNDING`.
     """
     with tempfile.TemporaryDirectory() as name:
-        place, tasks = Path(name), []
+        place = Path(name)
+        tasks: list[dict[str, Any]] = []
         for number, one in enumerate(exports):
             texts, out = _texts(one), str(place / f"{number}.safetensors")
             most = positions(one.model)
@@ -57,7 +58,7 @@ def check(exports: Sequence[Exported]) -> list[Checked]:
             tasks.append(task | {"texts": texts, "out": out})
         (place / "tasks.json").write_text(json.dumps(tasks), "utf-8")
         _run_alone(place)
-        return [_compared(one, task, load_file(task["out"])) for one, task in zip(exports, tasks, strict=True)]
+        return [compared(one, task["texts"], load_file(task["out"])) for one, task in zip(exports, tasks, strict=True)]
 
 
 def _run_alone(place: Path) -> None:
@@ -78,10 +79,11 @@ def _texts(one: Exported) -> list[str]:
     return [backend.decode(ids, skip_special_tokens=True) for ids in drawn]
 
 
-def _compared(one: Exported, task: dict[str, Any], found: dict[str, Tensor]) -> Checked:
+def compared(one: Exported, texts: Sequence[str], found: Mapping[str, Tensor]) -> Checked:
+    """Compare tokens and outputs `found` for `texts` with those of the export's model; raise `RunError` as `check`."""
     loaded = tokens.load(one.folder)
     loaded.backend.enable_truncation(positions(one.model))
-    ids = [torch.tensor(encoded.ids) for encoded in loaded.backend.encode_batch(task["texts"])]
+    ids = [torch.tensor(encoded.ids) for encoded in loaded.backend.encode_batch(list(texts))]
     inputs = {
         "input_ids": pad_sequence(ids, batch_first=True, padding_value=loaded.pad_id),
         "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], batch_first=True),
