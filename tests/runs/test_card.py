@@ -24,7 +24,10 @@ POINTS = [
     {"name": "test/accuracy", "value": 0.75, "step": 8, "epoch": 2},
 ]
 PARAMS = {
-    "model": {"fusion": {"kind": "conv2d"}, "encoder": {"kind": "scratch"}},
+    "model": {
+        "fusion": {"kind": "conv2d"},
+        "encoder": {"kind": "pretrained", "checkpoint": "own/bert", "revision": "1a2b"},
+    },
     "objective": {"kind": "classification"},
     "penalty": {"kind": "none"},
 }
@@ -76,6 +79,7 @@ def test_a_card_says_what_the_model_is_and_how_to_load_it(run: Run) -> None:
         "| data | local:words.csv |",
         "| licence of the data | CC\\|BY 4.0 |",
         "| fusion | conv2d |",
+        "| start | pretrained, own/bert, 1a2b |",
         f"| digest | {run.digest} |",
         "| validation/accuracy | 0.751235 |",
         "| test/accuracy | 0.75 |",

@@ -31,7 +31,7 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 
 - Without `import {module}`, transformers "does not recognize this architecture".
 - A class of transformers, such as `BertForSequenceClassification`, loads the folder without the fusion. It only warns
-  of an unexpected model type, and its results are not those of this model.
+  of an unexpected model type. Its results are not those of this model, unless the fusion is additive.
 - `isoscope export FOLDER OUT` writes a folder that loads without isoscope.
 """
 
@@ -76,6 +76,7 @@ def _training(run: Mapping[str, Any], epoch: int, points: Iterable[Mapping[str, 
     file = data / "manifest.json"
     of_data = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     params = run["params"]
+    start = params["model"]["encoder"]
     kinds = {name: params[name]["kind"] for name in ("objective", "penalty") if name in params}
     revision = f", revision {of_data['revision']}" if of_data.get("revision") else ""
     rows = {
@@ -83,7 +84,7 @@ def _training(run: Mapping[str, Any], epoch: int, points: Iterable[Mapping[str, 
         "licence of the data": of_data.get("licence", "unknown"),
         **kinds,
         "fusion": params["model"]["fusion"]["kind"],
-        "start": params["model"]["encoder"]["kind"],
+        "start": ", ".join(str(start[name]) for name in ("kind", "checkpoint", "revision") if name in start),
         **{name: run[name] for name in ("study", "arm", "seed", "digest", "code")},
     }
     scores = {
