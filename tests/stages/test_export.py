@@ -88,6 +88,7 @@ CODE: dict[str, Callable[[], Any]] = {
     "translation, conv2d": lambda: translates(CONV2D),
     "translation, fft, pre-norm": lambda: translates(FFT, tied=False, norm="pre"),
     "hybrid": joined,
+    "vocab.txt": lambda: encodes("Roberta", "ForMaskedLM", CONV2D),
     "additive, --code": lambda: encodes("Bert", "ForMaskedLM", {"kind": "additive"}),
 }  # fmt: skip
 
@@ -118,6 +119,11 @@ def exports(folder: Path, saved: Callable[[Any], Path]) -> dict[str, tuple[Expor
     written = {}
     for number, (name, build) in enumerate((PLAIN | CODE).items()):
         source, out = saved(build()), folder / f"out-{number}"
+        if name == "vocab.txt":  # the tokenizer of a published checkpoint, without the name of its class
+            words = tokens.load(source).backend.get_vocab()
+            (source / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)) + "\n")
+            (source / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 20}\n')
+            (source / "tokenizer.json").unlink()
         out.mkdir()
         written[name] = write(read_model(source), source, out, form="code" if "--code" in name else None)
     checks = check([one for one, _ in written.values()])

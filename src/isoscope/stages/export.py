@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from isoscope.data import tokens
-from isoscope.data.checkpoints import CONFIG
+from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.errors import InputError
@@ -113,11 +113,24 @@ def write(model: Any, source: Path, folder: Path, *, form: Form | None) -> tuple
     if plain is None:
         settings = read_mapping(folder / CONFIG) | {"auto_map": write_code(type(model), _classes(model), folder)}
         (folder / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
-    tokens.load(source)
-    shutil.copytree(source, folder, ignore=_other_than_tokenizer, dirs_exist_ok=True)
+    _write_tokenizer(source, folder, model.config.model_type)
     one = Exported(folder, model, auto_class(type(model).__name__), code=plain is None)
     (folder / CARD).write_text(_card(one, source), "utf-8")
     return one, reasons
+
+
+def _write_tokenizer(source: Path, folder: Path, model_type: str) -> None:
+    """Copy the tokenizer's files, and name its class, which transformers cannot tell from our model types.
+
+    Raises `InputError` if there is none.
+    """
+    tokens.load(source)
+    shutil.copytree(source, folder, ignore=_other_than_tokenizer, dirs_exist_ok=True)
+    by_word = (source / "vocab.txt").is_file() or "roberta" not in model_type
+    file = folder / TOKENIZER_CONFIG
+    options = {"tokenizer_class": "BertTokenizer" if by_word else "RobertaTokenizer"}
+    options |= read_mapping(file) if file.is_file() else {}
+    file.write_text(json.dumps(options, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _other_than_tokenizer(_: str, names: list[str]) -> set[str]:
