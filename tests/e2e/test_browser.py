@@ -99,7 +99,7 @@ def test_mlflow_compares_the_arms_side_by_side(project: Project, pages: str, ids
 def test_the_report_shows_the_figure_the_table_and_every_run(project: Project) -> None:
     with opened(project.folder / "reports/index.html") as seen:
         assert seen.page.get_by_role("heading", level=1).inner_text() == "Order of two words"
-        figure = seen.page.locator("figure").filter(has_text="Figure 1a").first
+        figure = seen.page.locator("figure").filter(has_text="Figure 1.1").first
         box = figure.locator("svg").first.bounding_box()
         assert box is not None
         assert box["height"] > 150

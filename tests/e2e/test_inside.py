@@ -322,7 +322,7 @@ def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
         assert "All sentences share their vectors" in box.locator(".facts").inner_text()
         assert seen.requests == []
         assert seen.complaints == []
-        assert len((explored.project.folder / "reports/index.html").read_bytes()) < 10_000_000
+        assert len((explored.project.folder / "reports/index.html").read_bytes()) < 5_000_000
 
 
 def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp_path: Path) -> None:
