@@ -91,7 +91,7 @@ def test_an_experiment_is_a_study_and_a_run_an_arm_and_a_seed(
     fields: dict[str, object], experiment: str, name: str
 ) -> None:
     run = Run(0, DIGEST, **{**RUN, **fields})
-    assert (plan.experiment(run), run.title) == (experiment, name)
+    assert (browsing.experiment(record, run), run.title) == (experiment, name)
 
 
 def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from isoscope.mirror.browsing import READS, reads
 from isoscope.runs.lines import DIFF, Artifact, Dataset, Point, Run, RunRecord
 from isoscope.sealing import write_text
 
@@ -63,11 +64,6 @@ def cut(text: str, length: int, size: str = "") -> str:
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
-def experiment(run: Run) -> str:
-    """Return the experiment name: the study, or the stage if it belongs to no study."""
-    return run.study or run.stage
-
-
 def params(run: Run) -> dict[str, str]:
     """Return resolved parameters by dotted name; plus study, arm, seed, task and `axis.<name>`, for grouping."""
     who = {"study": run.study, "arm": run.arm, "seed": run.seed, "task": run.task}
@@ -77,10 +73,11 @@ def params(run: Run) -> dict[str, str]:
 
 
 def tags(record: RunRecord, run: Run) -> dict[str, str]:
-    """Return tags: identity, inputs, code, environment, outcome. Git tags have MLflow's names, others `isoscope.*`."""
+    """Return tags: identity, inputs, code, environment, outcome. Git tags have MLflow's names, others but `reads` `isoscope.*`."""
     found: dict[str, Any] = {
         DIGEST: run.digest,
         "isoscope.stage": run.stage,
+        READS: reads(run),
         "isoscope.code": run.code,
         "isoscope.attempts": len(record.attempts) or None,
         "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),

@@ -17,6 +17,7 @@ from filelock import FileLock
 from filelock import Timeout as LockTimeout
 
 from isoscope.errors import InputError
+from isoscope.mirror.browsing import EXPERIMENT_TAGS
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Dataset, Point
 
@@ -76,10 +77,12 @@ def _line(error: Exception) -> str:
 
 
 class Present:
-    """Contents of a run in MLflow. `metrics`: names of its metrics; `end`: Unix ms; `inputs`: (name, digest)."""
+    """Contents of a run in MLflow. `experiment`: id; `metrics`: names; `end`: Unix ms; `inputs`: (name, digest)."""
 
     def __init__(self, run: entities.Run) -> None:
         self.run_id: str = run.info.run_id
+        self.experiment: str = run.info.experiment_id
+        self.name: str = run.info.run_name
         self.params, self.tags, self.metrics = dict(run.data.params), dict(run.data.tags), set(run.data.metrics)
         self.status, self.end = run.info.status, run.info.end_time
         datasets = run.inputs.dataset_inputs if run.inputs else []
@@ -90,26 +93,35 @@ class Present:
 class Server:
     """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    `parents`: digest → MLflow id of parent runs. Its methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched. Its methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
         self.uri, self.root = uri, root
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
+        self.names: dict[str, str] = {}
 
     def experiment(self, name: str) -> str:
-        """Return the id of an experiment; create it if missing. Notes the id, so that the report can link to it."""
+        """Return the id of an experiment; create it if missing."""
         known = self._experiment(name)
-        note_experiment(self.root, None if self.uri == default_uri(self.root, {}) else self.uri, name, known)
-        return known
+        self._introduce(known)
+        return known.experiment_id
 
-    def _experiment(self, name: str) -> str:
+    def _introduce(self, known: entities.Experiment) -> None:
+        """Set what the pages need, and note the id, so that the report can link to the experiment."""
+        for key, value in EXPERIMENT_TAGS.items():
+            if key not in known.tags:  # a person may have chosen another
+                self.client.set_experiment_tag(known.experiment_id, key, value)
+        uri = None if self.uri == default_uri(self.root, {}) else self.uri
+        note_experiment(self.root, uri, known.name, known.experiment_id)
+
+    def _experiment(self, name: str) -> entities.Experiment:
         present = self.client.get_experiment_by_name(name)
         if present is None:
             place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
             try:
-                return self.client.create_experiment(name, artifact_location=place)
+                return self.client.get_experiment(self.client.create_experiment(name, artifact_location=place))
             except MlflowException:
                 present = self.client.get_experiment_by_name(name)
                 if present is None:
@@ -117,11 +129,26 @@ class Server:
         if present.lifecycle_stage != "active":
             cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
             raise RefusedError(f"experiment {name!r} was deleted in MLflow; restore it with: {cure}")
-        return present.experiment_id
+        return present
 
-    def find(self, experiment: str, digest: str) -> list[Present]:
-        """Return the runs of a digest: at most one, unless processes without a common lock created more."""
-        found = self.client.search_runs([experiment], f"tags.`{DIGEST}` = '{digest}'")
+    def experiments(self) -> list[entities.Experiment]:
+        """Return all experiments that are not deleted."""
+
+        def page(count: int, token: str | None) -> Any:
+            return self.client.search_experiments(max_results=count, page_token=token)
+
+        return list(get_results_from_paginated_fn(page, 1000))
+
+    def find(self, digest: str) -> list[Present]:
+        """Return the runs of a digest in any experiment: at most one, unless processes without a lock created more.
+
+        Earlier versions, and people, may have put it into another experiment than today's.
+        """
+        known = {item.experiment_id: item for item in self.experiments()}
+        found = self.client.search_runs([*known], f"tags.`{DIGEST}` = '{digest}'") if known else []
+        for place in {run.info.experiment_id for run in found}:
+            self._introduce(known[place])
+        self.names = {place: item.name for place, item in known.items()}
         return sorted(map(Present, found), key=lambda run: run.run_id)
 
     def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
@@ -129,11 +156,11 @@ class Server:
         tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
         return Present(self.client.create_run(experiment, start, tags, name))
 
-    def retire(self, experiment: str, run_id: str) -> None:
+    def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""
-        for model in self.models(experiment, run_id).values():
+        for model in self.models(run.experiment, run.run_id).values():
             self.client.delete_logged_model(model.model_id)
-        self.client.delete_run(run_id)
+        self.client.delete_run(run.run_id)
 
     def log(self, run_id: str, *, params: Iterable[tuple[str, str]] = (), tags: Iterable[tuple[str, str]] = ()) -> None:
         """Write parameters, which MLflow never changes afterwards, or set tags."""

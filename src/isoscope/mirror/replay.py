@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isoscope.mirror import browsing
 from isoscope.mirror import fields as plan
 from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, lock, trouble
 from isoscope.runs.lines import RUNNING, Run, RunRecord
@@ -35,7 +36,6 @@ class Mirror:
 
     def _forget(self) -> None:
         self._present: Present | None = None
-        self._experiment = ""
         self._steps: defaultdict[str, set[int]] = defaultdict(set)
         self._points = 0
         self._models: dict[str, Any] = {}
@@ -75,7 +75,8 @@ class Mirror:
         sent.run_id = present.run_id
         yield "opening the run", 0
         yield from self._send_params(present, run)
-        yield from self._send_tags(present, self._below(run) | plan.tags(record, run), record)
+        own = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}  # a person may edit it
+        yield from self._send_tags(present, self._below(run) | own | plan.tags(record, run), record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
@@ -90,24 +91,32 @@ class Mirror:
             present.status, present.end = record.status, end
 
     def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
-        """Find or create the run by its digest; None for a restored record whose original is in MLflow.
+        """Find the run by its digest, in whatever experiment, or create it in its own.
 
-        An original record replaces a run that was restored from an output.
+        None for a restored record whose original is in MLflow. An original record replaces a run that was restored from
+        an output; a training run that a study has published replaces the run in the search that began it.
         """
-        self._experiment = self.server.experiment(plan.experiment(run))
-        found = self.server.find(self._experiment, run.digest)
-        originals = [item for item in found if item.tags.get(plan.TIMESTAMPS) != plan.RESTORED]
-        restored = [item for item in found if item not in originals]
+        home = browsing.experiment(record, run)
+        found = self.server.find(run.digest)
+        restored = [item for item in found if item.tags.get(plan.TIMESTAMPS) == plan.RESTORED]
+        originals = [item for item in found if item not in restored]
         if record.restored and originals:
             sent.run_id = originals[0].run_id
             return None
-        for item in [] if record.restored else restored:
-            self.server.retire(self._experiment, item.run_id)
-        candidates = restored if record.restored else originals
+        begun_by = run.tags.get(browsing.SEARCH)
+        left = [item for item in found if self.server.names[item.experiment] == begun_by != home]
+        if not record.restored:
+            left += [item for item in restored if item not in left]
+        for item in left:
+            self.server.retire(item)
+        candidates = [item for item in found if item not in left]
         if not candidates:
             sent.new["runs"] = 1
-            return self.server.create(self._experiment, run.title, run.digest, run.t, restored=record.restored)
+            place = self.server.experiment(home)
+            return self.server.create(place, run.title, run.digest, run.t, restored=record.restored)
         present = candidates[0]
+        if run.title == f"{run.stage} {present.name}":  # as earlier versions named it
+            self.server.client.update_run(present.run_id, name=run.title)
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             history = self.server.client.get_metric_history(present.run_id, metric)
             self._steps[metric] = {point.step for point in history}
@@ -117,7 +126,7 @@ class Mirror:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
         parents = self.server.parents
         if run.parent is not None and run.parent not in parents:
-            for item in self.server.find(self._experiment, run.parent)[:1]:
+            for item in self.server.find(run.parent)[:1]:
                 parents[run.parent] = item.run_id
         return {"mlflow.parentRunId": parents[run.parent]} if run.parent in parents else {}
 
@@ -157,10 +166,10 @@ class Mirror:
 
     def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:
         if any(item.key not in self._models for item in wanted):
-            self._models = self.server.models(self._experiment, present.run_id)
+            self._models = self.server.models(present.experiment, present.run_id)
         for item in wanted:
             known = self._models.get(item.key)
-            model = known or self.server.create_model(self._experiment, present.run_id, item)
+            model = known or self.server.create_model(present.experiment, present.run_id, item)
             if str(model.status) != "READY":
                 model = self.server.finish_model(model)
             if model.model_id not in present.outputs:

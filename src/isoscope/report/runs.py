@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
+from isoscope.mirror.browsing import runs_page
 from isoscope.mirror.fields import DIGEST
 from isoscope.outputs import Trained
 from isoscope.runs.lines import RunRecord
@@ -91,11 +92,10 @@ def pasted(digest: str) -> str:
 
 def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
     """Return the address of the search for a run; None without an http(s) server or the experiment's id."""
-    address, search = server(tracking_uri), quote(f"tags.`{DIGEST}` = '{digest}'", safe="")
+    address = server(tracking_uri)
     if address is None or experiment is None:
         return None
-    # The path needs `runs`: MLflow 3 sends the bare experiment to its overview and drops the search.
-    return f"{address}/#/experiments/{quote(experiment, safe='')}/runs?searchFilter={search}"
+    return runs_page(address, experiment, search=f"tags.`{DIGEST}` = '{digest}'")
 
 
 def plugins(rows: Sequence[RunRow]) -> Mapping[tuple[str, str], list[RunRow]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
+TRAIN = "train"
 DIFF = "diff.patch"
 _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 
@@ -35,8 +36,10 @@ class Run(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Arm and seed; without arm: the stage and its study or task."""
-        name = self.arm or f"{self.stage} {self.study or self.task or ''}".strip()
+        """Arm and seed, after the stage unless it is training; without arm: the stage and its study or task."""
+        name = self.arm or self.study or self.task or ""
+        if self.stage != TRAIN and not name.startswith(f"{self.stage} "):  # "trial 3", "search fusion"
+            name = f"{self.stage} {name}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
 
 

@@ -21,6 +21,7 @@ from isoscope.runs.card import cards
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED
+from isoscope.runs.machine_load import LoadSampler
 from isoscope.runs.provenance import dvc_md5, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.runs.restored import read_metrics
@@ -73,7 +74,7 @@ class Identity(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Title of the run in logs and in MLflow."""
+        """Title of the run in logs."""
         name = self.arm or f"{self.stage} {self.study or ''}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
 
@@ -89,7 +90,7 @@ class Run:
     `start`: the model that training starts from, if it is made of parts.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output. `under_way`: whether this process has started work on the run.
+    record and output. `under_way`: whether this process has started work on the run. `tags`: further tags of its record.
     """
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:
@@ -98,6 +99,8 @@ class Run:
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
         self.under_way = False
+        self.tags: dict[str, str] = {}
+        self._sampler: LoadSampler | None = None
         self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
         self.start = self.folder / "start"
 
@@ -133,6 +136,13 @@ class Run:
                     file=sys.stderr,
                 )
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+        self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
+
+    def stop_sampling(self) -> None:
+        """Record the machine's load no longer: the work is done, or has failed."""
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampler = None
 
     def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
         """Restore missing points of the record from the run's `points`, which come from the file `source`.
@@ -154,11 +164,17 @@ class Run:
         """Write the run's identity to the record."""
         one = self.identity
         self.record.run(
-            digest=self.digest, **one.names, params=flatten(one.params), inputs=one.input_paths, code=self.code
+            digest=self.digest,
+            **one.names,
+            params=flatten(one.params),
+            inputs=one.input_paths,
+            code=self.code,
+            tags=self.tags,
         )
 
     def complete(self) -> None:
         """Seal the work, make it the run's output, and remove the states to resume from."""
+        self.stop_sampling()
         seal(self.work)
         announce("output", self.output)
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
@@ -192,6 +208,7 @@ class Run:
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""
+        self.stop_sampling()
         known = self.record.before.end
         stands = known is not None and (known.status, known.output, known.output_md5)
         if self.record.begun and (self.under_way or stands != (FINISHED, self.name_of(target), md5)):
@@ -216,8 +233,11 @@ def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
             if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
                 killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                run.stop_sampling()
                 run.record.end("KILLED" if killed else "FAILED", reason=reason)
             raise
+        finally:
+            run.stop_sampling()
 
 
 @contextmanager

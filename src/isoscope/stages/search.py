@@ -229,7 +229,7 @@ def write_results(
     params = None if number is None else study.trials[number].params
     facts = {
         "name": study.study_name,
-        "experiment": search.study,
+        "experiment": f"search-{search.name}",
         "objectives": search.objectives,
         "constraints": {
             name: f"{constraint.better}d, at most {constraint.margin} worse than the default"

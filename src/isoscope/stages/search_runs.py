@@ -10,6 +10,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
 from isoscope.executor.live_table import Progress
+from isoscope.mirror.browsing import SEARCH
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
@@ -63,6 +64,8 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
         found = configuration.cell(search.study, search.arm, chosen, search.settings)
         arm = "-".join(found.axes.values())
         works = [job(configuration, found, (search.study, arm, seed), project) for seed in seeds]
+        for work in works:
+            work.run.tags[SEARCH] = f"search-{search.name}"
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
 
     return runs

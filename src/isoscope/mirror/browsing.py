@@ -1,0 +1,81 @@
+"""What a person sees in MLflow: which experiment holds a run, its name and description, and the pages' addresses."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from isoscope.paths import INDEX
+from isoscope.runs.lines import TRAIN, Run, RunRecord
+
+SEARCH = "isoscope.search"
+"""Tag of a training run that a search has begun: the search's experiment."""
+NOTE = "mlflow.note.content"
+READS = "reads"
+_VIEW = "by-arm"
+# `kind`: MLflow shows an experiment of this kind as training runs, not as traces of an application. The view groups the
+# table by arm, with means over seeds; MLflow reads it from a tag that the address names.
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    f"mlflow.sharedViewState.{_VIEW}": json.dumps(
+        {"groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "arm"}]}}
+    ),
+}
+
+
+def experiment(record: RunRecord, run: Run) -> str:
+    """Return the name of the experiment, which holds comparable runs.
+
+    - A study's training runs are in `<study>`; whatever reads them is in `<study>/inside`.
+    - A search has its own, with its trials and the training runs that it has begun. A training run that a study has
+      published is the study's.
+    - A run without study is in the experiment of its stage.
+    """
+    begun_by = run.tags.get(SEARCH)
+    if begun_by is not None and (record.end is None or not _published(record.end.output)):
+        return begun_by
+    if run.study is None:
+        return run.stage
+    return run.study if run.stage in (TRAIN, "search", "trial") else f"{run.study}/inside"
+
+
+def _published(output: str | None) -> bool:
+    return output is not None and Path(output).parts[0] == "models"
+
+
+def reads(run: Run) -> str | None:
+    """Return the digests of what a run has read, runs first, if it is no training run."""
+    if run.stage == TRAIN:
+        return None
+    return " ".join(sorted(set(run.inputs.values()), key=lambda digest: (len(digest) != 64, digest)))
+
+
+def description(run: Run) -> str:
+    """Return a run's description in Markdown: digest, command, and its place in the report."""
+    named = " ".join(str(part) for part in (run.study or run.task, run.arm) if part)
+    seed = "" if run.seed is None else f" --seed {run.seed}"
+    match run.stage:
+        case "search" | "trial":
+            command, place = "isoscope search run", "search"
+        case "prepare":
+            command, place = f"isoscope prepare {run.task}", "data"
+        case "compare":
+            command, place = f"isoscope compare {run.study}", f"comparison-{run.study}"
+        case _:
+            command = f"isoscope {run.stage} {named}{seed}"
+            place = f"run-{run.digest}" if run.stage == TRAIN else f"study-{run.study}"
+    lines = [f"Digest: `{run.digest}`", f"Reproduce: `{command}`"]
+    if run.stage == TRAIN:
+        lines[-1] += " (add `-S name=value` for each parameter that is not as in `params.yaml`)"
+    where = f"{INDEX.as_posix()}#{place}"
+    return "\n\n".join([*lines, f"Report: [{where}]({where})"])
+
+
+def runs_page(server: str, known: str, *, search: str | None = None) -> str:
+    """Return the address of an experiment's table of training runs: those that a `search` finds, or all, by arm.
+
+    `known`: the experiment's id. Without `runs` and the type, MLflow 3 shows its overview of traces and drops the rest.
+    """
+    what: Mapping[str, str] = {"viewStateShareKey": _VIEW} if search is None else {"searchFilter": search}
+    query = urlencode({"workflowType": "machine_learning", **what}, quote_via=quote, safe="")
+    return f"{server}/#/experiments/{quote(known, safe='')}/runs?{query}"
