@@ -79,21 +79,6 @@ def test_parameters_read_as_in_yaml_beside_study_arm_seed_task_and_axes() -> Non
     assert found["long"].endswith("… cut: 7000 characters")
 
 
-@pytest.mark.parametrize(
-    "fields, experiment, name",
-    [
-        ({}, "fusion", "additive seed 0"),
-        ({"study": None, "arm": None, "seed": None, "stage": "prepare"}, "prepare", "prepare order"),
-        ({"arm": None, "seed": None, "stage": "analyse"}, "fusion", "analyse fusion"),
-    ],
-)
-def test_an_experiment_is_a_study_and_a_run_an_arm_and_a_seed(
-    fields: dict[str, object], experiment: str, name: str
-) -> None:
-    run = Run(0, DIGEST, **{**RUN, **fields})
-    assert (browsing.experiment(record, run), run.title) == (experiment, name)
-
-
 def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: Path) -> None:
     git = Git("1" * 40, "ü" * 9000)
     path = write_record(tmp_path, git=git)

@@ -73,7 +73,10 @@ def params(run: Run) -> dict[str, str]:
 
 
 def tags(record: RunRecord, run: Run) -> dict[str, str]:
-    """Return tags: identity, inputs, code, environment, outcome. Git tags have MLflow's names, others but `reads` `isoscope.*`."""
+    """Return tags: identity, inputs, code, environment, outcome.
+
+    Git tags have MLflow's names, others are `isoscope.*`, except `reads`.
+    """
     found: dict[str, Any] = {
         DIGEST: run.digest,
         "isoscope.stage": run.stage,

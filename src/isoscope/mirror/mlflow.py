@@ -93,7 +93,8 @@ class Present:
 class Server:
     """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched. Its methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched. Its
+    methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
@@ -105,10 +106,10 @@ class Server:
     def experiment(self, name: str) -> str:
         """Return the id of an experiment; create it if missing."""
         known = self._experiment(name)
-        self._introduce(known)
+        self.introduce(known)
         return known.experiment_id
 
-    def _introduce(self, known: entities.Experiment) -> None:
+    def introduce(self, known: entities.Experiment) -> None:
         """Set what the pages need, and note the id, so that the report can link to the experiment."""
         for key, value in EXPERIMENT_TAGS.items():
             if key not in known.tags:  # a person may have chosen another
@@ -147,7 +148,7 @@ class Server:
         known = {item.experiment_id: item for item in self.experiments()}
         found = self.client.search_runs([*known], f"tags.`{DIGEST}` = '{digest}'") if known else []
         for place in {run.info.experiment_id for run in found}:
-            self._introduce(known[place])
+            self.introduce(known[place])
         self.names = {place: item.name for place, item in known.items()}
         return sorted(map(Present, found), key=lambda run: run.run_id)
 

@@ -75,8 +75,9 @@ class Mirror:
         sent.run_id = present.run_id
         yield "opening the run", 0
         yield from self._send_params(present, run)
-        own = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}  # a person may edit it
-        yield from self._send_tags(present, self._below(run) | own | plan.tags(record, run), record)
+        # Written once, because a person may edit it.
+        note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
+        yield from self._send_tags(present, self._below(run) | note | plan.tags(record, run), record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)

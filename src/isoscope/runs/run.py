@@ -90,7 +90,7 @@ class Run:
     `start`: the model that training starts from, if it is made of parts.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output. `under_way`: whether this process has started work on the run. `tags`: further tags of its record.
+    record and output. `under_way`: whether this process has started work on the run. `tags`: of its record.
     """
 
     def __init__(self, project: paths.Project, identity: Identity) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
-from isoscope.mirror.fields import LOCAL, address, read_notes
+from isoscope.mirror.browsing import runs_page
+from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes
 from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
 from isoscope.runs.follower import FOLLOWED
@@ -118,13 +119,21 @@ def following(project: Project) -> Iterator[None]:
 
 
 def serve(project: Project, port: int) -> int:
-    """Serve MLflow's pages for this project on 127.0.0.1 until stopped. Return the server's exit code."""
-    from isoscope.mirror.mlflow import connect, default_uri
+    """Serve MLflow's pages for this project on 127.0.0.1 until stopped, and print the address of each experiment.
+
+    Return the server's exit code.
+    """
+    from isoscope.mirror.mlflow import connect, default_uri, trouble
 
     uri = default_uri(project.state)
     if uri.startswith("http"):
         raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
-    uri = connect(uri, project.state).uri
+    store = connect(uri, project.state)
+    uri, noted = store.uri, known_experiments(project.state, None)
+    with trouble():
+        shown = sorted((one for one in store.experiments() if one.name in noted), key=lambda one: one.name)
+        for one in shown:
+            store.introduce(one)
     server = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command = [sys.executable, "-P", "-m", *server, "--backend-store-uri", uri]
     environment = {
@@ -135,7 +144,9 @@ def serve(project: Project, port: int) -> int:
         "PYTHONSAFEPATH": "1",
         "UVICORN_APP_DIR": str(project.runs.parent),
     }
-    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
+    here = f"http://127.0.0.1:{port}"
+    links = [f"  {one.name}: {runs_page(here, one.experiment_id)}" for one in shown]
+    print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:

@@ -1,0 +1,88 @@
+"""The machine's load in the record of a run, and that it changes nothing else."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isoscope.runs.machine_load import LoadSampler, _parse, gpu_load
+from isoscope.runs.record import Record, read
+from tracked_runs import start
+
+CPU, MEGABYTES, SHARE = (
+    f"system/{name}"
+    for name in ("cpu_utilization_percentage", "system_memory_usage_megabytes", "system_memory_usage_percentage")
+)
+
+
+def sampled(record: Record, seconds: float, *, first: float = 0.1) -> dict[str, list[tuple[int, float]]]:
+    """Sample a record's machine for a time, this process busy; return (step, value) by metric."""
+    sampler = LoadSampler(record, gpus=False, first=first, every=0.1)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    sampler.stop()
+    found: dict[str, list[tuple[int, float]]] = {}
+    for point in read(record.path).metrics:
+        found.setdefault(point.name, []).append((point.step, point.value))
+    return found
+
+
+def test_the_load_of_cpu_and_memory_is_that_of_the_machine(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        found = sampled(record, 1.5)
+    memory = psutil.virtual_memory()
+    assert found.keys() == {CPU, MEGABYTES, SHARE}
+    steps = [[step for step, _ in points] for points in found.values()]
+    assert steps == [list(range(len(steps[0])))] * 3
+    assert len(steps[0]) >= 3
+    busy = [value for _, value in found[CPU]]
+    assert 50 / (psutil.cpu_count() or 1) < sum(busy) / len(busy) <= 100
+    assert found[MEGABYTES][-1][1] == pytest.approx(memory.used / 1e6, rel=0.3)
+    assert found[SHARE][-1][1] == pytest.approx(100 * found[MEGABYTES][-1][1] / (memory.total / 1e6), abs=0.1)
+
+
+def test_a_short_run_has_no_samples_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        assert sampled(record, 0.3, first=60.0) == {}
+        before = sampled(record, 0.5)[CPU]
+    with Record(record.path) as again:
+        after = sampled(again, 0.5)[CPU]
+    assert len(after) > len(before)
+    assert [step for step, _ in after] == list(range(len(after)))
+
+
+def test_a_stopped_sampler_writes_nothing_more(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        sampled(record, 0.4)
+        size = record.path.stat().st_size
+        time.sleep(0.4)
+        assert record.path.stat().st_size == size
+
+
+def test_samples_come_at_equal_times(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        sampled(record, 1.5)
+    times = [point.t for point in read(record.path).metrics if point.name == CPU]
+    assert all(80 <= later - earlier <= 1000 for earlier, later in pairwise(times))
+
+
+def test_a_line_of_nvidia_smi_in_mlflows_names_and_units() -> None:
+    assert dict(_parse("1, 37, 1000, 81559, 215.31")) == {
+        "gpu_1_utilization_percentage": 37,
+        "gpu_1_memory_usage_megabytes": 1048.576,
+        "gpu_1_memory_usage_percentage": pytest.approx(1.2261, abs=1e-4),
+        "gpu_1_power_usage_watts": 215.31,
+    }
+    assert dict(_parse("0, [N/A], 512, 1024, [N/A]")) == {
+        "gpu_0_memory_usage_megabytes": pytest.approx(536.87, abs=0.01),
+        "gpu_0_memory_usage_percentage": 50,
+    }
+    assert dict(_parse("No devices were found")) == {}
+
+
+def test_without_nvidia_smi_there_are_no_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_load() == {}
