@@ -13,10 +13,9 @@ SEARCH = "isoscope.search"
 NOTE = "mlflow.note.content"
 READS = "reads"
 _VIEW = "by-arm"
-# `kind`: MLflow shows an experiment of this kind as training runs, not as traces of an application. The view groups the
-# table by arm, with means over seeds; MLflow reads it from a tag that the address names.
+# A view of the table of runs, grouped by arm, with means over seeds. MLflow keeps views in tags of the experiment, and
+# an address names one by `viewStateShareKey`.
 EXPERIMENT_TAGS = {
-    "mlflow.experimentKind": "custom_model_development",
     f"mlflow.sharedViewState.{_VIEW}": json.dumps(
         {"groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "arm"}]}}
     ),
@@ -64,11 +63,14 @@ def description(run: Run) -> str:
         case _:
             command = f"isoscope {run.stage} {named}{seed}"
             place = f"run-{run.digest}" if run.stage == TRAIN else f"study-{run.study}"
-    lines = [f"Digest: `{run.digest}`", f"Reproduce: `{command}`"]
+    lines = [
+        f"Reproduce: `{command}`",
+        f"Report: `{INDEX.as_posix()}#{place}`",  # no link: MLflow's pages cannot open a file of the project
+        f"Digest: `{run.digest}`",
+    ]
     if run.stage == TRAIN:
-        lines[-1] += " (add `-S name=value` for each parameter that is not as in `params.yaml`)"
-    where = f"{INDEX.as_posix()}#{place}"
-    return "\n\n".join([*lines, f"Report: [{where}]({where})"])
+        lines.append("Add `-S name=value` to the command for each parameter that is not as in `params.yaml`.")
+    return "\n\n".join(lines)
 
 
 def runs_page(server: str, known: str, *, search: str | None = None) -> str:
