@@ -75,7 +75,7 @@ def test_a_description_names_digest_command_and_place_in_the_report(
     text = browsing.description(Run(0, DIGEST, **{**RUN, **fields}))
     assert f"`{DIGEST}`" in text
     assert f"`{command}`" in text
-    assert f"(reports/index.html#{place})" in text
+    assert f"`reports/index.html#{place}`" in text
 
 
 def test_what_reads_a_study_is_apart_and_names_what_it_read(project: Path, server: Server) -> None:

@@ -124,7 +124,10 @@ def test_links_where_a_server_is_known(material: Material) -> None:
     page = Outline(material.page(tracking_uri="http://127.0.0.1:5000", experiments={"fusion": "4"}))
     links = [target for target in page.all("href") if target.startswith("http")]
     assert len(links) == len(material.studies[0].runs)
-    assert all(link.startswith("http://127.0.0.1:5000/#/experiments/4/runs?searchFilter=") for link in links)
+    assert all(
+        link.startswith("http://127.0.0.1:5000/#/experiments/4/runs?workflowType=machine_learning&searchFilter=")
+        for link in links
+    )
     assert "start it with isoscope ui" in " ".join(page.text.split())
 
 

@@ -54,7 +54,8 @@ def test_the_link_searches_for_the_digest() -> None:
     assert link is not None
     base, query = link.split("?")
     assert base == "http://127.0.0.1:5000/#/experiments/7/runs"
-    assert parse_qs(query) == {"searchFilter": [f"tags.`isoscope.digest` = '{RUN.digest}'"]}
+    search = f"tags.`isoscope.digest` = '{RUN.digest}'"
+    assert parse_qs(query) == {"workflowType": ["machine_learning"], "searchFilter": [search]}
     assert "'" not in link
     assert unquote(link).endswith(f"'{RUN.digest}'")
 

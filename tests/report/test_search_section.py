@@ -74,11 +74,27 @@ def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, o
 
 def test_runs_are_links_where_a_server_and_the_experiment_are_known(folder: Path, material: Material) -> None:
     known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7"}}
-    found = re.findall(r'href="(http[^"]*)"', section(material.page(search=folder, **known)))
+    found = list(map(unescape, re.findall(r'href="(http[^"]*)"', section(material.page(search=folder, **known)))))
     assert len(found) == MOST
-    assert all(one.startswith("http://127.0.0.1:5000/#/experiments/7/runs?searchFilter=") for one in found)
+    assert all(
+        one.startswith("http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning&searchFilter=")
+        for one in found
+    )
     other = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"fusion": "7"}}
     assert 'href="http' not in section(material.page(search=folder, **other))
+
+
+def test_a_run_that_a_study_published_is_in_the_studys_experiment(folder: Path) -> None:
+    known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7", "fusion": "4"}}
+    plain = read_search(folder, **known, studies={}, chapter=1)
+    assert plain is not None
+    runs = {run["link"].rpartition("%27")[0].rpartition("%27")[2] for trial in plain["trials"] for run in trial["runs"]}
+    chosen = min(runs)
+    found = read_search(folder, **known, studies={chosen: "fusion"}, chapter=1)
+    assert found is not None
+    links = [run["link"] for trial in found["trials"] for run in trial["runs"]]
+    assert {one for one in links if "/experiments/4/" in one} == {one for one in links if chosen in one} != set()
+    assert len([one for one in links if "/experiments/7/" in one]) == len(links) - 1
 
 
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
@@ -164,7 +180,7 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(tmp_path: Path
     with pytest.raises(
         InputError, match=rf"{tmp_path}: not what isoscope search wrote .*run: isoscope repro"
     ) as refused:
-        read_search(tmp_path, tracking_uri=None, experiments={}, chapter=1)
+        read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)
     assert "\n" not in str(refused.value)
 
 
@@ -174,4 +190,4 @@ def test_a_missing_fact_is_refused_by_name(tmp_path: Path, one: Study, fact: str
     facts = json.loads((tmp_path / "study.json").read_text("utf-8"))
     (tmp_path / "study.json").write_text(json.dumps({k: v for k, v in facts.items() if k != fact}), "utf-8")
     with pytest.raises(InputError, match=rf"no '{fact}'"):
-        read_search(tmp_path, tracking_uri=None, experiments={}, chapter=1)
+        read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)

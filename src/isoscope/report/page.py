@@ -74,6 +74,7 @@ def build(
             tracking_uri=tracking_uri,
             experiments=experiments,
             chapter=len(studies) + len(comparisons) + 1,
+            studies={run.digest: study.study for study in studies for run in study.runs},
         )
         if search
         else None,

@@ -1,7 +1,7 @@
 """Read a search's results for the page: best trials, parameter importances, figures."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,17 @@ STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING
 
 
 def read_search(
-    folder: Path, *, tracking_uri: str | None, experiments: Mapping[str, str], chapter: int
+    folder: Path,
+    *,
+    tracking_uri: str | None,
+    experiments: Mapping[str, str],
+    studies: Mapping[str, str],
+    chapter: int,
 ) -> dict[str, Any] | None:
     """Read what `isoscope search` wrote, for its template. Return None if it has not run or has no trials.
 
-    `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. Raises
+    `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. `studies`: digest
+    → study of the runs that a study has published: they are in its experiment, the others in the search's. Raises
     `InputError` for damaged files.
     """
     if not (folder / STUDY).is_file():
@@ -83,7 +89,11 @@ def read_search(
             "chosen": study["best"] if one else study["knee"],
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
-            "trials": _trials(folder, study, tracking_uri, experiments.get(study["experiment"])),
+            "trials": _trials(
+                folder,
+                study,
+                lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
+            ),
             "importances": read_rows(folder / IMPORTANCES),
             "drawings": numbered([_drawing(path) for path in sorted(figures, key=_place)], chapter),
         }
@@ -92,7 +102,7 @@ def read_search(
         raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
 
 
-def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment: str | None) -> list[dict[str, Any]]:
+def _trials(folder: Path, study: Mapping[str, Any], address: Callable[[str], str | None]) -> list[dict[str, Any]]:
     """Return the front; for a single objective, the best trials that break no constraint. Best first."""
     places = [f"objective/{name}" for name in study["objectives"]]
     rows = read_rows(folder / TRIALS)
@@ -108,10 +118,7 @@ def _trials(folder: Path, study: Mapping[str, Any], uri: str | None, experiment:
             "params": {
                 name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None
             },
-            "runs": [
-                {"short": one[:SHORT], "search": pasted(one), "link": link(one, uri, experiment)}
-                for one in row["digests"]
-            ],
+            "runs": [{"short": one[:SHORT], "search": pasted(one), "link": address(one)} for one in row["digests"]],
         }
         for row in shown[: None if front else MOST]
     ]
