@@ -113,11 +113,13 @@ def test_a_cell_of_one_point_is_marked_and_has_no_figures(explored: Finished) ->
 
 def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: Finished) -> None:
     tracked = explored.project.tracked()
-    by_stage = {run.tags["isoscope.stage"]: run for run in tracked.values() if run.name == "additive seed 0"}
-    trained, extracted, found = by_stage["train"], by_stage["extract"], by_stage["measure"]
-    assert {run.status for run in by_stage.values()} == {"FINISHED"}
+    by_name = {run.name: run for run in tracked.values()}
+    names = ("additive seed 0", "extract additive seed 0", "measure additive seed 0")
+    trained, extracted, found = (by_name[name] for name in names)
+    assert {run.status for run in by_name.values()} == {"FINISHED"}
     digest = {run.tags["isoscope.digest"] for run in (trained,)}
     assert extracted.tags["isoscope.dep.trained by"] in digest
+    assert extracted.tags["reads"].split()[0] in digest
     assert found.tags["isoscope.dep.extracted by"] == extracted.tags["isoscope.digest"]
     table = measured(explored.project, "additive")
     rows = table[

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from isoscope.runs.machine_load import PREFIX
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.stored import locked_runs
 from pipeline_project import ARMS, Finished, Project, written
@@ -98,7 +99,8 @@ def test_mlflow_holds_each_run_once(project: Project) -> None:
         assert run.tags["isoscope.stage"] == "train"
         assert (run.tags["mlflow.source.git.commit"], run.tags["mlflow.source.git.dirty"]) == (commit, "false")
         found = written(project.output(arm))
-        assert run.points.keys() - found.keys() == {"speed/tokens_per_second"}
+        more = {name for name in run.points.keys() - found.keys() if not name.startswith(PREFIX)}  # if it took long
+        assert more == {"speed/tokens_per_second"}
         assert {name: run.points[name] for name in found} == found
         splits = {f"tiny/{split}" for split in ("train", "validation", "test")}
         assert run.datasets.keys() == splits

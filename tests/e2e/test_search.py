@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from isoscope.config.tree import read_yaml
+from isoscope.mirror.browsing import experiment
 from pipeline_project import Finished, Project
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +108,11 @@ def test_mlflow_shows_a_run_per_trial_below_the_study(project: Project) -> None:
     assert {run.status for run in below} == {"FINISHED"}
     assert len({run.tags["mlflow.parentRunId"] for run in below}) == 1
     assert {run.tags["optuna.state"] for run in below} == {"COMPLETE"}
-    assert all(tracked[digest].status == "FINISHED" for run in below for digest in run.tags["isoscope.runs"].split())
+    records = project.records()
+    for digest in {digest for run in below for digest in run.tags["isoscope.runs"].split()}:
+        assert tracked[digest].status == "FINISHED"
+        assert (begun := records[digest].run) is not None
+        assert experiment(records[digest], begun) == "search-tiny"
 
 
 def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.mirror.fields import LACKS, RESTORED, TIMESTAMPS
+from isoscope.runs.machine_load import PREFIX
 from pipeline_project import ARMS, Finished, Project
 
 
@@ -51,7 +52,9 @@ def test_an_empty_mlflow_is_filled_once(clone: Project, origin: Project) -> None
         original = ours[digest]
         assert (run.name, run.status) == (original.name, "FINISHED")
         assert run.params == original.params
-        assert run.points == {name: at for name, at in original.points.items() if not name.startswith("speed/")}
+        assert run.points == {
+            name: at for name, at in original.points.items() if not name.startswith(("speed/", PREFIX))
+        }
         assert run.datasets == original.datasets
         assert run.models == original.models
         assert run.tags[TIMESTAMPS] == RESTORED

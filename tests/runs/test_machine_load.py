@@ -10,6 +10,7 @@ import pytest
 from isoscope.runs.machine_load import LoadSampler, _parse, gpu_load
 from isoscope.runs.record import Record, read
 from tracked_runs import start
+from training_runs import files, make_loop
 
 CPU, MEGABYTES, SHARE = (
     f"system/{name}"
@@ -67,6 +68,23 @@ def test_samples_come_at_equal_times(tmp_path: Path) -> None:
         sampled(record, 1.5)
     times = [point.t for point in read(record.path).metrics if point.name == CPU]
     assert all(80 <= later - earlier <= 1000 for earlier, later in pairwise(times))
+
+
+def test_training_beside_a_sampler_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Weights, metrics and golden trace, with dropout; the sampler is as busy as it can be."""
+    found = []
+    for name in ("alone", "sampled"):
+        (folder := tmp_path / name).mkdir()
+        with start(folder) as record:
+            sampler = LoadSampler(record, gpus=False, first=0.001, every=0.001) if name == "sampled" else None
+            loop = make_loop(folder)
+            loop.fit()
+            if sampler is not None:
+                sampler.stop()
+        found.append(files(folder / "work"))
+        assert bool(read(record.path).metrics) == (name == "sampled")
+    assert found[0].keys() > {"trace.json", "metrics.jsonl"}
+    assert found[0] == found[1]
 
 
 def test_a_line_of_nvidia_smi_in_mlflows_names_and_units() -> None:

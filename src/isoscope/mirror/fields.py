@@ -23,7 +23,7 @@ NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 250, 6000, 8000, 36
 PARAMS_PER_BATCH, METRICS_PER_BATCH, BATCH_CHARACTERS = 100, 1000, 150_000
 
 DIGEST, TIMESTAMPS, RESTORED = "isoscope.digest", "isoscope.timestamps", "restored"
-LACKS = "speeds, times, attempts, machine and commit: only the record has them, on the machine that did the work"
+LACKS = "speeds, load, times, attempts, machine and commit: only the record has them, on the machine that did the work"
 CHECKPOINT, ARTIFACT = "isoscope.checkpoint", "isoscope.artifact."
 OWN_TAGS = ("isoscope.", "mlflow.source.git.")
 
