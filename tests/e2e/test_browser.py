@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from browser import chromium, opened
+from isoscope.mirror.browsing import runs_page
 from isoscope.mirror.mlflow import connect
 from pipeline_project import ARMS, Finished, Project, wait_for, written
 
@@ -42,8 +43,9 @@ def pages(project: Project) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/#"
     finally:
         server.terminate()
-        server.communicate()
+        said, _ = server.communicate()
     assert server.returncode == 128 + signal.SIGTERM
+    assert f"fusion: {runs_page(f'http://127.0.0.1:{port}', '1')}\n" in said
     wait_for(lambda: not answers(port))
 
 
