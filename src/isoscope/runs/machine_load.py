@@ -16,8 +16,8 @@ class LoadSampler:
     """Writes `system/…` metrics of the whole machine to a run's record, from a thread, until `stop`.
 
     The first sample comes after `first` seconds, so shorter runs have none, and is the mean load until then. The
-    others follow `every` seconds and are means since the sample before. The step counts samples; a resumed run goes on
-    counting. `gpus`: ask `nvidia-smi` too. The thread draws no random number and calls no function of torch.
+    others follow `every` seconds and are means since the sample before. The step counts samples; a resumed run
+    continues the count. `gpus`: ask `nvidia-smi` too. The thread draws no random number and calls no function of torch.
     """
 
     def __init__(self, record: Record, *, gpus: bool, first: float = FIRST, every: float = EVERY) -> None:
