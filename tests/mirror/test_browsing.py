@@ -31,7 +31,8 @@ def server(project: Path) -> Server:
 
 def everywhere(server: Server, digest: str = DIGEST) -> list[tuple[str, str]]:
     """Experiment and name of every run of a digest."""
-    return [(server.names[run.experiment], run.name) for run in server.find(digest)]
+    found = server.find([item.name for item in server.experiments()], digest)
+    return [(server.names[run.experiment], run.name) for run in found]
 
 
 @pytest.mark.parametrize(

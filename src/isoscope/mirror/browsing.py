@@ -38,6 +38,12 @@ def experiment(record: RunRecord, run: Run) -> str:
     return run.study if run.stage in (TRAIN, "search", "trial") else f"{run.study}/inside"
 
 
+def experiments(record: RunRecord, run: Run) -> set[str]:
+    """Return the names of the experiments that may hold a run: also by earlier versions, or before it was published."""
+    study = run.study or run.stage
+    return {experiment(record, run), study, f"{study}/inside", *filter(None, [run.tags.get(SEARCH)])}
+
+
 def _published(output: str | None) -> bool:
     return output is not None and Path(output).parts[0] == "models"
 

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -140,12 +140,9 @@ class Server:
 
         return list(get_results_from_paginated_fn(page, 1000))
 
-    def find(self, digest: str) -> list[Present]:
-        """Return the runs of a digest in any experiment: at most one, unless processes without a lock created more.
-
-        Earlier versions, and people, may have put it into another experiment than today's.
-        """
-        known = {item.experiment_id: item for item in self.experiments()}
+    def find(self, experiments: Collection[str], digest: str) -> list[Present]:
+        """Return the runs of a digest in `experiments`, by name: at most one, unless processes without a lock made more."""
+        known = {item.experiment_id: item for item in self.experiments() if item.name in experiments}
         found = self.client.search_runs([*known], f"tags.`{DIGEST}` = '{digest}'") if known else []
         for place in {run.info.experiment_id for run in found}:
             self.introduce(known[place])

@@ -77,7 +77,7 @@ class Mirror:
         yield from self._send_params(present, run)
         # Written once, because a person may edit it.
         note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
-        yield from self._send_tags(present, self._below(run) | note | plan.tags(record, run), record)
+        yield from self._send_tags(present, self._below(record, run) | note | plan.tags(record, run), record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
@@ -92,13 +92,13 @@ class Mirror:
             present.status, present.end = record.status, end
 
     def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
-        """Find the run by its digest, in whatever experiment, or create it in its own.
+        """Find the run by its digest, in any experiment of its study, or create it in its own.
 
         None for a restored record whose original is in MLflow. An original record replaces a run that was restored from
         an output; a training run that a study has published replaces the run in the search that began it.
         """
         home = browsing.experiment(record, run)
-        found = self.server.find(run.digest)
+        found = self.server.find(browsing.experiments(record, run), run.digest)
         restored = [item for item in found if item.tags.get(plan.TIMESTAMPS) == plan.RESTORED]
         originals = [item for item in found if item not in restored]
         if record.restored and originals:
@@ -123,11 +123,11 @@ class Mirror:
             self._steps[metric] = {point.step for point in history}
         return present
 
-    def _below(self, run: Run) -> dict[str, str]:
+    def _below(self, record: RunRecord, run: Run) -> dict[str, str]:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
         parents = self.server.parents
         if run.parent is not None and run.parent not in parents:
-            for item in self.server.find(run.parent)[:1]:
+            for item in self.server.find(browsing.experiments(record, run), run.parent)[:1]:
                 parents[run.parent] = item.run_id
         return {"mlflow.parentRunId": parents[run.parent]} if run.parent in parents else {}
 
