@@ -141,7 +141,10 @@ class Server:
         return list(get_results_from_paginated_fn(page, 1000))
 
     def find(self, experiments: Collection[str], digest: str) -> list[Present]:
-        """Return the runs of a digest in `experiments`, by name: at most one, unless processes without a lock made more."""
+        """Return the runs of a digest in `experiments` (names).
+
+        At most one, unless processes without a common lock created more.
+        """
         known = {item.experiment_id: item for item in self.experiments() if item.name in experiments}
         found = self.client.search_runs([*known], f"tags.`{DIGEST}` = '{digest}'") if known else []
         for place in {run.info.experiment_id for run in found}:
