@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui test faults suite check lint types floors contracts bench minilm cluster hf lock clean
+.PHONY: help install run ui docs test faults suite check lint types floors contracts bench minilm cluster hf lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -18,6 +18,9 @@ run: .venv/.project  ## run the pipeline: data, training, report (reports/index.
 
 ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 	$(BIN)/isoscope ui
+
+docs: .venv/.project  ## build the documentation as a site that is readable offline (site/index.html)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: .venv/.project  ## run the tests; the summary names skipped tests
 	$(PYTEST) --dist loadfile --no-loadscope-reorder
@@ -91,5 +94,5 @@ lock:  ## resolve requirements.lock again
 	> $$fresh/requirements.lock && mv $$fresh/requirements.lock requirements.lock && rm -r $$fresh
 
 clean:  ## remove .venv and the tools' caches; data, models, records and DVC's cache stay
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

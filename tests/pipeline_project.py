@@ -178,6 +178,10 @@ class Project:
     def isoscope(self, *words: str, code: int = 0, **environment: str) -> Done:
         return self.run(str(self.binaries / "isoscope"), *words, code=code, **self._first_on_path(environment))
 
+    def shell(self, script: str) -> Done:
+        """Run lines of a shell as a user types them, up to the first that fails."""
+        return self.run("bash", "-euo", "pipefail", "-c", script, **self._first_on_path({}))
+
     def dvc(self, *words: str, code: int = 0, **environment: str) -> Done:
         return self.run(str(self.binaries / "dvc"), *words, code=code, **self._first_on_path(environment))
 
@@ -289,8 +293,18 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
+def committed(folder: Path, message: str) -> Project:
+    """Return the files of a folder as a project with a first commit."""
+    # Bytecode as after a first command, checked by hashes: a test may edit a file twice within a second.
+    compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+    project = Project(folder)
+    project.git("init", "--quiet")
+    project.commit(message)
+    return project
+
+
 def make(folder: Path, *, inside: bool = False) -> Project:
-    """The checkout as its working tree is (`copy_checkout`), on the task and profile `tiny`.
+    """Return a checkout as a project, on the task and profile `tiny`.
 
     `inside`: with the stages that look inside the models; most tests are about what stands around them.
     """
@@ -309,11 +323,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = kept.replace("reports/search, ", "")
         assert not any(f"  {stage}:\n" in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
-    # Bytecode as after a first command, checked by hashes: a test may edit a file twice within a second.
-    compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-    project = Project(folder)
-    project.git("init", "--quiet")
-    project.commit("A task of two words")
+    project = committed(folder, "A task of two words")
     project.isoscope("profile", "tiny")
     project.commit("The profile tiny")
     return project

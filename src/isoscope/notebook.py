@@ -1,9 +1,11 @@
 """Notebook interface: tables and figures of a study, and the geometry of any model's representations.
 
-import isoscope
-isoscope.load("fusion").table("geometry")
-isoscope.load("fusion").view("probing").figure()
-isoscope.geometry(model, texts)      # a Hugging Face model with its tokenizer, or a checkpoint's folder
+    import isoscope
+    isoscope.load("fusion").table("geometry")
+    isoscope.load("fusion").view("probing").figure()
+    isoscope.geometry(model, texts)
+
+A model is a Hugging Face model with its tokenizer, or a checkpoint's folder.
 """
 
 import copy

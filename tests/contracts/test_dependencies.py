@@ -66,10 +66,10 @@ def test_what_is_declared_is_used() -> None:
 def test_each_dependency_has_its_reason() -> None:
     tables = (ROOT / "DECISIONS.md").read_text().split("## Tools")[0]
     reasons = {canonicalize_name(name) for name in re.findall(r"^\| ([\w.-]+) \|", tables, re.MULTILINE)} - {"package"}
-    assert reasons == (declared().keys() | declared("test", "dev", *OPTIONAL).keys()) - {"isoscope"}
+    assert reasons == (declared().keys() | declared("test", "docs", "dev", *OPTIONAL).keys()) - {"isoscope"}
 
 
-@pytest.mark.parametrize("extras", [(), ("test",), ("dev",), ("postgresql",), ("cluster",)], ids=str)
+@pytest.mark.parametrize("extras", [(), ("test",), ("docs",), ("dev",), ("postgresql",), ("cluster",)], ids=str)
 def test_the_lock_pins_each_dependency_within_its_range(extras: tuple[str, ...]) -> None:
     locked = pins()
     for name, requirement in declared(*extras).items():

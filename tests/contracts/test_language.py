@@ -147,13 +147,13 @@ def read(file: Path) -> str:
 def texts() -> dict[str, list[Path]]:
     """Return the files by room: folders and files of the package, folders of documents, pages of the first level."""
     rooms: dict[str, list[Path]] = {
-        "docs": [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/examples/*.py")],
+        "docs": [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/examples/*.py"), *ROOT.glob("docs/pages/*.*")],
         "docs/results": [*ROOT.glob("docs/results/*.md"), *ROOT.glob("docs/results/*.py")],
         "benchmarks": [*ROOT.glob("benchmarks/*.md"), *ROOT.glob("benchmarks/*.py")],
         "variants": sorted(ROOT.glob("variants/**/*.yaml")),
         "profiles": sorted(ROOT.glob("profiles/*.yaml")),
     }
-    pages = ("README.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md", "params.yaml", "dvc.yaml")
+    pages = ("README.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md", "params.yaml", "dvc.yaml", "mkdocs.yml")
     rooms |= {name: [ROOT / name] for name in pages}
     for file in sorted(file for suffix in ("py", "html", "js") for file in PACKAGE.rglob(f"*.{suffix}")):
         rooms.setdefault(f"src/{file.relative_to(PACKAGE).parts[0]}", []).append(file)

@@ -18,6 +18,7 @@ from isoscope.figures.style import to_svg
 from isoscope.inside.trajectory import Trajectory
 from isoscope.runs.provenance import file_md5s
 from isoscope.stages.extract import sources_of
+from page_blocks import Page
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 
 pytestmark = pytest.mark.slow
@@ -288,6 +289,13 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     with pytest.raises(InputError, match="view 'probing': no figure of 'labl'; did you mean 'label'"):
         probing.figure("labl")
     assert isoscope.load is load
+
+
+def test_the_documented_lines_read_the_study(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block of docs/inside.md on tables and views."""
+    monkeypatch.chdir(project.folder)
+    lines = next(block for block in Page("docs/inside.md").blocks("python") if "isoscope.load" in block.parsed)
+    lines.evaluate()
 
 
 @pytest.mark.chromium

@@ -1,7 +1,7 @@
 """RoBERTa (arXiv:1907.11692) with a choice of fusion, as Hugging Face models.
 
 It differs from BERT in its tables and its classifier. Positions begin after the padding's position, and padding has
-none; mostly there is one token type. The classifier is a dense layer over <s> in place of the pooler.
+none; mostly there is one token type. The classifier is a dense layer over `<s>` in place of the pooler.
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ class FusionRobertaForSequenceClassification(
     encoder=FusionRobertaModel,
     classifier=RobertaClassificationHead,
 ):
-    """The encoder and RoBERTa's classifier over <s>: dropout, dense, tanh, dropout, linear."""
+    """The encoder and RoBERTa's classifier over `<s>`: dropout, dense, tanh, dropout, linear."""
 
 
 class FusionRobertaForTokenClassification(
