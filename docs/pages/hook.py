@@ -23,6 +23,7 @@ SOURCES = {page: file for file, page in COPIED.items()}
 GENERATED = {
     "reference/command-line.md": reference.command_line,
     "reference/parameters.md": reference.parameters,
+    "reference/metrics.md": reference.metrics,
     "reference/python.md": reference.python,
 }
 

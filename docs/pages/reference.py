@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from isoscope.cli import app
 from isoscope.config.kinds import json_schema
+from isoscope.titles import TITLES
 
 Node = dict[str, Any]
 
@@ -54,6 +55,17 @@ def parameters() -> str:
     ]
     for name, node in schema["properties"].items():
         lines += [f"## {name}", *_tables(name, node, schema["$defs"])]
+    return "\n\n".join(lines) + "\n"
+
+
+def metrics() -> str:
+    """Return the page of metrics: the name in files and MLflow, and its title in figures and reports."""
+    lines = [
+        "# Metrics",
+        "A metric's name in tables, records and MLflow, and its title in figures and in the report. A name may begin "
+        "with where it was measured: `train/`, `validation/`, `test/`, or `step/` for a batch.",
+        "| name | title |\n|---|---|\n" + "\n".join(f"| `{name}` | {title} |" for name, title in TITLES.items()),
+    ]
     return "\n\n".join(lines) + "\n"
 
 
