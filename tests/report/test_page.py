@@ -81,7 +81,7 @@ def test_every_figure_and_table_is_described(outline: Outline) -> None:
 
 def test_every_caption_of_a_study_names_its_origin(material: Material) -> None:
     captions = re.findall(r"<figcaption>.*?</figcaption>", material.page(), re.DOTALL)
-    captions += re.findall(r"<caption><span><strong>Table.*?</caption>", material.page(), re.DOTALL)
+    captions += re.findall(r'<details class="below"><summary>Data, code.*?</details>', material.page(), re.DOTALL)
     assert len(captions) == 3
     for caption in captions:
         assert all(run.digest[:12] in caption for run in material.studies[0].runs)
@@ -161,7 +161,9 @@ def test_one_arm_and_one_seed_compare_nothing(tmp_path: Path) -> None:
 
 def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
     page = Outline(make(tmp_path, arms={"additive": 0.8, "fft": 0.7}, seeds=2).page())
-    assert "2 paired seeds: no interval below 3" in page.text
+    assert "3 differences of arms with fewer than 3 paired seeds: no interval, so no verdict." in page.text
+    assert "2 seeds per arm: no verdict on any difference." in page.text
+    assert "Highest mean" not in page.text
     assert not re.search(r"\[[+−]0", page.text)
 
 

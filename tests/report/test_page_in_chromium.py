@@ -103,7 +103,7 @@ def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
 def test_a_digest_leads_to_its_run(file: Path, material: Material) -> None:
     digest = material.studies[0].runs[4].digest
     with opened(file) as seen:
-        seen.page.get_by_text("Data, code and runs").first.click()
+        seen.page.locator("figure summary").first.click()
         seen.page.locator(f"figcaption a[href='#run-{digest}']").first.click()
         row = seen.page.locator("tr:target")
         assert digest[:12] in (row.text_content() or "")
@@ -141,11 +141,14 @@ def test_the_filter_shows_what_has_all_words(file: Path) -> None:
         seen.page.fill("#filter", "fft accuracy")
         texts = [row.lower() for row in seen.page.locator(".findings li:visible").all_inner_texts()]
         assert texts
-        section = seen.page.locator("section.part .findings li:visible").all_inner_texts()
+        section = seen.page.locator("section[aria-labelledby=study-fusion] .findings li:visible").all_inner_texts()
         assert len(section) == 1
         assert "accuracy of fft" in section[0].lower()
+        table = seen.page.locator("section[aria-labelledby=study-fusion] table").first
+        assert table.locator("tbody tr:visible").all_inner_texts()[1].startswith("additive"), "the reference stays"
+        assert "F1" not in table.locator("th[scope=rowgroup]:visible").all_inner_texts()
         seen.page.fill("#filter", "nothing is called this")
-        assert seen.page.locator("#matches").inner_text() == "0 found"
+        assert seen.page.locator("#matches").inner_text() == "0 figures, findings and rows"
         assert seen.page.locator("figure:visible").count() == 0
         seen.page.fill("#filter", "")
         assert rows.count() == everything

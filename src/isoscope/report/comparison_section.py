@@ -32,6 +32,7 @@ def show_comparison(
             "key": key,
             "question": kind.question,
             "questions": by_question(drawings),
+            "figures": drawings,
             "first": drawings[0] if drawings else None,
             "studies": [(study, keys[study]) for study in section.compared],
             "digest": str(run["digest"])[:SHORT],

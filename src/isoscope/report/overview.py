@@ -3,7 +3,7 @@
 from typing import Any
 
 from isoscope.report import numbers
-from isoscope.statistics.paired import MOST_PAIRS, pairs_needed
+from isoscope.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, pairs_needed
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.tables import Tables
 from isoscope.titles import title
@@ -30,10 +30,15 @@ def overview(tables: Tables) -> dict[str, Any]:
     return {
         "question": _question(arms),
         "best": _best(arms),
-        "findings": [finding(row, tables) for row in judged[:SHOWN]],
-        "left": max(0, len(judged) - SHOWN),
-        "limits": _limits(judged, tables, len(metrics)),
+        "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
+        "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
+        "limits": _limits(judged, arms, tables, len(metrics)),
     }
+
+
+def few(row: ArmRow) -> bool:
+    """Return whether the row has too few paired seeds for an interval."""
+    return row.kind == "arm" and len(row.paired_seeds) < FEWEST_SEEDS
 
 
 def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
@@ -69,12 +74,18 @@ def _question(arms: list[ArmRow]) -> str:
     *others, last = [row.arm for row in arms]
     if not others:
         return f"How well does {last} do on {arms[0].task}?"
+    if sum(row.kind == "reference" for row in arms) > 1:
+        return f"{', '.join(others)} and {last} on {arms[0].task}: objectives differ, so their scores are not compared."
     return f"How do {', '.join(others)} and {last} differ on {arms[0].task}?"
 
 
 def _best(arms: list[ArmRow]) -> str:
-    """Return which arm has the best mean of the metric. This is no verdict."""
-    if not arms:
+    """Return which arm has the best mean of the metric; nothing for objectives that differ, and for few seeds.
+
+    This is no verdict.
+    """
+    apart = sum(row.kind == "reference" for row in arms) > 1
+    if not arms or apart or min(len(row.seeds) for row in arms) < FEWEST_SEEDS:
         return ""
     less = arms[0].metric in LOWER
     best = (min if less else max)(arms, key=lambda row: row.mean)
@@ -84,13 +95,16 @@ def _best(arms: list[ArmRow]) -> str:
     return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric)}: {best.arm}, {score}."
 
 
-def _limits(judged: list[ArmRow], tables: Tables, metrics: int) -> list[str]:
+def _limits(judged: list[ArmRow], arms: list[ArmRow], tables: Tables, metrics: int) -> list[str]:
     """Return what was under-powered, with the seeds that would find a difference of the margin, and what was tested."""
     found, weak = [], [row for row in judged if row.verdict and row.verdict.word == "under-powered"]
-    if weak:
+    if judged and all(map(few, judged)):
+        most = numbers.count(max(len(row.seeds) for row in arms), "seed")
+        found.append(f"{most} per arm: no verdict on any difference. It takes at least {FEWEST_SEEDS} seeds.")
+    elif weak:
         texts = [f"{row.arm}: {_needed(row, tables)}" for row in weak]
-        few = f"Under-powered: {len(weak)} of {len(judged)}"
-        found.append(f"{few}. To find a difference of {tables.margin:g}: {'; '.join(texts)}.")
+        of = f"Under-powered: {len(weak)} of {len(judged)}"
+        found.append(f"{of}. To find a difference of {tables.margin:g}: {'; '.join(texts)}.")
     if rows := max((row.items for row in judged), default=0):
         others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
         found.append(f"One test split of {numbers.count(rows, 'row')}{others}.")
@@ -100,7 +114,7 @@ def _limits(judged: list[ArmRow], tables: Tables, metrics: int) -> list[str]:
 def _needed(row: ArmRow, tables: Tables) -> str:
     """Return how many seeds would find a difference of the margin, given the observed spread over seeds."""
     if row.paired is None or not row.paired.sd or not row.tests:
-        return "at least 3 seeds, to know their spread"
+        return f"at least {FEWEST_SEEDS} seeds, to know their spread"
     effect = tables.margin / row.paired.sd
     most = pairs_needed(effect, tests=row.tests, confidence=tables.confidence, power=tables.power)
-    return f"about {most:,} seeds" if most else f"more than {MOST_PAIRS:,} seeds"
+    return f"about {most:,} seeds in all" if most else f"more than {MOST_PAIRS:,} seeds"

@@ -55,25 +55,42 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
   }
 }
 
-// Show only figures, rows and findings that have every word of the filter, in their text or their section's heading.
+// Paper shows what is in folds.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
+
+// Show only figures, rows and findings that have every word of the filter, in their text or a heading above them.
+// A table keeps its reference rows; the side bar keeps what leads to something.
 const filter = document.querySelector("#filter"), matches = document.querySelector("#matches");
 if (filter) {
   filter.closest(".filter").hidden = false;
+  const text = (element) => (element ? element.textContent.toLowerCase() : "");
   filter.addEventListener("input", () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (...parts) => words.every((word) => parts.some((part) => part.includes(word)));
     let shown = 0;
-    for (const part of document.querySelectorAll(".part")) {
-      const heading = part.querySelector("h2, h3").textContent.toLowerCase();
+    for (const part of document.querySelectorAll("section.part")) {
+      const heading = text(part.querySelector("h2"));
       let kept = 0;
-      const pieces = part.matches(".card") ? [part] : part.querySelectorAll("figure, tbody tr:not(:has(th[scope=rowgroup])), .findings li");
-      for (const piece of pieces) {
-        const text = `${heading} ${piece.textContent.toLowerCase()}`;
-        piece.hidden = !words.every((word) => text.includes(word));
+      for (const body of part.querySelectorAll("tbody")) {
+        const rows = [...body.rows], group = text(body.querySelector("th[scope=rowgroup]"));
+        const wanted = rows.filter((row) => !row.querySelector("th[scope=rowgroup]") && fits(text(row), group, heading));
+        for (const row of rows) {
+          const frame = row.querySelector("th[scope=rowgroup]") || text(row).includes("reference");
+          row.hidden = words.length > 0 && !wanted.includes(row) && !(frame && wanted.length);
+        }
+        kept += wanted.length;
+      }
+      for (const piece of part.querySelectorAll("figure, .card, section > .findings > li")) {
+        piece.hidden = !fits(text(piece), piece.matches(".card") ? "" : heading);
         kept += !piece.hidden;
       }
       part.hidden = words.length > 0 && !kept;
       shown += kept;
     }
-    matches.textContent = words.length ? `${shown} found` : "";
+    for (const link of document.querySelectorAll("nav li a")) {
+      const there = document.querySelector(link.hash)?.closest("section");
+      link.parentElement.hidden = Boolean(there?.hidden);
+    }
+    matches.textContent = words.length ? `${shown} figures, findings and rows` : "";
   });
 }

@@ -13,6 +13,7 @@ from isoscope.config.comparing import Comparison
 from isoscope.errors import InputError
 from isoscope.report import numbers
 from isoscope.report.comparison_section import show_comparison
+from isoscope.report.papers import followed
 from isoscope.report.runs import plugins, run_row, server
 from isoscope.report.search_section import read_search
 from isoscope.report.study_section import show
@@ -57,18 +58,21 @@ def build(
     }
     every = [row for part in rows.values() for row in part]
     keys = {study.study: f"study-{study.study}" for study in studies}
+    shown = [
+        show(study, rows[study.study], key=keys[study.study], folder=folders[study.study], chapter=chapter)
+        for chapter, study in enumerate(studies, start=1)
+    ]
+    compared = [
+        show_comparison(name, section, folders[name], keys=keys, chapter=chapter)
+        for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
+    ]
     template = environment().get_template("page.html")
     return template.render(
         title=title,
         version=__version__,
-        studies=[
-            show(study, rows[study.study], key=keys[study.study], folder=folders[study.study], chapter=chapter)
-            for chapter, study in enumerate(studies, start=1)
-        ],
-        comparisons=[
-            show_comparison(name, section, folders[name], keys=keys, chapter=chapter)
-            for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
-        ],
+        studies=shown,
+        comparisons=compared,
+        papers=followed(one.remakes for part in (*shown, *compared) for one in part["figures"]),
         search=read_search(
             search,
             tracking_uri=tracking_uri,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from isoscope.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
 from isoscope.report import numbers
 from isoscope.report.drawing import by_question, numbered, read_drawings, read_rows, reading
-from isoscope.report.overview import finding, overview
+from isoscope.report.overview import few, finding, overview
 from isoscope.report.runs import RunRow
 from isoscope.studies import fusion, registry, scored
 from isoscope.studies.arms import ArmRow
@@ -19,6 +19,9 @@ from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
 from isoscope.studies.tables import Tables
 from isoscope.studies.view import StoredTables
 from isoscope.titles import title
+
+FUSIONS = {"conv2d", "fft"}
+"""Arms of studies whose learning curves follow a published figure."""
 
 
 def read_chart(folder: Path, *, key: str) -> dict[str, Any] | None:
@@ -70,13 +73,16 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         metrics.setdefault(title(row.metric), []).append(row)
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
+    if not FUSIONS & {word for arm in arms for word in arm.split("-")}:
+        drawings = [one._replace(remakes=None) if one.remakes == scored.REMAKES else one for one in drawings]
     drawings = numbered(drawings, chapter)
     chart, inside = read_chart(folder, key=f"{key}-chart"), read_inside(folder, key=key)
-    after = len(drawings)
+    figures, after = [*drawings], len(drawings)
     for part in (chart, inside):
         if part:
             some = numbered(part.pop("drawings"), chapter, after)
             part["questions"], after = by_question(some), after + len(some)
+            figures += some
     return {
         "key": key,
         "tables": tables,
@@ -91,10 +97,12 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
             *_headings(chart["questions"] if chart else [], f"{key}-chart"),
             *_headings(inside["questions"] if inside else [], f"{key}-inside"),
         ],
+        "figures": figures,
         "first": drawings[0] if drawings else None,
         "overview": overview(tables),
         "wide": len(arms) > 2,  # a figure of all arms needs more than a row of the page
-        "findings": [finding(row, tables) for row in tables.comparison if row.verdict],
+        "findings": [finding(row, tables) for row in tables.comparison if row.verdict and not few(row)],
+        "few": sum(row.verdict is not None and few(row) for row in tables.comparison),
         "metrics": metrics,
         "commits": sorted(
             {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}

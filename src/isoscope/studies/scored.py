@@ -24,6 +24,7 @@ LINES: dict[str, Any] = {
     "validation": {"linewidth": 1.7, "zorder": 4},
 }
 KEYS = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
+REMAKES = "Li 2025 (fusion), Figure 1"
 PER_ROW = 4
 LONGEST = 24
 """How many letters of a class's name fit at a tick."""
@@ -159,7 +160,7 @@ TRAINING = View(
         "validation."
     ),
     spoken=_last_epoch,
-    remakes="Li 2025 (fusion), Figure 1",
+    remakes=REMAKES,
 )
 CONFUSION = View(
     name="confusion",
