@@ -80,10 +80,12 @@ def _caption(table: pd.DataFrame) -> str:
     null = table[table["measure"].isin(SHOWN)].groupby("measure", sort=False)["null"].mean()
     nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
     seeds = table[table["panel"] == first["panel"]][["seed", "other_seed"]].dropna().drop_duplicates()
+    trained = table[~table["twin"]]
+    ceiling = "two seeds of one model and to " * bool((trained["model"] == trained["other_model"]).any())
     mean = f" Mean over {len(seeds)} pairs of seeds." * (len(seeds) > 1)
     return (
         f"{first['model']} × {first['other_model']}, {first['of']}: similarity of each pair of layers as (value − "
-        "null)/(1 − null), next to two seeds of one model and to random weights. Null: sentences exchanged "
+        f"null)/(1 − null), next to {ceiling}random weights. Null: sentences exchanged "
         f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
         f"{without}{f' Without a value: {refused}.' if refused else ''}"
     )
