@@ -82,7 +82,7 @@ def trade(
 
     `averages`: columns arm, seed, figure, value. `across` (x) and `up` (y) are names of metrics; `labels` are those of
     the axes. `weights`: arm → family and weight. Arms of a family share a colour; a line connects their means, and
-    each mean is labelled with its weight where weights vary. Raises `ValueError` if one of the metrics was not measured.
+    each mean is labelled with its weight. Raises `ValueError` if one of the metrics was not measured.
     """
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     if missing := [figure for figure in (across, up) if figure not in wide]:
