@@ -1,10 +1,12 @@
 """Which experiment holds a run, its name and description; runs that earlier versions put elsewhere."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isoscope.errors import InputError
 from isoscope.mirror import browsing
 from isoscope.mirror.browsing import NOTE, SEARCH
 from isoscope.mirror.fields import DIGEST as TAG
@@ -13,6 +15,7 @@ from isoscope.mirror.mlflow import Server, connect
 from isoscope.mirror.replay import Mirror, mirror
 from isoscope.runs.lines import End, Run, RunRecord
 from isoscope.runs.record import read
+from isoscope.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record
 
 OTHERS: dict[str, Any] = {"arm": None, "seed": None}
@@ -144,3 +147,15 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     server.client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai_development")
     Mirror(server).send(read(path))
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
+
+
+def test_a_port_in_use_is_refused() -> None:
+    nowhere: Any = None
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            InputError, match=rf"^--port {port}: Address already in use; give another, such as {port + 1}$"
+        ):
+            serve(nowhere, port)

@@ -64,6 +64,7 @@ def test_a_study_is_grouped_ranked_compared_and_drawn_by_arm(study: tuple[str, s
         page = seen.page
         for arm in ACCURACY:
             page.get_by_text(f"Group: {arm}", exact=True).wait_for()
+            page.get_by_text(f"{ACCURACY[arm] + 0.005:g} (average)").wait_for()
 
         page.get_by_role("button", name="Sort: Created").click()
         page.get_by_placeholder("Search").last.fill("test/accuracy")

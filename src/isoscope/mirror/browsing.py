@@ -15,9 +15,13 @@ READS = "reads"
 _VIEW = "by-arm"
 # A view of the table of runs, grouped by arm, with means over seeds. MLflow keeps views in tags of the experiment, and
 # an address names one by `viewStateShareKey`.
+_SHOWN = ("test/accuracy", "test/bleu", "test/loss", "validation/accuracy", "validation/loss")
 EXPERIMENT_TAGS = {
     f"mlflow.sharedViewState.{_VIEW}": json.dumps(
-        {"groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "arm"}]}}
+        {
+            "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "arm"}]},
+            "selectedColumns": [f"metrics.`{name}`" for name in _SHOWN],
+        }
     ),
 }
 

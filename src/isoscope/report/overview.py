@@ -32,7 +32,7 @@ def overview(tables: Tables) -> dict[str, Any]:
         "best": _best(arms),
         "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
         "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
-        "limits": _limits(judged, arms, tables, len(metrics)),
+        "limits": _limits(judged, arms, [row for row in rows if row.kind == "baseline"], tables, len(metrics)),
     }
 
 
@@ -95,7 +95,20 @@ def _best(arms: list[ArmRow]) -> str:
     return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric)}: {best.arm}, {score}."
 
 
-def _limits(judged: list[ArmRow], arms: list[ArmRow], tables: Tables, metrics: int) -> list[str]:
+def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
+    """Return which arms have no better mean than the best baseline, in a sentence; nothing if all have."""
+    if not arms or not baselines:
+        return []
+    sign = -1 if arms[0].metric in LOWER else 1
+    best = max(baselines, key=lambda row: sign * row.mean)
+    if not (weak := [row.arm for row in arms if sign * row.mean <= sign * best.mean]):
+        return []
+    return [f"Not better than {best.arm} ({numbers.score(best.mean)}): {', '.join(weak)}."]
+
+
+def _limits(
+    judged: list[ArmRow], arms: list[ArmRow], baselines: list[ArmRow], tables: Tables, metrics: int
+) -> list[str]:
     """Return what was under-powered, with the seeds that would find a difference of the margin, and what was tested."""
     found, weak = [], [row for row in judged if row.verdict and row.verdict.word == "under-powered"]
     if judged and all(map(few, judged)):
@@ -105,6 +118,7 @@ def _limits(judged: list[ArmRow], arms: list[ArmRow], tables: Tables, metrics: i
         texts = [f"{row.arm}: {_needed(row, tables)}" for row in weak]
         of = f"Under-powered: {len(weak)} of {len(judged)}"
         found.append(f"{of}. To find a difference of {tables.margin:g}: {'; '.join(texts)}.")
+    found += _beaten(arms, baselines)
     if rows := max((row.items for row in judged), default=0):
         others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
         found.append(f"One test split of {numbers.count(rows, 'row')}{others}.")

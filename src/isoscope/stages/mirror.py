@@ -4,6 +4,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -125,6 +126,12 @@ def serve(project: Project, port: int) -> int:
     """
     from isoscope.mirror.mlflow import connect, default_uri, trouble
 
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InputError(f"--port {port}: {error.strerror}; give another, such as {port + 1}") from None
     uri = default_uri(project.state)
     if uri.startswith("http"):
         raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
