@@ -28,7 +28,8 @@ _HEADS = (
     "", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
 )  # fmt: skip
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
-_CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and pydantic. Licence: Apache-2.0.
+_CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and pydantic.
+Licence: Apache-2.0.
 `trust_remote_code=True` runs this code: read it first, as any code that you are given.
 """
 
