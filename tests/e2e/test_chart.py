@@ -97,7 +97,7 @@ def test_the_page_shows_the_study(charted: Project) -> None:
     page = charted.text("reports/index.html")
     assert "How do the arms change during training?" in page
     assert "Published and own values" in page
-    assert page.count("Differences at the end of training") == 2, "caption and label"
+    assert page.count("Differences at the end of training") == 3, "fold, caption and label"
 
 
 def test_a_study_without_seeds_is_charted_empty(finished: Finished, tmp_path: Path) -> None:
