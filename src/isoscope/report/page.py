@@ -14,7 +14,7 @@ from isoscope.errors import InputError
 from isoscope.report import numbers
 from isoscope.report.comparison_section import show_comparison
 from isoscope.report.papers import followed
-from isoscope.report.runs import plugins, run_row, server
+from isoscope.report.runs import by_arm, plugins, run_row, server
 from isoscope.report.search_section import read_search
 from isoscope.report.study_section import show
 from isoscope.runs.lines import RunRecord
@@ -66,6 +66,8 @@ def build(
         show_comparison(name, section, folders[name], keys=keys, chapter=chapter)
         for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
     ]
+    for study in shown:
+        study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))
     template = environment().get_template("page.html")
     return template.render(
         title=title,

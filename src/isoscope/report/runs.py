@@ -90,6 +90,12 @@ def pasted(digest: str) -> str:
     return f"tags.`{DIGEST}` LIKE '{digest[:SHORT]}%'"
 
 
+def by_arm(tracking_uri: str | None, experiment: str | None) -> str | None:
+    """Return the address of a study's runs, grouped by arm; None without an http(s) server or the experiment's id."""
+    address = server(tracking_uri)
+    return None if address is None or experiment is None else runs_page(address, experiment)
+
+
 def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
     """Return the address of the search for a run; None without an http(s) server or the experiment's id."""
     address = server(tracking_uri)
