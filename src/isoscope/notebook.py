@@ -60,7 +60,7 @@ class StudyView(NamedTuple):
     @property
     def remakes(self) -> str | None:
         """The published figure that this view reproduces, with the paper's name; None if there is none."""
-        return self.pictures[0].view.remakes
+        return self.pictures[0].remakes
 
     def _of(self, value: Any) -> Picture:
         for one in self.pictures:

@@ -88,9 +88,8 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_WHOLE])
 def test_python_blocks_run(page: str, material: dict[str, Any]) -> None:
     opened = Page(page, **material)
-    for block in opened.blocks("python"):
-        if not entries(page, block.parsed):
-            block.evaluate()
+    run = [block.evaluate() for block in opened.blocks("python") if not entries(page, block.parsed)]
+    assert run == [None] * len(run), "a block that fails raises"
 
 
 def test_each_entry_of_the_lists_names_a_block() -> None:

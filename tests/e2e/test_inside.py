@@ -294,8 +294,9 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
 def test_the_documented_lines_read_the_study(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The block of docs/inside.md on tables and views."""
     monkeypatch.chdir(project.folder)
-    lines = next(block for block in Page("docs/inside.md").blocks("python") if "isoscope.load" in block.parsed)
-    lines.evaluate()
+    page = Page("docs/inside.md")
+    next(block for block in page.blocks("python") if "isoscope.load" in block.parsed).evaluate()
+    assert page.namespace["study"].views
 
 
 @pytest.mark.chromium

@@ -42,8 +42,9 @@ def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
 def test_arms_that_are_not_better_than_a_baseline_are_named(tables: Tables, score: float) -> None:
     rows = [row._replace(mean=score) if row.kind == "baseline" else row for row in tables.comparison]
     arms = dict.fromkeys(row.arm for row in rows if row.kind != "baseline")
-    said = [limit for limit in overview(tables._replace(comparison=rows))["limits"] if limit.startswith("Not better")]
-    assert said == ([] if score < 0.5 else [f"Not better than majority class (0.990): {', '.join(arms)}."])
+    limits = overview(tables._replace(comparison=rows))["limits"]
+    said = [limit for limit in limits if limit.startswith("No better mean")]
+    assert said == ([] if score < 0.5 else [f"No better mean than majority class (0.990): {', '.join(arms)}."])
 
 
 def test_what_holds_stands_first(tables: Tables) -> None:

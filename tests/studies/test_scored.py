@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from finished_runs import write_run
 from isoscope.figures.style import ARM_COLOURS, to_svg
 from isoscope.outputs import read_output
-from isoscope.studies import results
+from isoscope.studies import results, scored
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.scored import confusion_matrices, training_curves
+from isoscope.studies.view import pictures
 
 ARMS = ("additive", "conv2d", "fft")
 
@@ -163,3 +164,11 @@ def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
     names = tuple(f"class {index}" for index in range(12))
     figure = confusion_matrices(confusion([write_run(tmp_path, "fft", 0, labels=names, items=120)]))
     assert all("\n" not in text.get_text() for text in figure.axes[0].texts)
+
+
+@pytest.mark.parametrize("arms, published", [(("additive", "fft-none"), True), (("masked-additive",), False)])
+def test_learning_curves_follow_a_published_figure_where_fusions_are_compared(
+    arms: tuple[str, ...], published: bool
+) -> None:
+    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms})})
+    assert training.remakes == ("Li 2025 (fusion), Figure 1" if published else None)

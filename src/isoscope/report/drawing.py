@@ -126,7 +126,7 @@ def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer
-    return Drawing(picture, one.caption, key, one.view.question, one.view.remakes, tables)
+    return Drawing(picture, one.caption, key, one.view.question, one.remakes, tables)
 
 
 def packed(rows: pd.DataFrame) -> str | None:

@@ -103,7 +103,7 @@ def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
     best = max(baselines, key=lambda row: sign * row.mean)
     if not (weak := [row.arm for row in arms if sign * row.mean <= sign * best.mean]):
         return []
-    return [f"Not better than {best.arm} ({numbers.score(best.mean)}): {', '.join(weak)}."]
+    return [f"No better mean than {best.arm} ({numbers.score(best.mean)}): {', '.join(weak)}."]
 
 
 def _limits(

@@ -20,9 +20,6 @@ from isoscope.studies.tables import Tables
 from isoscope.studies.view import StoredTables
 from isoscope.titles import title
 
-FUSIONS = {"conv2d", "fft"}
-"""Arms of studies whose learning curves follow a published figure."""
-
 
 def read_chart(folder: Path, *, key: str) -> dict[str, Any] | None:
     """Read what `isoscope chart` wrote. Return None if it has not run, or if the study has no seeds.
@@ -73,8 +70,6 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         metrics.setdefault(title(row.metric), []).append(row)
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
-    if not FUSIONS & {word for arm in arms for word in arm.split("-")}:
-        drawings = [one._replace(remakes=None) if one.remakes == scored.REMAKES else one for one in drawings]
     drawings = numbered(drawings, chapter)
     chart, inside = read_chart(folder, key=f"{key}-chart"), read_inside(folder, key=key)
     figures, after = [*drawings], len(drawings)

@@ -24,7 +24,8 @@ LINES: dict[str, Any] = {
     "validation": {"linewidth": 1.7, "zorder": 4},
 }
 KEYS = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
-REMAKES = "Li 2025 (fusion), Figure 1"
+PUBLISHED = {"additive", "conv2d", "fft"}
+"""Fusions whose learning curves are published."""
 PER_ROW = 4
 LONGEST = 24
 """How many letters of a class's name fit at a tick."""
@@ -151,6 +152,12 @@ def _hits(confusion: pd.DataFrame) -> str:
     return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
 
 
+def _remakes(bands: pd.DataFrame) -> str | None:
+    """Return the published figure of fusions' learning curves, if several of them are compared."""
+    found = PUBLISHED & {word for arm in bands["arm"] for word in str(arm).split("-")}
+    return "Li 2025 (fusion), Figure 1" if len(found) > 1 else None
+
+
 TRAINING = View(
     name="training",
     needs=("bands",),
@@ -160,7 +167,7 @@ TRAINING = View(
         "validation."
     ),
     spoken=_last_epoch,
-    remakes=REMAKES,
+    remakes=_remakes,
 )
 CONFUSION = View(
     name="confusion",

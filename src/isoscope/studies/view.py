@@ -50,8 +50,8 @@ class View:
     """Value of `by` → its name in the caption; default: the value itself."""
     spoken: Callable[..., str] | None = None
     """Text for screen readers; default: the caption."""
-    remakes: str | None = None
-    """The published figure that this view reproduces."""
+    remakes: str | Callable[..., str | None] | None = None
+    """The published figure that this view reproduces. A function finds it from the rows that the figure shows."""
     question: str = ""
     """Heading of the figures that it belongs to on a page."""
 
@@ -85,6 +85,11 @@ class Picture(NamedTuple):
         if isinstance(caption, str):
             return caption.format(self.view.called.get(self.value, self.value))
         return caption(*self.table)
+
+    @property
+    def remakes(self) -> str | None:
+        """The published figure that this figure reproduces."""
+        return self.view.remakes(*self.table) if callable(self.view.remakes) else self.view.remakes
 
     @property
     def spoken(self) -> str:
