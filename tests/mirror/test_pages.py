@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from browser import chromium, opened
 from isoscope.mirror.browsing import runs_page
@@ -77,8 +77,8 @@ def test_a_study_is_grouped_ranked_compared_and_drawn_by_arm(study: tuple[str, s
         page.locator("label", has=page.locator("input[value=CHART]")).click()
         page.get_by_placeholder("Search metric charts").fill("train/loss")
         chart = page.locator(".js-plotly-plot")
+        expect(chart).to_have_count(1, timeout=60_000)  # the search hides the other charts a moment later
         chart.locator(".scatterlayer .trace").first.wait_for(state="attached")
-        assert chart.count() == 1
         lines = chart.evaluate("plot => plot.data.filter(line => line.mode === 'lines+markers').map(line => line.uuid)")
         assert sorted(lines) == [f"param.arm.{arm}" for arm in ACCURACY], "a mean line per arm, not per run"
         assert seen.requests
