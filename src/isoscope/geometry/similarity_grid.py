@@ -35,25 +35,21 @@ class Side:
 
 
 class Parts(NamedTuple):
-    """Products of all groups, of even groups and of odd groups; each whole, then without each group in turn."""
+    """Products of all groups and of odd groups, each whole, then without each group in turn; and of even groups."""
 
     every: list[CrossProducts]
-    fitted: list[CrossProducts]
+    fitted: CrossProducts
     tested: list[CrossProducts]
+
+    @property
+    def whole(self) -> tuple[CrossProducts, CrossProducts, CrossProducts]:
+        return self.every[0], self.fitted, self.tested[0]
 
 
 def parts(products: Floats) -> Parts:
-    """Return the parts of the products by group `[G, …]`; a half from which no group is missing is one object."""
-    halves = []
-    for half in (products[0::2], products[1::2]):
-        whole = CrossProducts(half.sum(0))
-        halves.append((whole, without_each(half)))
-    places = range(len(products))
-    fitted, tested = (
-        [whole, *(left[place // 2] if place % 2 == half else whole for place in places)]
-        for half, (whole, left) in enumerate(halves)
-    )
-    return Parts([CrossProducts(products.sum(0)), *without_each(products)], fitted, tested)
+    """Return the parts of the products by group `[G, …]`."""
+    every, tested = ([CrossProducts(own.sum(0)), *without_each(own)] for own in (products, products[1::2]))
+    return Parts(every, CrossProducts(products[0::2].sum(0)), tested)
 
 
 def similarities(
@@ -66,30 +62,32 @@ def similarities(
 ) -> Mapping[str, Values]:
     """Return each measure of two layers with common items, by the measure's name.
 
-    `groups` `[n]`: number of the group of sentences of each item; even groups are one half, odd groups the other.
+    `groups` `[n]`: number of the group of sentences of each item. The held-out CCA is fitted on even groups, and leaves
+    out one odd group at a time: what it estimates is the similarity along the directions of this fit.
     `permutations`: places `[n]` of the other layer's items, with sentences exchanged within halves; their products are
     in float32. A measure that refuses the products has a value of NaN, and says why.
     """
     both = parts(by_group(one.points, other.points, groups))
-    of_parts = [list(map(Triple, *lists)) for lists in zip(one.parts, other.parts, both, strict=True)]
+    every = [*map(Triple, one.parts.every, other.parts.every, both.every)]
+    fitted = Triple(one.parts.fitted, other.parts.fitted, both.fitted)
+    tested = [*map(Triple, one.parts.tested, other.parts.tested, both.tested)]
     null = [
-        [Triple(first[0], second[0], own) for first, second, own in zip(one.parts, other.parts, exchanged, strict=True)]
+        [*map(Triple, one.parts.whole, other.parts.whole, exchanged)]
         for exchanged in _exchanged(one, other, groups % 2, permutations)
     ]
     found = {}
     for measure in measures:
-        of, taken = (measure.of_halves, slice(1, 3)) if isinstance(measure, HeldOutCCA) else (measure.of, slice(0, 1))
         try:
-            value, *without = (of(*triples) for triples in zip(*of_parts[taken], strict=True))
+            if isinstance(measure, HeldOutCCA):
+                value, *without = (measure.of_halves(fitted, part) for part in tested)
+                drawn = [measure.of_halves(*halves) for _, *halves in null]
+            else:
+                value, *without = map(measure.of, every)
+                drawn = [measure.of(whole) for whole, *_ in null]
         except InputError as error:
             found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), str(error))
-            continue
-        left = np.array(without)
-        if isinstance(measure, HeldOutCCA):
-            # Without a group of the fitted half is another sample than without one of the tested half.
-            means = np.array([left[0::2].mean(), left[1::2].mean()])
-            left = left + left.mean() - means[np.arange(len(left)) % 2]
-        found[measure.name] = Values(value, left, np.array([of(*triples[taken]) for triples in null]))
+        else:
+            found[measure.name] = Values(value, np.array(without), np.array(drawn))
     return found
 
 
