@@ -9,6 +9,7 @@ from isoscope.config.tree import read_yaml
 from isoscope.paths import COMPARED, RESULTS
 from isoscope.report.drawing import by_question, numbered, read_drawings, reading
 from isoscope.report.runs import SHORT
+from isoscope.report.sentences import of_figures
 from isoscope.runs.restored import CONFIG
 from isoscope.studies.comparisons import COMPARISONS
 from isoscope.studies.view import StoredTables
@@ -33,6 +34,7 @@ def show_comparison(
             "question": kind.question,
             "questions": by_question(drawings),
             "figures": drawings,
+            "inner": of_figures(drawings),
             "first": drawings[0] if drawings else None,
             "studies": [(study, keys[study]) for study in section.compared],
             "digest": str(run["digest"])[:SHORT],

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from isoscope.errors import InputError
 from isoscope.figures.style import INK, WIDTH
 from isoscope.report.compact import REFERENCE, SVG, compact
+from isoscope.studies.findings import Finding
 from isoscope.studies.view import Picture, Tables, View, pictures, with_added
 
 MOST = 24_000
@@ -96,6 +97,8 @@ class Drawing(NamedTuple):
     """The published figure that it reproduces."""
     tables: Mapping[str, str | None] = MappingProxyType({})
     """Name of each table that it shows → its rows: a gzipped CSV in base64; None above `MOST` bytes."""
+    findings: tuple[Finding, ...] = ()
+    """What its rows say, for the first screen."""
     number: str = ""
 
     @property
@@ -126,7 +129,7 @@ def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer
-    return Drawing(picture, one.caption, key, one.view.question, one.remakes, tables)
+    return Drawing(picture, one.caption, key, one.view.question, one.remakes, tables, one.findings)
 
 
 def packed(rows: pd.DataFrame) -> str | None:

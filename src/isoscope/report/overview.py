@@ -3,8 +3,10 @@
 from typing import Any
 
 from isoscope.report import numbers
+from isoscope.report.sentences import sentence
 from isoscope.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, pairs_needed
 from isoscope.studies.arms import ArmRow
+from isoscope.studies.findings import Difference
 from isoscope.studies.tables import Tables
 from isoscope.titles import title
 
@@ -45,21 +47,9 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     """Return the verdict's word and a sentence on the difference of an arm from the reference arm."""
     assert row.verdict is not None
     reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
-    what, both = title(row.metric), f"{row.arm} and {reference}"
-    match row.verdict.word:
-        case "holds":
-            way = "higher" if (row.difference or 0.0) > 0 else "lower"
-            said = f"{what} of {row.arm} is {way} than that of {reference}"
-        case "does not":
-            said = f"{what} of {both} is the same within ± {tables.margin:g}"
-        case _:
-            said = f"{what} of {both}: no verdict"
-    numeral = numbers.signed(row.difference) if row.difference is not None else "no common seed"
-    if row.paired and row.paired.interval:
-        numeral += f" {numbers.interval(row.paired.interval)}"
-    pairs = numbers.count(len(row.paired_seeds), "paired seed")
-    effect = f"; detectable {numbers.score(row.detectable)}" if row.detectable is not None else ""
-    return {"word": row.verdict.word, "text": f"{said}: {numeral} ({pairs}{effect}): {row.verdict.reason}."}
+    interval = row.paired and row.paired.interval
+    about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
+    return sentence(Difference(title(row.metric), row.arm, reference, *about))
 
 
 def _before(row: ArmRow, tables: Tables) -> list[ArmRow]:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from isoscope import plugins
 from isoscope.errors import InputError, brief
 from isoscope.paths import checked_name
+from isoscope.studies.findings import Finding
 
 Tables = Mapping[str, pd.DataFrame]
 """A study's tables by name."""
@@ -54,6 +55,8 @@ class View:
     """The published figure that this view reproduces. A function finds it from the rows that the figure shows."""
     question: str = ""
     """Heading of the figures that it belongs to on a page."""
+    findings: Callable[..., Iterable[Finding]] | None = None
+    """What the rows that the figure shows say, for the first screen of a page."""
 
     def table(self, tables: Tables) -> Table:
         """Return what the view shows of a study. Raises `KeyError` if a table it needs is missing."""
@@ -90,6 +93,11 @@ class Picture(NamedTuple):
     def remakes(self) -> str | None:
         """The published figure that this figure reproduces."""
         return self.view.remakes(*self.table) if callable(self.view.remakes) else self.view.remakes
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What its rows say, for the first screen of a page."""
+        return () if self.view.findings is None else tuple(self.view.findings(*self.table))
 
     @property
     def spoken(self) -> str:

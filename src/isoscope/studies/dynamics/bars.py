@@ -1,6 +1,6 @@
 """Draw the allocation summed over training: bars by component and layer, an arm per row, its stacks side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,6 +11,8 @@ from matplotlib.patches import Patch
 from isoscope.figures.style import INK, WIDTH, legend_below, shade, style
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, SHOWN, STACKS, floats, ordered
+from isoscope.studies.dynamics.learning import NOT
+from isoscope.studies.findings import Values
 from isoscope.studies.view import Table, View
 
 QUANTITIES = {
@@ -18,6 +20,8 @@ QUANTITIES = {
     "per_parameter": "nats per million\nparameters",
     "share": "share of the\nchange of the loss",
 }
+LARGEST = 3
+"""Components that a finding names."""
 _WIDTHS = (1.25, 1.0, 1.0, 1.0)
 """Of the panel of what is in no layer, and of up to three stacks."""
 STACK_NAMES = {"enc": "encoder", "dec": "decoder", "cross": "cross-attention", "shared": "shared"}
@@ -141,6 +145,15 @@ def _spoken(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -
     return f"The largest values. {'; '.join(parts)}."
 
 
+def _largest(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Iterator[Values]:
+    """Yield the components with the largest shares of each arm that learned."""
+    own = blocks[(blocks["set"] == SHOWN) & (blocks["quantity"] == "share")]
+    for arm, rows_of in own[~own["arm"].isin(learned.loc[learned["word"] == NOT, "arm"])].groupby("arm", sort=False):
+        sums = rows_of.groupby("component")["value"].sum().sort_values(key=abs, ascending=False)
+        shares = {str(name): float(value) for name, value in sums[:LARGEST].items()}
+        yield Values(f"Largest shares of the decrease of the validation loss, {arm}", shares, int(rows_of["n"].min()))
+
+
 BARS = View(
     name="allocation",
     needs=("allocated", "closed", "learned"),
@@ -149,5 +162,6 @@ BARS = View(
     by="quantity",
     caption=_caption,
     spoken=_spoken,
+    findings=_largest,
     remakes="Vázquez et al. 2022, layer-wise contributions: LCA aggregated over all training steps",
 )

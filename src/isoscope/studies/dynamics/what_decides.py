@@ -1,6 +1,6 @@
 """The comparison `objective_or_data`: what decides the profiles of the runs of several studies, as tables and views."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,7 @@ from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.notes import joined
 from isoscope.studies.dynamics.objective_or_data import DISTANCES, objective_or_data
 from isoscope.studies.dynamics.profiles import profiles
+from isoscope.studies.findings import Values
 from isoscope.studies.view import View
 
 QUESTION = "Does the objective or the data decide which parts lower the loss?"
@@ -113,6 +114,13 @@ def _shares_caption(shares: pd.DataFrame, left_out: pd.DataFrame) -> str:
     )
 
 
+def _sources(shares: pd.DataFrame, left_out: pd.DataFrame) -> Iterator[Values]:
+    """Yield each source's share of the variance, by choice of objectives, for the first distance."""
+    for objectives, rows in shares[shares["distance"] == next(iter(DISTANCES))].groupby("objectives", sort=False):
+        of = f"Share of the variance of the profiles, {CALLED[str(objectives)].lower()}"
+        yield Values(of, dict(zip(rows["source"], rows["share"], strict=True)), int(rows["runs"].max()), "run")
+
+
 def _incomplete(first: pd.Series) -> str:
     if first["cells"] == first["of"]:
         return ""
@@ -154,6 +162,6 @@ def _left_out(left_out: pd.DataFrame) -> str:
 
 
 VIEWS = (
-    View("shares_of_variance", ("shares", "left_out"), shares_of_variance, _shares_caption),
+    View("shares_of_variance", ("shares", "left_out"), shares_of_variance, _shares_caption, findings=_sources),
     View("told_apart", ("told", "left_out"), told_apart, _told_caption),
 )

@@ -1,5 +1,6 @@
 """Views of hybrids: their scores, how near their encoders are to the decoder's own, and both against each other."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -8,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.style import ARM_COLOURS, WIDTH, legend_below, look, style, tiles
+from isoscope.studies.findings import Values
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
@@ -124,12 +126,20 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
     )
 
 
+def _bleu(table: pd.DataFrame, translated: pd.DataFrame) -> Iterator[Values]:
+    """Yield BLEU by start, as aligned and trained on."""
+    for training, rows in table[table["score"] == "bleu"].groupby("training", sort=False):
+        means = dict(zip(rows["start"], rows["mean"], strict=True))
+        yield Values(f"BLEU by start, {training}", means, int(rows["n"].min()))
+
+
 VIEWS = (
     View(
         "hybrid_scores",
         ("scores", "translated"),
         scores,
         _scores_caption,
+        findings=_bleu,
         remakes="Vázquez et al. 2021, BLEU before and after alignment",
     ),
     View("hybrid_nearness", ("nearness",), nearness, _nearness_caption),

@@ -1,6 +1,6 @@
 """Draw arms over training: curves of any metrics, and the trade-off between a task's metric and anisotropy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, banded, keys
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.studies.findings import Values
 from isoscope.studies.view import Table, View
 from isoscope.titles import title
 
@@ -147,6 +148,15 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
     return trade(averages, across=across, up="validation/accuracy", labels=labels, weights=weights)
 
 
+def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Values]:
+    """Yield the anisotropy that the figure shows and, beside a₁, the accuracy, by arm."""
+    across = f"validation/{averages['across'].iloc[0]}"
+    for figure in (across, *["validation/accuracy"] * (across == next(iter(TRADED)))):
+        arms = averages[averages["figure"] == figure].groupby("arm", sort=False)["value"]
+        if means := {str(arm): float(mean) for arm, mean in arms.mean().items()}:
+            yield Values(f"{title(figure)}, at the end of training", means, int(arms.size().min()))
+
+
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     """Return the averages by share of the train split; no rows if all arms have the same share."""
     several, of = doses["fraction"].nunique() > 1, doses.set_index("arm")
@@ -192,6 +202,7 @@ TRADE = View(
     rows=_traded,
     by="across",
     draw=_trade,
+    findings=_traded_values,
     caption="{}",
     called={
         "a_1": "Does lower anisotropy cost accuracy? Validation accuracy against a₁. Small marks: runs; large marks: "

@@ -8,6 +8,9 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.style import SEQUENTIAL, layer_tick
+from isoscope.geometry.similarity import CKA
+from isoscope.inside.compared_items import BY_FORM
+from isoscope.studies.findings import Values
 from isoscope.studies.view import Table, View
 
 CALLED = {
@@ -91,6 +94,17 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
+def _findings(table: pd.DataFrame) -> Iterator[Values]:
+    """Yield CKA of the last layers in each panel; none on words without their form's mean."""
+    if table["of"].iloc[0] == BY_FORM:
+        return
+    last = table[(table["measure"] == CKA.name) & (table["layer"] == table["layer"].max())]
+    last = last[last["other_layer"] == last["other_layer"].max()].dropna(subset=["adjusted"])
+    panels = {str(name): float(rows["adjusted"].mean()) for name, rows in last.groupby("panel", sort=False)}
+    if panels:
+        yield Values("CKA of the last layers over its null", panels, last.loc[~last["twin"], "seed"].nunique())
+
+
 VIEWS = (
     View(
         name="similarity",
@@ -99,6 +113,7 @@ VIEWS = (
         by="number",
         draw=similarity_maps,
         caption=_caption,
+        findings=_findings,
         remakes="Vázquez et al. 2021, RSA and PWCCA between encoders",
     ),
 )

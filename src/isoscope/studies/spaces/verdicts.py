@@ -1,14 +1,21 @@
 """View: are two models' spaces less alike than two seeds of one model?"""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
+from isoscope.geometry.similarity import CKA
+from isoscope.inside.compared_items import BY_FORM
+from isoscope.statistics.paired import Interval, Verdict
+from isoscope.studies.findings import Difference
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import View
 
+NUMBERS = ("low", "high", "detectable")
 LESS, MORE = "o", "s"
 """Markers of layers at which two models are less alike, and more alike, than two seeds of one model."""
 
@@ -58,9 +65,40 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
+def _findings(table: pd.DataFrame) -> Iterator[Difference]:
+    """Yield the verdict on each pair of models' last layers by CKA; none on words without their form's mean."""
+    if table["of"].iloc[0] == BY_FORM:
+        return
+    of_cka = table[table["measure"] == CKA.name]
+    for (one, other), pair in of_cka.groupby(["model", "other_model"], sort=False):
+        last = pair.loc[pair["layer"].idxmax()]
+        low, high, detectable = (None if pd.isna(last[name]) else float(last[name]) for name in NUMBERS)
+        interval = None if low is None or high is None else Interval(low, high)
+        yield Difference(
+            "CKA of the last layers over its null",
+            "two seeds of one model",
+            f"{one} and {other} ({last['within']:.2f} and {last['between']:.2f})",
+            Verdict(str(last["word"]), str(last["reason"])),
+            float(last["difference"]),
+            interval,
+            int(last["n"]),
+            detectable,
+        )
+
+
 def _rows(table: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
     numbered = table.assign(number=pd.factorize(table["of"])[0]) if len(table) else table.assign(number=np.nan)
     return (numbered,)
 
 
-VIEWS = (View(name="told_apart", needs=("told_apart",), rows=_rows, by="number", draw=apart, caption=_caption),)
+VIEWS = (
+    View(
+        name="told_apart",
+        needs=("told_apart",),
+        rows=_rows,
+        by="number",
+        draw=apart,
+        caption=_caption,
+        findings=_findings,
+    ),
+)

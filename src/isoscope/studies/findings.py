@@ -1,0 +1,33 @@
+"""What a view's rows say, for a page's first screen: a judged difference, or values without a verdict."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from isoscope.statistics.paired import Interval, Verdict
+
+
+class Difference(NamedTuple):
+    """`what` of `one` minus that of `other`, with its verdict."""
+
+    what: str
+    one: str
+    other: str
+    verdict: Verdict
+    difference: float | None
+    """None if they share no seed."""
+    interval: Interval | None
+    pairs: int
+    """Paired seeds."""
+    detectable: float | None = None
+
+
+class Values(NamedTuple):
+    """`what` by name, of `n` seeds (or of what `of` says); no verdict was asked for."""
+
+    what: str
+    values: Mapping[str, float]
+    n: int
+    of: str = "seed"
+
+
+Finding = Difference | Values
