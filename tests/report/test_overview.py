@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.report.overview import finding, overview
+from isoscope.report.overview import finding, lines, overview
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.tables import Tables
 from report_material import Material, make
@@ -45,6 +45,17 @@ def test_arms_that_are_not_better_than_a_baseline_are_named(tables: Tables, scor
     limits = overview(tables._replace(comparison=rows))["limits"]
     said = [limit for limit in limits if limit.startswith("No better mean")]
     assert said == ([] if score < 0.5 else [f"No better mean than majority class (0.990): {', '.join(arms)}."])
+
+
+def test_the_lines_for_a_terminal_say_the_same(tables: Tables) -> None:
+    found = overview(tables)
+    first, *others = lines(tables)
+    assert first == f"fusion: {found['question']}"
+    assert [line.removeprefix("  ") for line in others] == [
+        found["best"],
+        *(f"{one['word']}: {one['text']}" for one in found["findings"]),
+        *found["limits"],
+    ]
 
 
 def test_what_holds_stands_first(tables: Tables) -> None:

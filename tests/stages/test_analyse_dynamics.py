@@ -114,7 +114,8 @@ def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
 
 def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
     study = {"dynamics": made.configuration.study("dynamics")}
-    page = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project).read_text("utf-8")
+    found = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project)
+    page = found.page.read_text("utf-8")
     section = page[page.index("Study dynamics") :]
     for text in ("Which parts lower the loss?", "When do parts hurt?", "Which attention heads lower the loss?"):
         assert text in section

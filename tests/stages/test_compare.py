@@ -108,7 +108,7 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     for study in root.studies:
         options = {"name": study, "arms": made.configuration.arms(study), "project": made.project}
         analyse(root.analysis, root.studies[study], **options)
-    page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).read_text("utf-8")
+    page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).page.read_text("utf-8")
     section = page[page.index(f'<h2 id="comparison-{NAME}">') :].partition("</section>")[0]
     digest = read_yaml(folder, Path("config.yaml"))["digest"]
     for text in ("Which part of the variance", "Can the objective of a run", digest[:12], "data/processed/reordered"):

@@ -219,6 +219,8 @@ def test_holds_needs_seeds_and_items() -> None:
 def test_holds_needs_p_after_the_correction() -> None:
     assert word(STRONG, Interval(0.02, 0.08), 0.049) == "holds"
     assert word(STRONG, Interval(0.02, 0.08), 0.051) == "under-powered"
+    verdict = judge(STRONG, Interval(0.02, 0.08), p_holm=0.051, detectable=0.05, confidence=0.95, margin=0.01)
+    assert verdict.reason == "the interval over seeds excludes 0, but p after Holm is not below 0.05"
 
 
 def test_does_not_needs_both_intervals_within_the_margin() -> None:

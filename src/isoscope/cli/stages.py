@@ -229,7 +229,7 @@ def report(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Write reports/index.html: every figure on one self-contained page.
+    """Write reports/index.html: every figure on one self-contained page. Print the findings on the test split.
 
     Example: isoscope report -S 'report.title=Fusion on SST-2'
     """
@@ -238,8 +238,9 @@ def report(
     begin(project, configuration, *root.tasks)
     for name in root.comparisons:
         configuration.check_comparison(name)
-    page = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
-    say({"page": str(page)}, as_json, f"report: {page.relative_to(project.folder)}")
+    page, found = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
+    lines = [*(line for study in found.values() for line in study), f"report: {page.relative_to(project.folder)}"]
+    say({"page": str(page), "findings": found}, as_json, "\n".join(lines))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -38,6 +38,13 @@ def overview(tables: Tables) -> dict[str, Any]:
     }
 
 
+def lines(tables: Tables) -> list[str]:
+    """Return the study's name and question, its best arm, its main findings and what limits them, a line each."""
+    found = overview(tables)
+    said = [found["best"], *(f"{one['word']}: {one['text']}" for one in found["findings"]), *found["limits"]]
+    return [f"{tables.study}: {found['question']}", *(f"  {line}" for line in said if line)]
+
+
 def few(row: ArmRow) -> bool:
     """Return whether the row has too few paired seeds for an interval."""
     return row.kind == "arm" and len(row.paired_seeds) < FEWEST_SEEDS

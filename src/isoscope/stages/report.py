@@ -3,15 +3,23 @@
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from isoscope import paths
 from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
-from isoscope.report import build, read_records
+from isoscope.report import build, lines, read_records
 from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import write_text
 from isoscope.studies.tables import read_tables
+
+
+class Reported(NamedTuple):
+    """The page, and per study what was found: a line each."""
+
+    page: Path
+    findings: dict[str, list[str]]
 
 
 def report(
@@ -21,7 +29,7 @@ def report(
     tasks: Collection[str],
     *,
     project: paths.Project,
-) -> Path:
+) -> Reported:
     """Write `reports/index.html` from the tables of studies and comparisons, tasks' manifests and runs' records.
 
     A study without seeds is not shown. Raises `InputError` if tables or a manifest are missing.
@@ -40,7 +48,7 @@ def report(
     )
     target = project.folder / paths.INDEX
     write_text(target, page, "report")
-    return target
+    return Reported(target, {study.study: lines(study) for study in shown})
 
 
 def heading(studies: Iterable[str]) -> str:
