@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from matplotlib.image import imread
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from browser import Seen, opened
 from isoscope.figures.style import ARM_COLOURS
 from isoscope.report.drawing import inline
 from report_material import Material
+from search_material import searched, write_search
 
 pytestmark = pytest.mark.chromium
 
@@ -199,3 +200,25 @@ def test_a_small_svg_looks_as_matplotlib_wrote_it(tmp_path: Path, material: Mate
     assert before.shape == after.shape
     assert (np.abs(before - after).max(-1) > 0.2).mean() < 1e-3, "at edges, a hundredth of a point is a shade"
     assert before.std() > 0.05
+
+
+def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, material: Material) -> None:
+    page_file = tmp_path / "index.html"
+    page_file.write_text(material.page(search=write_search(tmp_path / "search", searched(40, 2))), "utf-8")
+    with opened(page_file, width=1280) as seen:
+        figure = seen.page.locator("figure#search-front")
+        output, trials = figure.locator("output"), figure.locator(".told")
+        assert "press Tab" in output.inner_text()
+        seen.page.locator("#filter").focus()
+        trials.nth(3).focus()
+        by_keyboard = output.inner_text()
+        assert by_keyboard == trials.nth(3).locator("title").text_content()
+        trials.last.hover()  # no other dot is above it
+        expect(output).to_have_text(trials.last.locator("title").text_content() or "")
+        assert output.inner_text() != by_keyboard
+        suggested = seen.page.locator("tr", has_text="(suggested)").get_attribute("id")
+        box = figure.locator(f"[id$='-{suggested.replace('-', ':')}']").bounding_box()
+        seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert seen.page.locator(f"#{suggested}").bounding_box()["y"] < 900, "the table's row has come into view"
+        found = Axe().run(seen.page, context="#search-front")
+        assert [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")] == []

@@ -40,7 +40,7 @@ def words(html: str) -> str:
 def cells(html: str, heading: str) -> list[list[str]]:
     """Rows of the table whose caption begins so."""
     table = html.partition(f"<caption><span>{heading}")[2].partition("<tbody>")[2].partition("</table>")[0]
-    rows = re.findall(r"<tr>(.*?)</tr>", table, flags=re.S)
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", table, flags=re.S)
     return [[words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.S)] for row in rows]
 
 
@@ -111,6 +111,21 @@ def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -
     assert values == sorted(values, reverse=True)
     assert f"Trial {facts['knee']} is the suggested trial of the Pareto front" in words(html)
     assert "Pruning" not in words(html.partition("<figure>")[0])
+
+
+def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:
+    study = searched(40, 2)
+    found = read_search(write_search(tmp_path, study), tracking_uri=None, experiments={}, studies={}, chapter=1)
+    assert found is not None
+    (picture,) = [one.picture for one in found["drawings"] if one.key == "search-front"]
+    told = dict(re.findall(r'id="search-front-trial:(\d+)"[^>]*><title>([^<]*)</title>', picture))
+    complete = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
+    assert sorted(map(int, told)) == [trial.number for trial in complete]
+    for trial in complete:
+        text = told[str(trial.number)]
+        assert text.startswith(f"Trial {trial.number}")
+        assert f"{NAMES[0]} {trial.values[0]:.4g}; {NAMES[1]} {trial.values[1]:.4g}; " in text
+        assert f"fusion {trial.params['fusion']}" in text
 
 
 def test_pictures_stand_in_order_with_their_captions_and_digest(folder: Path, material: Material) -> None:

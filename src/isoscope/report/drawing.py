@@ -31,12 +31,15 @@ HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
 """Ids that matplotlib makes of a part's content."""
 
 
-def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
+def inline(
+    svg: str, *, key: str, title: str, description: str, parts: Mapping[str, str] = MappingProxyType({})
+) -> Markup:
     """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
 
     - It is made small (`compact`), and its ids are unique on the page.
     - Ink becomes the page's text colour. The page sets the size.
     - A screen reader reads `title` and `description`.
+    - `parts`: name (`gid`) of a part → what it is: the pointer and the keyboard find it, and a screen reader reads it.
 
     Raises `ValueError` if the text is no SVG.
     """
@@ -49,17 +52,25 @@ def inline(svg: str, *, key: str, title: str, description: str) -> Markup:
         for child in parent.findall(f"{{{SVG}}}{kind}"):
             parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
     compact(root)
+    for element in [one for one in root.iter() if one.get("id") in parts]:
+        element.attrib.update({"tabindex": "0", "role": "img", "class": "told"})
+        _insert(element, "title", parts[element.attrib["id"]])
     _own_ids(root, key)
     for element in root.iter():
         element.text = element.text and element.text.replace(INK, "currentColor")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     root.attrib.update({"id": f"{key}-svg", "role": "img", "aria-labelledby": f"{key}-title {key}-description"})
-    for position, (tag, own, text) in enumerate((("title", "title", title), ("desc", "description", description))):
-        spoken = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{own}"})
-        spoken.text = text
-        root.insert(position, spoken)
+    _insert(root, "desc", description, {"id": f"{key}-description"})
+    _insert(root, "title", title, {"id": f"{key}-title"})
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
+
+
+def _insert(element: ElementTree.Element, tag: str, text: str, about: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Insert a first child that is read out."""
+    spoken = ElementTree.Element(f"{{{SVG}}}{tag}", dict(about))
+    spoken.text = text
+    element.insert(0, spoken)
 
 
 def _own_ids(root: ElementTree.Element, key: str) -> None:

@@ -35,6 +35,19 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
       save(await new Response(text).blob(), link.download.replace(/\.gz$/, ""));
     });
   }
+  // What the pointer or the keyboard is on; a click leads to its row in the table.
+  const parts = svg.querySelectorAll(".told");
+  if (parts.length) {
+    const output = Object.assign(document.createElement("output"), { textContent: "Point at a dot, or press Tab, to read what it is." });
+    svg.closest(".drawing").after(output);
+    for (const part of parts) {
+      const tell = () => { output.textContent = part.querySelector("title").textContent; };
+      const row = document.getElementById(part.id.replace(/^.*-trial:/, "trial-").replace(/\.\d+$/, ""));
+      part.addEventListener("pointerenter", tell);
+      part.addEventListener("focus", tell);
+      if (row) part.addEventListener("click", () => row.scrollIntoView({ block: "center" }));
+    }
+  }
   // Curves are named by their arm: `…-arm:additive`, `…-arm:additive.2`.
   const arms = new Map();
   for (const part of svg.querySelectorAll("[id*='-arm:']")) {

@@ -1,7 +1,7 @@
 """Read a search's results for the page: best trials, parameter importances, figures."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,10 @@ def read_search(
         if not states:
             return None
         one, figures = len(study["objectives"]) == 1, (folder / "figures").glob("*.svg")
+        rows = read_rows(folder / TRIALS)
+        parts = {
+            f"trial:{row['number']}": _told(row, study["objectives"]) for row in rows if row["state"] == "COMPLETE"
+        }
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
@@ -90,22 +94,23 @@ def read_search(
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
             "trials": _trials(
-                folder,
+                rows,
                 study,
                 lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
             ),
             "importances": read_rows(folder / IMPORTANCES),
-            "drawings": numbered([_drawing(path) for path in sorted(figures, key=_place)], chapter),
+            "drawings": numbered([_drawing(path, parts) for path in sorted(figures, key=_place)], chapter),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
 
 
-def _trials(folder: Path, study: Mapping[str, Any], address: Callable[[str], str | None]) -> list[dict[str, Any]]:
+def _trials(
+    rows: Sequence[Mapping[str, Any]], study: Mapping[str, Any], address: Callable[[str], str | None]
+) -> list[dict[str, Any]]:
     """Return the front; for a single objective, the best trials that break no constraint. Best first."""
     places = [f"objective/{name}" for name in study["objectives"]]
-    rows = read_rows(folder / TRIALS)
     shown = [row for row in rows if row["state"] == "COMPLETE" and row["feasible"]]
     if front := len(places) > 1:
         shown = [row for row in rows if row["number"] in study["front"]]
@@ -115,19 +120,29 @@ def _trials(folder: Path, study: Mapping[str, Any], address: Callable[[str], str
         {
             **{name: row[name] for name in ("number", "seconds")},
             "values": [row[place] for place in places],
-            "params": {
-                name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None
-            },
+            "params": _params(row),
             "runs": [{"short": one[:SHORT], "search": pasted(one), "link": address(one)} for one in row["digests"]],
         }
         for row in shown[: None if front else MOST]
     ]
 
 
-def _drawing(path: Path) -> Drawing:
+def _params(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name[6:]: value for name, value in row.items() if name.startswith("param/") and value is not None}
+
+
+def _told(row: Mapping[str, Any], objectives: Iterable[str]) -> str:
+    """Return a complete trial's number, objectives and parameters as text."""
+    values = {name: row[f"objective/{name}"] for name in objectives} | _params(row)
+    texts = [f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items()]
+    return f"Trial {row['number']}{'' if row['feasible'] else ' (breaks a constraint)'}: {'; '.join(texts)}"
+
+
+def _drawing(path: Path, parts: Mapping[str, str]) -> Drawing:
     title, text = caption(path.stem)
     key = f"search-{path.stem}"
-    return Drawing(inline(path.read_text("utf-8"), key=key, title=title, description=text), f"{title}. {text}", key)
+    picture = inline(path.read_text("utf-8"), key=key, title=title, description=text, parts=parts)
+    return Drawing(picture, f"{title}. {text}", key)
 
 
 def _place(path: Path) -> tuple[int, int]:

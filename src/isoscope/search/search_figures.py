@@ -21,6 +21,7 @@ from isoscope.figures.style import (
     ARM_COLOURS,
     HATCH,
     INK,
+    SHAPES,
     WIDTH,
     hatch_key,
     hatched,
@@ -137,6 +138,9 @@ def fronts(view: Searched) -> Figure | None:
         drawing, panels = sheet(len(pairs), below, height=3.2 if len(pairs) == 1 else 2.4)
         for axes, (across, up) in zip(panels, pairs, strict=True):
             dots(axes, view, trials, [one.values[across] for one in trials], [one.values[up] for one in trials])
+            for trial in trials if len(trials) <= SHAPES else ():  # a page says there what the trial is
+                target: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 7, "alpha": 0, "zorder": 4}
+                axes.plot([trial.values[across]], [trial.values[up]], gid=f"trial:{trial.number}", **target)
             points = sorted((trial.values[across], trial.values[up]) for trial in view.front)
             axes.plot([x for x, _ in points], [y for _, y in points], gid="front", **look)
             for index, axis in ((across, axes.xaxis), (up, axes.yaxis)):
