@@ -40,6 +40,11 @@ def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, s
     assert found["text"].endswith(" (3 paired seeds; detectable 0.020): why.")
 
 
+def test_a_hyphen_of_a_name_is_no_minus() -> None:
+    found = sentence(Values("R²", {"ridge-all": -0.25}, 2))
+    assert found["text"] == "R²: ridge-all −0.25 (2 seeds, no verdict)."
+
+
 def test_many_values_are_counted() -> None:
     values = {f"arm {place}": float(place) for place in range(MOST + 2)}
     assert sentence(Values("BLEU", values, 1))["text"].endswith("arm 7 7 and 2 more (1 seed, no verdict).")

@@ -35,7 +35,7 @@ def sentence(found: Finding) -> dict[str, str]:
 
 def _values(found: Values) -> str:
     shown = [*found.values.items()][:MOST]
-    text = ", ".join(f"{name} {value:.3g}".replace("-", "−") for name, value in shown)
+    text = ", ".join(f"{name} {f'{value:.3g}'.replace('-', '−')}" for name, value in shown)
     left = f" and {len(found.values) - MOST} more" * (len(found.values) > MOST)
     return f"{found.what}: {text}{left} ({numbers.count(found.n, found.of)}, no verdict)."
 
