@@ -12,6 +12,7 @@ from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
 from isoscope.figures.style import to_svg
 from isoscope.report import build, read_records
+from isoscope.report.page import Page
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git
 from isoscope.runs.record import Record
@@ -34,6 +35,10 @@ class Material(NamedTuple):
     """Where each study's figures are."""
 
     def page(self, **changed: Any) -> str:
+        """The report of it, as HTML."""
+        return self.built(**changed).html
+
+    def built(self, **changed: Any) -> Page:
         """The report of it."""
         settings = {"title": "A study of order", "tracking_uri": None, "experiments": {}, **self._asdict()}
         return build(**{**settings, **changed})

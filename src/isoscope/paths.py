@@ -14,6 +14,8 @@ VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
+BESIDE = Path("reports/data")
+"""Large tables of the report's figures."""
 SEARCH = Path("reports/search")
 PARTS = Path("reports/parts")
 RESULTS = "results"

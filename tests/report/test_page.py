@@ -1,10 +1,12 @@
 """The page as text: complete, self-contained, escaped, and reproducible."""
 
+import io
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from isoscope.config.load import Configuration
@@ -53,6 +55,20 @@ def test_nothing_is_asked_for(outline: Outline, material: Material) -> None:
     assert all(target.startswith(("#", "data:")) for target in outline.all("href") + outline.all("xlink:href"))
     assert "@import" not in material.page()
     assert re.findall(r"url\((?!#)", material.page()) == []
+
+
+def test_a_large_table_is_a_file_next_to_the_page(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    (study,) = material.studies
+    inside = Outline(material.page())
+    packed = {attrs["download"]: attrs["href"] for tag, attrs in inside.tags if tag == "a" and "download" in attrs}
+    monkeypatch.setattr("isoscope.report.drawing.MOST", 10)
+    page = material.built()
+    links = {attrs["href"] for tag, attrs in Outline(page.html).tags if tag == "a" and "download" in attrs}
+    assert links == page.files.keys() == {f"data/{(name or '').removesuffix('.gz')}" for name in packed}
+    bands = pd.read_csv(io.BytesIO(page.files["data/study-fusion-training-bands.csv"]))
+    assert bands.shape == study.by_name["bands"].shape
+    assert packed["study-fusion-training-bands.csv.gz"].startswith("data:application/gzip;base64,")
+    assert "(in data/, beside this page)" in page.html
 
 
 def test_ids_are_unique_and_references_lead_somewhere(outline: Outline) -> None:

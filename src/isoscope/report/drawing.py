@@ -1,8 +1,8 @@
 """Prepare figures for the page: SVG with unique ids and the page's text colour, captions, descriptions."""
 
-import base64
 import gzip
 import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from isoscope.errors import InputError
 from isoscope.figures.style import INK, WIDTH
+from isoscope.paths import BESIDE
 from isoscope.report.compact import REFERENCE, SVG, compact
 from isoscope.studies.findings import Finding
 from isoscope.studies.view import Picture, Tables, View, pictures, with_added
@@ -106,11 +107,24 @@ class Drawing(NamedTuple):
     """Heading of the figures that it belongs to."""
     remakes: str | None = None
     """The published figure that it reproduces."""
-    tables: Mapping[str, str | None] = MappingProxyType({})
-    """Name of each table that it shows → its rows: a gzipped CSV in base64; None above `MOST` bytes."""
+    tables: Mapping[str, bytes] = MappingProxyType({})
+    """Name of each table that it shows → its rows: a gzipped CSV."""
     findings: tuple[Finding, ...] = ()
     """What its rows say, for the first screen."""
     number: str = ""
+    beside: str = ""
+    """Folder of the tables above `MOST` bytes, next to the page; empty: they are not written."""
+
+    @property
+    def inside(self) -> dict[str, str]:
+        """The tables that the page itself holds, in base64."""
+        return {name: b64encode(rows).decode() for name, rows in self.tables.items() if len(rows) <= MOST}
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """File → table, of the tables next to the page: plain CSV."""
+        large = {name: rows for name, rows in self.tables.items() if self.beside and len(rows) > MOST}
+        return {f"{self.beside}/{self.key}-{name}.csv": gzip.decompress(rows) for name, rows in large.items()}
 
     @property
     def share(self) -> int:
@@ -143,11 +157,10 @@ def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
     return Drawing(picture, one.caption, key, one.view.question, one.remakes, tables, one.findings)
 
 
-def packed(rows: pd.DataFrame) -> str | None:
-    """Return a table as a gzipped CSV in base64, equal for equal tables; None above `MOST` bytes."""
+def packed(rows: pd.DataFrame) -> bytes:
+    """Return a table as a gzipped CSV, equal for equal tables."""
     text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    found = gzip.compress(text.encode(), mtime=0)
-    return base64.b64encode(found).decode() if len(found) <= MOST else None
+    return gzip.compress(text.encode(), mtime=0)
 
 
 def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
@@ -156,7 +169,9 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
     `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
     return [
-        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}")
+        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}")._replace(
+            beside=BESIDE.name
+        )
         for one in pictures(with_added(views), tables)
     ]
 

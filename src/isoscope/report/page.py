@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -25,6 +25,13 @@ from isoscope.titles import title
 SPLITS = ("train", "validation", "test")
 
 
+class Page(NamedTuple):
+    """The report as HTML text, and files next to it that it links to."""
+
+    html: str
+    files: dict[str, bytes]
+
+
 def build(
     *,
     title: str,
@@ -36,8 +43,10 @@ def build(
     folders: Mapping[str, Path],
     comparisons: Mapping[str, Comparison] = MappingProxyType({}),
     search: Path | None = None,
-) -> str:
-    """Return the report as HTML text: figures, tables, style and script are inside, and nothing is loaded.
+) -> Page:
+    """Return the report: figures, tables, style and script are in its HTML, and nothing is loaded.
+
+    Large tables of figures are CSV files next to it.
 
     - `manifests`: by task.
     - `records`: by digest; runs may lack a record.
@@ -69,7 +78,7 @@ def build(
     for study in shown:
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))
     template = environment().get_template("page.html")
-    return template.render(
+    html = template.render(
         title=title,
         version=__version__,
         studies=shown,
@@ -89,6 +98,8 @@ def build(
         plugins=plugins(every),
         server=server(tracking_uri),
     )
+    figures = (one for part in (*shown, *compared) for one in part["figures"])
+    return Page(html, {name: rows for one in figures for name, rows in one.files.items()})
 
 
 def environment() -> Environment:

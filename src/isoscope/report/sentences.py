@@ -46,7 +46,7 @@ def of_figures(drawings: Sequence[Drawing]) -> list[dict[str, str]]:
 
 
 def of_differences(rows: Sequence[Mapping[str, Any]], *, confidence: float) -> list[dict[str, str]]:
-    """Return how many tested differences between arms have a small p after Holm, and the one with the smallest.
+    """Return how many tested differences between arms have a small p after Holm, and which has the smallest.
 
     `rows`: see `statistics.differences`. Nothing if none is tested.
     """

@@ -11,7 +11,7 @@ from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, lines, read_records
 from isoscope.runs.prepared import read_manifest
-from isoscope.sealing import write_text
+from isoscope.sealing import replacing, write_text
 from isoscope.studies.tables import read_tables
 
 
@@ -30,9 +30,10 @@ def report(
     *,
     project: paths.Project,
 ) -> Reported:
-    """Write `reports/index.html` from the tables of studies and comparisons, tasks' manifests and runs' records.
+    """Write `reports/index.html`, and large tables to `reports/data`.
 
-    A study without seeds is not shown. Raises `InputError` if tables or a manifest are missing.
+    They are made from the tables of studies and comparisons, tasks' manifests and runs' records. A study without seeds
+    is not shown. Raises `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
     page = build(
@@ -47,7 +48,10 @@ def report(
         comparisons=comparisons,
     )
     target = project.folder / paths.INDEX
-    write_text(target, page, "report")
+    with replacing(project.folder / paths.BESIDE, "report") as folder:
+        for name, rows in page.files.items():
+            (folder / Path(name).name).write_bytes(rows)
+    write_text(target, page.html, "report")
     return Reported(target, {study.study: lines(study) for study in shown})
 
 

@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.style import SEQUENTIAL, layer_tick
-from isoscope.geometry.similarity import CKA
-from isoscope.inside.compared_items import BY_FORM
 from isoscope.studies.findings import Values
 from isoscope.studies.view import Table, View
 
@@ -27,6 +25,8 @@ CALLED = {
 }
 
 
+CKA, WHOLE = "cka", ("words", "sentences")
+"""What findings are about: a measure, and kinds of items (not words without their form's mean)."""
 SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
 """Measures that are drawn; the table has all of them."""
 
@@ -96,9 +96,9 @@ def _caption(table: pd.DataFrame) -> str:
 
 def _findings(table: pd.DataFrame) -> Iterator[Values]:
     """Yield CKA of the last layers in each panel; none on words without their form's mean."""
-    if table["of"].iloc[0] == BY_FORM:
+    if table["of"].iloc[0] not in WHOLE:
         return
-    last = table[(table["measure"] == CKA.name) & (table["layer"] == table["layer"].max())]
+    last = table[(table["measure"] == CKA) & (table["layer"] == table["layer"].max())]
     last = last[last["other_layer"] == last["other_layer"].max()].dropna(subset=["adjusted"])
     panels = {str(name): float(rows["adjusted"].mean()) for name, rows in last.groupby("panel", sort=False)}
     if panels:

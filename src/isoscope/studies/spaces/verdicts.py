@@ -8,11 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
-from isoscope.geometry.similarity import CKA
-from isoscope.inside.compared_items import BY_FORM
 from isoscope.statistics.paired import Interval, Verdict
 from isoscope.studies.findings import Difference
-from isoscope.studies.spaces.similarity_maps import CALLED
+from isoscope.studies.spaces.similarity_maps import CALLED, CKA, WHOLE
 from isoscope.studies.view import View
 
 NUMBERS = ("low", "high", "detectable")
@@ -67,9 +65,9 @@ def _caption(table: pd.DataFrame) -> str:
 
 def _findings(table: pd.DataFrame) -> Iterator[Difference]:
     """Yield the verdict on each pair of models' last layers by CKA; none on words without their form's mean."""
-    if table["of"].iloc[0] == BY_FORM:
+    if table["of"].iloc[0] not in WHOLE:
         return
-    of_cka = table[table["measure"] == CKA.name]
+    of_cka = table[table["measure"] == CKA]
     for (one, other), pair in of_cka.groupby(["model", "other_model"], sort=False):
         last = pair.loc[pair["layer"].idxmax()]
         low, high, detectable = (None if pd.isna(last[name]) else float(last[name]) for name in NUMBERS)
