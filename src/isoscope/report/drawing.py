@@ -148,13 +148,14 @@ class Drawing(NamedTuple):
         return "".join(SENTENCE.split(self.caption, 1)[1:])
 
 
-def drawing(one: Picture, svg: str, *, key: str) -> Drawing:
-    """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique."""
+def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
+    """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique; `beside`: see `Drawing`."""
     picture = inline(svg, key=key, title=one.caption, description=one.spoken)
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer
-    return Drawing(picture, one.caption, key, one.view.question, one.remakes, tables, one.findings)
+    about = (one.view.question, one.remakes, tables, one.findings)
+    return Drawing(picture, one.caption, key, *about, beside=beside)
 
 
 def packed(rows: pd.DataFrame) -> bytes:
@@ -169,9 +170,7 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
     `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
     return [
-        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}")._replace(
-            beside=BESIDE.name
-        )
+        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}", beside=BESIDE.name)
         for one in pictures(with_added(views), tables)
     ]
 
