@@ -41,6 +41,15 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(("git", *words), cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+def test_trials_of_the_search_have_half_the_epochs_of_the_study(tmp_path: Path) -> None:
+    """Four epochs of few rows would leave every trial at chance."""
+    text = tmp_path / "few.csv"
+    text.write_text("text,stars\n" + "".join(f"good {n},1\nbad {n},0\n" for n in range(300)), "utf-8")
+    made = new(tmp_path / "mine", text, column="text", label="stars", profile=None).folder
+    study, trials = (read_yaml(made, Path(file)) for file in ("params.yaml", "variants/settings/quick.yaml"))
+    assert study["training"]["epochs"] == 2 * trials["training"]["epochs"] == 40
+
+
 def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews: Path) -> None:
     project = tmp_path / "deep" / "my-study"
     assert made(project, reviews) == Made(project, "my_reviews_2", [])

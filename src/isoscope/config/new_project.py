@@ -28,6 +28,7 @@ _LANGUAGE: Tree = {
     "model": {"encoder": {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.1, "initializer_range": 0.1}},
     "training": {"learning_rate": 3e-3, "select": "loss"},
 }
+QUICK = str(overlay("settings", "quick"))
 AXES = ("fraction", "fusion", "objective", "penalty", "table", "weight")
 """Axes whose overlays suit any study; those of others continue the runs of isoscope's own studies."""
 _COPIED = (".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore")
@@ -97,11 +98,12 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
         "README.md": _README.format(name=name, task=task.name),
         str(overlay("task", task.name)): f"# The text of this project.\n{dump_yaml({'data': task.data})}",
     }
+    files[QUICK] = _quick(origin, task)
     files |= {f"{PROFILES}/{one}.yaml": text for one, text in profiles.items()}
     for folder in ("plugins", "texts"):
         text = (origin / folder / "README.md").read_text("utf-8")
         files[f"{folder}/README.md"] = re.sub(r"\[(docs/[^\]]*)\]\([^)]*\)", r"\1", text)
-    return files | dict(_copied(origin, files.values()))
+    return dict(_copied(origin, files.values())) | files
 
 
 def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, Path]]:
@@ -148,6 +150,14 @@ def length(train_rows: int) -> tuple[int, float]:
     """Return epochs, and the fraction of the train split, of the first study: together `EXAMPLES`, or fewer."""
     wanted = EXAMPLES / train_rows
     return round(min(max(wanted, FEWEST_EPOCHS), MOST_EPOCHS)), min(1.0, float(f"{wanted / FEWEST_EPOCHS:.2g}"))
+
+
+def _quick(origin: Path, task: OwnTask) -> str:
+    """Return the overlay of the search's trials: half the epochs of the first study, for few rows are many epochs."""
+    epochs = max(FEWEST_EPOCHS, length(task.train_rows)[0] // 2)
+    tree = read_yaml(origin, Path(QUICK))
+    merge(tree, {"training": {"epochs": epochs}})
+    return f"# Half the epochs of the first study, no snapshots.\n{dump_yaml(tree)}"
 
 
 def _score_by_loss(tree: Any) -> None:
