@@ -92,7 +92,21 @@ def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> No
     }
     (scores, *_) = pictures(hybrids.VIEWS, tables(alone, **OPTIONS))
     assert "n = 1, so no interval." in scores.caption
-    scores.figure()
+    assert "Open: the start as it is; filled" in scores.caption
+    assert [text.get_text() for text in scores.figure().legends[0].texts] == [NOT_TUNED, TUNED]
+
+
+def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)
+    for training, said in ((NOT_TUNED, "scored as it is"), (TUNED, "scored after updates on pairs")):
+        kept = {
+            name: rows[rows["training"] == training] if "training" in rows else rows for name, rows in found.items()
+        }
+        scores, _, predictors = pictures(hybrids.VIEWS, kept)
+        assert said in scores.caption
+        assert [text.get_text() for text in scores.figure().legends[0].texts] == [training]
+        names = {text.get_text() for text in predictors.figure().legends[0].texts}
+        assert names & {NOT_TUNED, TUNED} == {training}
 
 
 def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:

@@ -20,6 +20,11 @@ LOWEST = dict.fromkeys(MEASURES, -0.25) | {"r2": -1.05}
 """Left end of each measure's axis."""
 
 
+def _trainings(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the fill of each training that there is."""
+    return {training: fill for training, fill in FILLED.items() if (rows["training"] == training).any()}
+
+
 def _row_labels(axes: Axes, labels: list[str]) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -28,11 +33,11 @@ def _row_labels(axes: Axes, labels: list[str]) -> None:
 @style()
 def scores(table: pd.DataFrame, translated: pd.DataFrame) -> Figure:
     """Draw each score by start: a dot per seed, the mean over seeds and its interval; open: as aligned."""
-    starts = list(dict.fromkeys(table["start"]))
+    starts, shown = list(dict.fromkeys(table["start"])), _trainings(table)
     figure, panels = tiles(2, 2, (WIDTH, 0.9 + ROW * len(starts)), grid="x", ticks=8, sharey=True)
     for (score, title), axes in zip(SCORES.items(), panels, strict=True):
-        for place, (training, fill) in enumerate(FILLED.items()):
-            shift, colour = 0.18 * (2 * place - 1), ARM_COLOURS[place]
+        for place, (training, fill) in enumerate(shown.items()):
+            shift, colour = 0.36 * (place - (len(shown) - 1) / 2), ARM_COLOURS[place]
             for rows, own, marker in ((translated, "value", "."), (table, "mean", "D")):
                 kept = rows[(rows["score"] == score) & (rows["training"] == training)]
                 at = [starts.index(start) + shift for start in kept["start"]]
@@ -43,7 +48,7 @@ def scores(table: pd.DataFrame, translated: pd.DataFrame) -> Figure:
         _row_labels(axes, starts)
     handles = [
         Line2D([], [], linestyle="", marker="D", color=ARM_COLOURS[place], fillstyle=fill, label=training)
-        for place, (training, fill) in enumerate(FILLED.items())
+        for place, (training, fill) in enumerate(shown.items())
     ]
     legend_below(figure, handles, columns=2)
     return figure
@@ -87,19 +92,20 @@ def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame
         axes.set_title(f"{title}\n{text}" if text else title, fontsize=7)
     handles = [Line2D([], [], linestyle="", label=start, **look(place)) for place, start in enumerate(starts)]
     handles += [Line2D([], [], linestyle="", marker="o", color="#7a7a7a", fillstyle=fill, label=training)
-                for training, fill in FILLED.items()]  # fmt: skip
+                for training, fill in _trainings(translated).items()]  # fmt: skip
     legend_below(figure, handles, columns=5)
     return figure
 
 
 def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
-    n, trained = int(table["n"].max()), (table["training"] == TUNED).any()
+    n, (first, *more) = int(table["n"].max()), _trainings(table)
     seeds = f"n = {n} seeds; lines: t intervals over seeds." if n > 2 else f"n = {n}, so no interval."
-    after = "; filled: after updates on pairs" if trained else ""
+    alone = f"Each start is scored {'as it is' if first == NOT_TUNED else 'after updates on pairs'}"
+    shown = "Open: the start as it is; filled: after updates on pairs" if more else alone
     itself = " itself: the decoder's own encoder." if (table["start"] == "itself").any() else ""
     return (
-        f"Corpus BLEU and chrF of translations of the test split, by what the decoder reads. Open: the start as it is"
-        f"{after}. Dots: seeds; diamonds: their mean. {seeds}{itself}"
+        f"Corpus BLEU and chrF of translations of the test split, by what the decoder reads. {shown}. "
+        f"Dots: seeds; diamonds: their mean. {seeds}{itself}"
     )
 
 
