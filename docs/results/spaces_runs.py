@@ -1,16 +1,17 @@
 """Compare the encoders of the page on dynamics: `python docs/results/spaces_runs.py TEXT FOLDER`.
 
-FOLDER: .isoscope/runs of the project that trained the runs; they are found by their digests in docs/results/dynamics
-(own.csv, depth.csv). TEXT: sentences (txt, csv, tsv, jsonl or parquet), or a treebank (parquet with tokens and upos).
-Models: masked and causal models of half the depth, and the encoders of translation models, all of two layers. Writes
-docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`): contextuality.parquet, by_frequency.parquet,
-pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a treebank by_part_of_speech.parquet.
+FOLDER: .isoscope/runs of the project that trained the models (profile dynamics or dynamics_spaces): masked and causal
+models of half the depth, and the encoders of translation models, all of two layers. Their checkpoints are found by the
+digests in docs/results/spaces/checkpoints.json. TEXT: sentences (txt, csv, tsv, jsonl or parquet), or a treebank
+(parquet with tokens and upos). Writes docs/results/spaces/<name>/ (`--name`), or into another folder (`--to`):
+contextuality.parquet, by_frequency.parquet, pairs.parquet, similarity.parquet, counts.parquet, about.json, and of a
+treebank by_part_of_speech.parquet.
 
 - `--only over_training` makes over_training.parquet alone, of fewer words.
 - `--only quoted` makes quoted.parquet alone: CKA of the last layers, with a null of 200 permutations.
 - `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project
   with the profile dynamics_tables.
-- `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed.
+- `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed. Of fewer words.
 """
 
 import argparse
@@ -41,18 +42,12 @@ from isoscope.studies.spaces.told_apart import couples
 from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
-MODELS = {
-    "MLM": ("depth", "masked-additive"),
-    "CLM": ("depth", "causal-additive"),
-    "MT": ("own", "translation-additive"),
-}
-"""Model → file of docs/results/dynamics with its runs, and their arm."""
 TABLE_ARMS = {"MLM": "readers/masked", "MT": "translators/translation"}
 """Model → study and objective, in the profile dynamics_tables."""
 SEEDS = (0, 1, 2)
 SAMPLE: dict[str, Any] = {"occurrences": 50_000, "per_sentence": 25, "seed": 0}
 FEWER, EVERY = 12_000, 2
-"""Words, and which snapshots, of the table over training."""
+"""Words of the tables over training and with another checkpoint; which snapshots."""
 QUOTED, MORE = ("cka",), 200
 """Measures that the page quotes, and permutations of their null."""
 OPTIONS: dict[str, Any] = {
@@ -73,13 +68,12 @@ OPTIONS: dict[str, Any] = {
 
 
 def checkpoints(store: Path, seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
-    """Return the chosen checkpoint of each model's seeds, found by digest among the runs in `store`."""
-    found: dict[str, dict[int, Path]] = {}
-    for model, (part, arm) in MODELS.items():
-        table = pd.read_csv(HERE / "dynamics" / f"{part}.csv", dtype={"digest": str})
-        digests = table[table["arm"] == arm].groupby("seed")["digest"].first()
-        for seed in seeds:
-            found.setdefault(model, {})[seed] = _only(store, f"{digests[seed]}*/output/checkpoints/*")
+    """Return the chosen checkpoint of each model's seeds, found by its digest among the runs in `store`."""
+    stored = {checkpoint_digest(folder)[:12]: folder for folder in store.glob("*/output/checkpoints/*")}
+    wanted = json.loads((HERE / "spaces" / "checkpoints.json").read_text("utf-8"))
+    found = {model: {seed: stored.get(of[str(seed)]) for seed in seeds} for model, of in wanted.items()}
+    if lacking := [f"{model} seed {seed}" for model, of in found.items() for seed, one in of.items() if one is None]:
+        raise InputError(f"{store}: lacks {', '.join(lacking)}; train them: isoscope profile dynamics_spaces")
     return found
 
 
@@ -157,7 +151,7 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = read_tagged_texts(arguments.text, column=arguments.column)
     counted = arguments.counted and read_tagged_texts(arguments.counted, column=arguments.column)
-    sample = SAMPLE | ({"occurrences": FEWER} if arguments.only == "over_training" else {})
+    sample = SAMPLE | ({"occurrences": FEWER} if arguments.only == "over_training" or arguments.other else {})
     table = word_table(
         texts.table["sentence"].to_pylist(),
         counted=counted and counted.table["sentence"].to_pylist(),
