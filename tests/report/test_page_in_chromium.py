@@ -92,7 +92,7 @@ def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
         stroked = "part => getComputedStyle(part).stroke"
         curves = [part for part in parts if part.evaluate(stroked) == rgb(colour) and part.evaluate(FILL) == "none"]
         boxes = [box for curve in curves if (box := curve.bounding_box()) is not None]
-        assert len(boxes) == 2  # train and validation
+        assert len(boxes) == 5  # train, validation, and validation of each seed
         assert frame is not None
         for box in boxes:
             assert frame["x"] - 2 <= box["x"]
@@ -158,15 +158,15 @@ def test_the_filter_shows_what_has_all_words(file: Path) -> None:
 def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
     with opened(file) as seen:
         curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")
-        assert curves.count() == 8, "line and band of two splits in two panels"
+        assert curves.count() == 14, "line and band of two splits, and three seeds, in two panels"
         shown = "parts => parts.filter(part => getComputedStyle(part).visibility === 'visible').length"
-        assert curves.evaluate_all(shown) == 8
+        assert curves.evaluate_all(shown) == 14
         seen.page.get_by_label("fft", exact=True).first.focus()
         seen.page.keyboard.press("Space")
         assert curves.evaluate_all(shown) == 0
-        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 8
+        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 14
         seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 8
+        assert curves.evaluate_all(shown) == 14
 
 
 def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp
         figure = seen.page.locator("#study-fusion-training")
         for name, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"study,arm,metric")):
             with seen.page.expect_download() as got:
-                figure.get_by_text(name, exact=True).click()
+                figure.get_by_text("CSV of bands" if name == "CSV" else name, exact=True).click()
             got.value.save_as(tmp_path / name)
             assert (tmp_path / name).read_bytes().startswith(start)
     rows = pd.read_csv(tmp_path / "CSV")
@@ -222,3 +222,18 @@ def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, ma
         assert seen.page.locator(f"#{suggested}").bounding_box()["y"] < 900, "the table's row has come into view"
         found = Axe().run(seen.page, context="#search-front")
         assert [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")] == []
+
+
+def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
+    with opened(file, width=1280) as seen:
+        figure = seen.page.locator("#study-fusion-training")
+        visible = "parts => parts.filter(part => part.getAttribute('visibility') !== 'hidden').map(part => part.id)"
+        every = figure.locator("[id*='-arm:']").evaluate_all(visible)
+        assert any("/seed:1" in name for name in every)
+        figure.get_by_label("fft", exact=True).uncheck()
+        assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "arm:fft" not in one]
+        figure.get_by_label("1", exact=True).uncheck()
+        left = figure.locator("[id*='-arm:']").evaluate_all(visible)
+        assert left == [one for one in every if "arm:fft" not in one and "/seed:1" not in one]
+        figure.get_by_label("fft", exact=True).check()
+        assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "/seed:1" not in one]

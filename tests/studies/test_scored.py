@@ -16,7 +16,7 @@ from finished_runs import write_run
 from isoscope.figures.style import ARM_COLOURS, to_svg
 from isoscope.outputs import read_output
 from isoscope.studies import results, scored
-from isoscope.studies.curves import bands, curves
+from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.scored import confusion_matrices, training_curves
 from isoscope.studies.view import pictures
 
@@ -46,6 +46,20 @@ def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
             assert heights.min() == pytest.approx((rows["mean"] - rows["sd"]).min())
             assert line.is_dashed() == (split == "train")
             assert to_hex(line.get_color()) == ARM_COLOURS[ARMS.index(arm)]
+
+
+def test_each_seed_has_a_thin_line(tmp_path: Path) -> None:
+    points = curves([write_run(tmp_path, arm, seed, accuracy=0.7 + seed / 10) for arm in ARMS for seed in range(3)])
+    table = seeds(points)
+    figure = training_curves(bands(points), table)
+    for axes, quantity in zip(figure.axes, ("accuracy", "loss"), strict=True):
+        thin = {line.get_gid(): line for line in axes.lines if "seed" in line.get_gid()}
+        assert set(thin) == {f"arm:{arm}/seed:{seed}" for arm in ARMS for seed in range(3)}
+        drawn = table[table["metric"] == f"validation/{quantity}"]
+        for (arm, seed), rows in drawn.groupby(["arm", "seed"]):
+            np.testing.assert_array_equal(thin[f"arm:{arm}/seed:{seed}"].get_ydata(), rows["value"])
+    alone = training_curves(bands(points), table[table["seed"] == 0])
+    assert not [line for line in alone.axes[0].lines if "seed" in line.get_gid()]
 
 
 def test_the_legend_says_n(tmp_path: Path) -> None:
@@ -170,5 +184,6 @@ def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
 def test_learning_curves_follow_a_published_figure_where_fusions_are_compared(
     arms: tuple[str, ...], published: bool
 ) -> None:
-    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms})})
+    seeds = pd.DataFrame({"metric": []})
+    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms, "metric": ""}), "seeds": seeds})
     assert training.remakes == ("Li 2025 (fusion), Figure 1" if published else None)

@@ -94,9 +94,9 @@ def layer_tick(layer: float, _: float = 0.0) -> str:
     return "w" if layer < 0 else f"{layer:g}"
 
 
-def arm_name(arm: str) -> str:
-    """Return the name (`gid`) of what is drawn of an arm: the report can hide it."""
-    return f"arm:{arm}"
+def arm_name(arm: str, seed: int | None = None) -> str:
+    """Return the name (`gid`) of what is drawn of an arm, or of one of its seeds: the report can hide it."""
+    return f"arm:{arm}" if seed is None else f"arm:{arm}/seed:{seed}"
 
 
 def look(index: int) -> dict[str, Any]:

@@ -48,20 +48,26 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
       if (row) part.addEventListener("click", () => row.scrollIntoView({ block: "center" }));
     }
   }
-  // Curves are named by their arm: `…-arm:additive`, `…-arm:additive.2`.
-  const arms = new Map();
-  for (const part of svg.querySelectorAll("[id*='-arm:']")) {
-    const arm = part.id.replace(/^.*-arm:/, "").replace(/\.\d+$/, "");
-    arms.set(arm, [...(arms.get(arm) ?? []), part]);
-  }
-  if (arms.size > 1) {
+  // Curves are named by their arm: `…-arm:additive`, `…-arm:additive.2`; thin curves by their seed too: `…/seed:0`.
+  const curves = [...svg.querySelectorAll("[id*='-arm:']")].map((part) => {
+    const [arm, seed] = part.id.replace(/^.*-arm:/, "").replace(/\.\d+$/, "").split("/seed:");
+    return { part, arm, seed };
+  });
+  const hidden = new Set();
+  const show = () => curves.forEach(({ part, arm, seed }) => {
+    const off = hidden.has(`arm ${arm}`) || (seed !== undefined && hidden.has(`seed ${seed}`));
+    part.setAttribute("visibility", off ? "hidden" : "visible");
+  });
+  for (const kind of ["seed", "arm"]) {
+    const names = [...new Set(curves.map((curve) => curve[kind]).filter((name) => name !== undefined))];
+    if (names.length < 2) continue;
     const choice = Object.assign(document.createElement("fieldset"), { className: "arms" });
-    choice.append(Object.assign(document.createElement("legend"), { textContent: "Arms shown" }));
-    for (const [arm, parts] of arms) {
+    choice.append(Object.assign(document.createElement("legend"), { textContent: kind === "arm" ? "Arms shown" : "Seeds shown" }));
+    for (const name of names) {
       const label = document.createElement("label");
       const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true });
-      box.onchange = () => parts.forEach((part) => part.setAttribute("visibility", box.checked ? "visible" : "hidden"));
-      label.append(box, ` ${arm}`);
+      box.onchange = () => { hidden[box.checked ? "delete" : "add"](`${kind} ${name}`); show(); };
+      label.append(box, ` ${name}`);
       choice.append(label);
     }
     figure.prepend(choice);

@@ -59,6 +59,7 @@ def thinned(curves: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
 
 
 CURVES = ["study", "arm", "seed", "epoch", "step", "metric", "value"]
+SEEDS = ["study", "arm", "seed", "metric", "epoch", "value"]
 BANDS = ["study", "arm", "metric", "epoch", "mean", "sd", "n"]
 
 
@@ -75,6 +76,12 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=CURVES)
     return table.astype({"seed": "int64", "epoch": "Int64", "step": "Int64", "value": "float64"})
+
+
+def seeds(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the validation points of each seed by epoch: study, arm, seed, metric, epoch, value."""
+    points = curves[curves["epoch"].notna() & curves["metric"].str.startswith("validation/")]
+    return points[SEEDS].reset_index(drop=True)
 
 
 def bands(curves: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Views of the scores of any study: learning curves, and confusion matrices of its arms."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, seeds_of
 from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
-from isoscope.studies.view import View
+from isoscope.studies.view import Table, View
 from isoscope.titles import title as title_of
 
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
@@ -41,8 +41,8 @@ def panels(bands: pd.DataFrame) -> tuple[str, str]:
 
 
 @style()
-def training_curves(bands: pd.DataFrame) -> Figure:
-    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd.
+def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> Figure:
+    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
 
     Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
     epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
@@ -59,6 +59,8 @@ def training_curves(bands: pd.DataFrame) -> Figure:
             spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
             band: dict[str, Any] = {"color": line["color"], "alpha": 0.16, "linewidth": 0}
             axes.fill_between(epoch, mean - spread, mean + spread, gid=arm_name(arm), **band)
+            if seeds is not None and split == "validation":
+                _thin(axes, seeds[(seeds["arm"] == arm) & (seeds["metric"] == f"{split}/{quantity}")], arm, line)
         axes.grid(visible=True, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.03)
@@ -72,6 +74,20 @@ def training_curves(bands: pd.DataFrame) -> Figure:
     return figure
 
 
+def _thin(axes: Axes, rows: pd.DataFrame, arm: str, line: Mapping[str, Any]) -> None:
+    """Draw a thin line per seed, if there are several."""
+    if rows["seed"].nunique() > 1:
+        for seed, own in rows.sort_values("epoch").groupby("seed"):
+            at, values = (own[name].to_numpy(dtype=float) for name in ("epoch", "value"))
+            thin: dict[str, Any] = {"color": line["color"], "linewidth": 0.6, "alpha": 0.55, "zorder": 2}
+            axes.plot(at, values, gid=arm_name(arm, int(str(seed))), **thin)
+
+
+def _shown(bands: pd.DataFrame, seeds: pd.DataFrame) -> Table:
+    """Return the bands, and the seeds' points of the metrics that are drawn."""
+    return bands, seeds[seeds["metric"].isin([f"validation/{name}" for name in panels(bands)])]
+
+
 def _seeds(rows: pd.DataFrame) -> str:
     """Return `n = 3`, or `n = 3, from epoch 7: 2` if runs stopped early."""
     by_epoch = rows[rows["metric"].isin([f"{split}/{quantity}" for split in DASHES for quantity in panels(rows)])]
@@ -80,7 +96,7 @@ def _seeds(rows: pd.DataFrame) -> str:
     return f"n = {n.max() if len(n) else 0}{fewer}"
 
 
-def _last_epoch(bands: pd.DataFrame) -> str:
+def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
     """Return each arm's first validation metric at its last epoch, for screen readers."""
     shown = panels(bands)[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
@@ -152,7 +168,7 @@ def _hits(confusion: pd.DataFrame) -> str:
     return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
 
 
-def _remakes(bands: pd.DataFrame) -> str | None:
+def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame) -> str | None:
     """Return the published figure of fusions' learning curves, if several of them are compared."""
     found = PUBLISHED & {word for arm in bands["arm"] for word in str(arm).split("-")}
     return "Li 2025 (fusion), Figure 1" if len(found) > 1 else None
@@ -160,11 +176,12 @@ def _remakes(bands: pd.DataFrame) -> str | None:
 
 TRAINING = View(
     name="training",
-    needs=("bands",),
+    needs=("bands", "seeds"),
+    rows=_shown,
     draw=training_curves,
     caption=(
         "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
-        "validation."
+        "validation; thin: each seed."
     ),
     spoken=_last_epoch,
     remakes=_remakes,

@@ -12,7 +12,7 @@ from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
 from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
-from isoscope.studies.curves import bands, curves
+from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.results import confusion
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
@@ -31,8 +31,8 @@ class Tables(NamedTuple):
 
     study: str
     by_name: dict[str, pd.DataFrame]
-    """Tables that views draw: `bands`, `confusion` (without rows if no run is a classifier), and those of a kind of
-    study.
+    """Tables that views draw: `bands` and `seeds` of curves, `confusion` (without rows if no run is a classifier), and
+    those of a kind of study.
     """
     comparison: list[ArmRow]
     runs: list[Trained]
@@ -67,7 +67,8 @@ def tables(
     settings = {"confidence": confidence, "power": power, "margin": margin}
     arms = results(found, items)
     classifiers = [output for output in found if output.objective == "classification"]
-    by_name = {"bands": bands(curves(outputs)), "confusion": confusion(classifiers)}
+    points = curves(outputs)
+    by_name = {"bands": bands(points), "confusion": confusion(classifiers), "seeds": seeds(points)}
     by_name |= more(arms, **settings) if more else {}
     return Tables(
         study, by_name, compare_arms(arms, baselines, **settings), [output.run for output in found], **settings
