@@ -14,7 +14,7 @@ VARIANTS = Path("variants")
 PROFILES = Path("profiles")
 PLUGINS = Path("plugins")
 INDEX = Path("reports/index.html")
-BESIDE = Path("reports/data")
+LARGE_TABLES = Path("reports/data")
 """Large tables of the report's figures."""
 SEARCH = Path("reports/search")
 PARTS = Path("reports/parts")

@@ -95,7 +95,7 @@ def test_what_stages_write_stands_in_paths() -> None:
     assert filled(outs["explore"]) == [(paths.analysed("fusion") / paths.INSIDE).as_posix()]
     assert filled(outs["compare"]) == [(paths.analysed("fusion") / paths.COMPARED).as_posix()]
     assert filled(outs["chart"]) == [(paths.analysed("fusion") / paths.CHART).as_posix()]
-    assert outs["report"] == [paths.INDEX.as_posix(), paths.BESIDE.as_posix()]
+    assert outs["report"] == [paths.INDEX.as_posix(), paths.LARGE_TABLES.as_posix()]
 
 
 def filled(outs: list[str]) -> list[str]:

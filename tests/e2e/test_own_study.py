@@ -56,7 +56,7 @@ def test_it_is_trained_compared_and_reported(project: Project) -> None:
     page = (project.folder / "reports/index.html").read_text("utf-8")
     (section,) = re.findall(r'<h2 id="study-lengths">Study lengths</h2>.*?</section>', page, re.DOTALL)
     assert "Root mean squared error of a token's length" in section.replace("&#39;", "'")
-    assert re.search(r"Rmse of conv2d .* additive: (no verdict: )?[+−]\d\.\d{3} \[", section)
+    assert re.search(r"Rmse, conv2d against additive: [a-z ]+, [+−]\d\.\d{3} \[", section)
     assert "no interval over test items" in section
     (other,) = re.findall(r'<h2 id="study-fusion">Study fusion</h2>.*?</section>', page, re.DOTALL)
     assert "of a token" not in other

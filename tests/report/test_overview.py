@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.report.overview import finding, lines, overview
+from isoscope.report.overview import finding, overview, summary
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.tables import Tables
 from report_material import Material, make
@@ -32,7 +32,7 @@ def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
         (study,) = made.studies
         said = finding(row(study, "fft"), study)
         assert said["word"] == "holds"
-        assert f"Accuracy of fft is {way} than that of additive" in said["text"]
+        assert f"Accuracy, fft against additive: {way}, " in said["text"]
         best = "additive" if way == "lower" else "fft"
         assert overview(study)["best"].startswith(f"Highest mean, Accuracy: {best}, ")
         assert said in overview(study)["findings"]
@@ -47,15 +47,12 @@ def test_arms_that_are_not_better_than_a_baseline_are_named(tables: Tables, scor
     assert said == ([] if score < 0.5 else [f"No better mean than majority class (0.990): {', '.join(arms)}."])
 
 
-def test_the_lines_for_a_terminal_say_the_same(tables: Tables) -> None:
-    found = overview(tables)
-    first, *others = lines(tables)
-    assert first == f"fusion: {found['question']}"
-    assert [line.removeprefix("  ") for line in others] == [
-        found["best"],
-        *(f"{one['word']}: {one['text']}" for one in found["findings"]),
-        *found["limits"],
-    ]
+def test_a_terminal_gets_the_same(tables: Tables) -> None:
+    found = summary(tables)
+    assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
+    assert found["best"].startswith("Highest mean, Accuracy: ")
+    assert found["findings"][0].startswith("holds: Accuracy, ")
+    assert found["limits"] == overview(tables)["limits"]
 
 
 def test_what_holds_stands_first(tables: Tables) -> None:

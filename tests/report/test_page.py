@@ -117,7 +117,7 @@ def test_the_table_holds_arms_and_baselines_with_n(outline: Outline, material: M
 
 def test_verdicts_stand_beside_what_was_detectable(outline: Outline) -> None:
     assert re.search(
-        r"holds Accuracy of fft is lower than that of additive: −0\.\d+ \[.+?\] \(3 paired seeds; detectable 0\.\d+\)",
+        r"holds Accuracy, fft against additive: lower, −0\.\d+ \[.+?\] \(3 paired seeds; detectable 0\.\d+\); over",
         outline.text,
     )
 

@@ -12,6 +12,7 @@ from optuna.trial import TrialState, create_trial
 
 from isoscope.errors import InputError
 from isoscope.report.search_section import MOST, read_search
+from isoscope.search.outcomes import front
 from report_material import Material
 from search_material import DIGEST, NAMES, new, searched, write_search
 
@@ -119,6 +120,8 @@ def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:
     assert found is not None
     (picture,) = [one.picture for one in found["drawings"] if one.key == "search-front"]
     told = dict(re.findall(r'id="search-front-trial:(\d+)"[^>]*><title>([^<]*)</title>', picture))
+    stops = re.findall(r'id="search-front-trial:(\d+)"[^>]*tabindex="0"', picture)
+    assert sorted(map(int, stops)) == [trial.number for trial in front(study)]
     complete = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
     assert sorted(map(int, told)) == [trial.number for trial in complete]
     for trial in complete:

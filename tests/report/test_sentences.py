@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.report.sentences import MOST, of_differences, sentence
+from isoscope.report.sentences import MOST, sentence
 from isoscope.statistics.paired import Interval, Verdict
 from isoscope.studies.dynamics.bars import BARS
 from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
-from isoscope.studies.findings import Difference, Values
+from isoscope.studies.findings import Difference, Untested
 from isoscope.studies.hybrids import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
+from isoscope.studies.spaces.similarity_maps import LAST
 from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
 from isoscope.studies.spaces.told_apart import couples, told_apart
 from isoscope.studies.spaces.verdicts import VIEWS as APART
@@ -26,10 +27,10 @@ def said(views: Any, **tables: pd.DataFrame) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     "word, difference, start",
     [
-        ("holds", 0.1, "F1 of a is higher than that of b: +0.100 [+0.050, +0.150]"),
-        ("holds", -0.1, "F1 of a is lower than that of b: −0.100 [−0.150, −0.050]"),
-        ("does not", 0.0, "F1 of a does not differ from that of b: +0.000"),
-        ("under-powered", 0.1, "F1 of a and b: no verdict: +0.100"),
+        ("holds", 0.1, "F1, a against b: higher, +0.100 [+0.050, +0.150] ("),
+        ("holds", -0.1, "F1, a against b: lower, −0.100 [−0.150, −0.050] ("),
+        ("does not", 0.0, "F1, a against b: no difference, +0.000 ["),
+        ("under-powered", 0.1, "F1, a against b: not decided, +0.100 ["),
     ],
 )
 def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, start: str) -> None:
@@ -37,20 +38,26 @@ def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, s
     found = sentence(Difference("F1", "a", "b", Verdict(word, "why"), difference, bounds, 3, 0.02))
     assert found["word"] == word
     assert found["text"].startswith(start)
-    assert found["text"].endswith(" (3 paired seeds; detectable 0.020): why.")
+    assert found["text"].endswith(" (3 paired seeds; detectable 0.020); why.")
 
 
 def test_a_hyphen_of_a_name_is_no_minus() -> None:
-    found = sentence(Values("R²", {"ridge-all": -0.25}, 2))
-    assert found["text"] == "R²: ridge-all −0.25 (2 seeds, no verdict)."
+    found = sentence(Untested("R²", {"ridge-all": -0.25}, 2))
+    assert found["text"] == "R²: ridge-all −0.25 (2 seeds; not tested)."
+
+
+def test_a_value_that_is_not_finite_is_not_said() -> None:
+    assert (
+        sentence(Untested("a₁", {"none": 0.5, "all": float("nan")}, 2))["text"] == "a₁: none 0.5 (2 seeds; not tested)."
+    )
 
 
 def test_many_values_are_counted() -> None:
     values = {f"arm {place}": float(place) for place in range(MOST + 2)}
-    assert sentence(Values("BLEU", values, 1))["text"].endswith("arm 7 7 and 2 more (1 seed, no verdict).")
+    assert sentence(Untested("BLEU", values, 1))["text"].endswith("arm 7 7 and 2 more (1 seed; not tested).")
 
 
-@pytest.mark.parametrize("between, way", [(0.5, "higher"), (0.9, "lower")])
+@pytest.mark.parametrize("between, way", [(0.5, "lower"), (0.9, "higher")])
 def test_models_less_alike_than_seeds_and_more_alike(between: float, way: str) -> None:
     seeds, draw = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}, np.random.default_rng(0)
     rows = []
@@ -64,8 +71,8 @@ def test_models_less_alike_than_seeds_and_more_alike(between: float, way: str) -
     table = told_apart(pd.DataFrame(rows), seeds, confidence=0.95, power=0.8, margin=0.01)
     (found,) = said(APART, told_apart=table)
     assert found["word"] == "holds"
-    start = f"CKA of the last layers over its null of two seeds of one model is {way} than that of mlm and mt (0.7"
-    assert found["text"].startswith(start)
+    assert found["text"].startswith(f"CKA at layer 1 as (value − null)/(1 − null), mlm and mt ({between:.1f}")
+    assert f") against two seeds of one model (0.70): {way}, {'+' if way == 'higher' else '−'}0." in found["text"]
     assert not said(APART, told_apart=table.assign(of="words without their form's mean"))
 
 
@@ -79,8 +86,22 @@ def test_similarity_of_the_last_layers(high: float) -> None:
         for layer, other, value in ((0, 0, 0.1), (0, 1, 0.3), (1, 1, top))
     ]
     (found,) = said(MAPS, similarity=pd.DataFrame(rows))
-    ordered = f"CKA of the last layers over its null: mlm × mt {high}, random weights 0.5 (1 seed, no verdict)."
-    assert found == {"word": "", "text": ordered}
+    text = f"{LAST}: mlm × mt {high}, random weights 0.5 (1 seed; not tested)."
+    assert found == {"word": "", "text": text}
+
+
+def test_the_last_layers_of_models_of_unequal_depth_meet() -> None:
+    about = {"of": "words", "measure": "cka", "n": 9, "null": 0.0, "why": None, "value": 0.0, "low": 0.0, "twin": False}
+    rows = [
+        about | {"model": one, "other_model": other, "seed": 0, "other_seed": 1, "layer": layer}
+        | {"other_layer": across, "adjusted": 0.1 * layer + 0.01 * across}
+        for one, other, depth, width in (("deep", "flat", 4, 2), ("deep", "deep", 4, 4), ("flat", "flat", 2, 2))
+        for layer in range(depth + 1)
+        for across in range(width + 1)
+    ]  # fmt: skip
+    (found,) = said(MAPS, similarity=pd.DataFrame(rows))
+    values = "deep × flat 0.42, two seeds of deep 0.44, two seeds of flat 0.22"
+    assert found["text"] == f"{LAST}: {values} (1 seed; not tested)."
 
 
 @pytest.mark.parametrize("first, second", [(20.0, 3.0), (3.0, 20.0)])
@@ -93,8 +114,12 @@ def test_bleu_by_start(first: float, second: float) -> None:
             for score in ("bleu", "chrf")
         ]
     )
-    (found,) = said(HYBRIDS[:1], scores=scores, translated=scores)
-    assert found["text"] == f"BLEU by start, as aligned: trained {first:g}, random {second:g} (3 seeds, no verdict)."
+    seeds = pd.concat([scores.assign(value=scores["mean"] + shift) for shift in (-1.0, 0.0, 1.0)])
+    (found,) = said(HYBRIDS[:1], scores=scores, translated=seeds)
+    assert found["text"] == (
+        f"BLEU by start, as aligned, without updates on pairs: trained {first:g} ± 1, random {second:g} ± 1 "
+        "(3 seeds; not tested)."
+    )
 
 
 @pytest.mark.parametrize("largest", ["emb", "query"])
@@ -113,8 +138,8 @@ def test_the_largest_shares_of_arms_that_learned(largest: str) -> None:
     learned = pd.DataFrame({"arm": ["masked", "shuffled"], "word": ["trained", "not trained"]})
     found = said([BARS], allocated=pd.DataFrame(rows), closed=closed, learned=learned)
     assert [one["text"] for one in found] == [
-        f"Largest shares of the decrease of the validation loss, masked: {largest} 0.8, key 0.1, "
-        f"{'query' if largest == 'emb' else 'emb'} 0.04 (2 seeds, no verdict)."
+        f"Largest shares of the decrease of the validation loss, masked, summed over layers and stacks: {largest} 0.8, "
+        f"key 0.1, {'query' if largest == 'emb' else 'emb'} 0.04 (2 seeds; not tested)."
     ]
 
 
@@ -122,16 +147,16 @@ def test_the_largest_shares_of_arms_that_learned(largest: str) -> None:
 def test_anisotropy_and_its_cost(low: float) -> None:
     means = {"validation/a_1": {"none": 0.6, "all": low}, "validation/accuracy": {"none": 0.8, "all": 0.7}}
     rows = [
-        {"arm": arm, "seed": seed, "figure": figure, "value": value}
+        {"arm": arm, "seed": seed, "figure": figure, "value": value + 0.01 * (2 * seed - 1)}
         for figure, arms in means.items()
         for arm, value in arms.items()
         for seed in (0, 1)
     ]
     found = said([TRADE], averages=pd.DataFrame(rows), doses=pd.DataFrame({"arm": ["none", "all"]}))
     assert [one["text"] for one in found] == [
-        f"Share of the first direction (a₁), validation, at the end of training: none 0.6, all {low} (2 seeds, no "
-        "verdict).",
-        "Accuracy, validation, at the end of training: none 0.8, all 0.7 (2 seeds, no verdict).",
+        "Share of the first direction (a₁), validation, at the end of training: none 0.6 ± 0.014, "
+        f"all {low} ± 0.014 (2 seeds; not tested).",
+        "Accuracy, validation, at the end of training: none 0.8 ± 0.014, all 0.7 ± 0.014 (2 seeds; not tested).",
     ]
 
 
@@ -143,18 +168,5 @@ def test_sources_of_variance() -> None:
     ]
     found = said(DECIDES[:1], shares=pd.DataFrame(rows), left_out=pd.DataFrame())
     assert [one["text"] for one in found] == [
-        "Share of the variance of the profiles, all objectives: objective 0.7, data 0.1 (24 runs, no verdict)."
+        "Share of the variance of the profiles, all objectives: objective 0.7, data 0.1 (24 runs; not tested)."
     ]
-
-
-def test_small_p_values_are_counted_and_the_smallest_is_named() -> None:
-    about = {"figure": "a_1", "reference": "additive", "n": 3, "low": -0.3, "high": -0.1, "difference": -0.2}
-    rows = [about | {"arm": arm, "p_holm": p} for arm, p in (("conv2d", 0.04), ("fft", 0.01), ("gated", 0.5))]
-    (found,) = of_differences([*rows, about | {"arm": "few", "p_holm": None}], confidence=0.95)
-    assert found["text"] == (
-        "2 of 3 tested differences between arms have p < 0.05 after Holm's correction, first Share of the first "
-        "direction (a₁), fft − additive: −0.200 [−0.300, −0.100] (3 paired seeds)."
-    )
-    (none,) = of_differences(rows[2:], confidence=0.95)
-    assert none["text"] == "0 of 1 tested difference between arms have p < 0.05 after Holm's correction."
-    assert of_differences([about | {"arm": "few", "p_holm": None}], confidence=0.95) == []

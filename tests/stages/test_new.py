@@ -41,13 +41,18 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(("git", *words), cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-def test_trials_of_the_search_have_half_the_epochs_of_the_study(tmp_path: Path) -> None:
-    """Four epochs of few rows would leave every trial at chance."""
-    text = tmp_path / "few.csv"
-    text.write_text("text,stars\n" + "".join(f"good {n},1\nbad {n},0\n" for n in range(300)), "utf-8")
+@pytest.mark.parametrize("rows, epochs", [(600, (40, 20)), (6000, (10, 5)), (30_000, (4, 4))])
+def test_trials_of_the_search_have_half_the_epochs_of_the_study(
+    tmp_path: Path, rows: int, epochs: tuple[int, int]
+) -> None:
+    """At least four; four epochs of few rows would leave every trial at chance."""
+    text = tmp_path / "texts.csv"
+    text.write_text("text,stars\n" + "".join(f"good {n},1\nbad {n},0\n" for n in range(rows // 2)), "utf-8")
     made = new(tmp_path / "mine", text, column="text", label="stars", profile=None).folder
     study, trials = (read_yaml(made, Path(file)) for file in ("params.yaml", "variants/settings/quick.yaml"))
-    assert study["training"]["epochs"] == 2 * trials["training"]["epochs"] == 40
+    assert (study["training"]["epochs"], trials["training"]["epochs"]) == epochs
+    said = f"{epochs[1]} epochs (the study: {epochs[0]})"
+    assert said in (made / "variants/settings/quick.yaml").read_text("utf-8")
 
 
 def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews: Path) -> None:

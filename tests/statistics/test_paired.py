@@ -220,7 +220,9 @@ def test_holds_needs_p_after_the_correction() -> None:
     assert word(STRONG, Interval(0.02, 0.08), 0.049) == "holds"
     assert word(STRONG, Interval(0.02, 0.08), 0.051) == "under-powered"
     verdict = judge(STRONG, Interval(0.02, 0.08), p_holm=0.051, detectable=0.05, confidence=0.95, margin=0.01)
-    assert verdict.reason == "the interval over seeds excludes 0, but p after Holm is not below 0.05"
+    assert verdict.reason == "the interval excludes 0, but p after Holm is not below 0.05"
+    both = judge(STRONG, Interval(-0.01, 0.11), p_holm=0.051, detectable=0.05, confidence=0.95, margin=0.01)
+    assert both.reason == "a true difference of 0.01 could well go unseen"
 
 
 def test_does_not_needs_both_intervals_within_the_margin() -> None:

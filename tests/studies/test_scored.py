@@ -184,6 +184,6 @@ def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
 def test_learning_curves_follow_a_published_figure_where_fusions_are_compared(
     arms: tuple[str, ...], published: bool
 ) -> None:
-    seeds = pd.DataFrame({"metric": []})
-    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms, "metric": ""}), "seeds": seeds})
+    by_seed = pd.DataFrame({"arm": [], "seed": []})
+    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms}), "seeds": by_seed})
     assert training.remakes == ("Li 2025 (fusion), Figure 1" if published else None)

@@ -239,7 +239,11 @@ def report(
     for name in root.comparisons:
         configuration.check_comparison(name)
     page, found = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
-    lines = [*(line for study in found.values() for line in study), f"report: {page.relative_to(project.folder)}"]
+    lines = []
+    for study, said in found.items():
+        texts = [said["best"], *said["findings"], *said["limits"]]
+        lines += [f"{study}: {said['question']}", *(f"  {text}" for text in texts if text)]
+    lines.append(f"report: {page.relative_to(project.folder)}")
     say({"page": str(page), "findings": found}, as_json, "\n".join(lines))
 
 

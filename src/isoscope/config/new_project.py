@@ -153,11 +153,12 @@ def length(train_rows: int) -> tuple[int, float]:
 
 
 def _quick(origin: Path, task: OwnTask) -> str:
-    """Return the overlay of the search's trials: half the epochs of the first study, for few rows are many epochs."""
-    epochs = max(FEWEST_EPOCHS, length(task.train_rows)[0] // 2)
+    """Return the overlay of the search's trials: half the epochs of the first study, but at least `FEWEST_EPOCHS`."""
+    of_study, _ = length(task.train_rows)
+    epochs = max(FEWEST_EPOCHS, of_study // 2)
     tree = read_yaml(origin, Path(QUICK))
     merge(tree, {"training": {"epochs": epochs}})
-    return f"# Half the epochs of the first study, no snapshots.\n{dump_yaml(tree)}"
+    return f"# Trials of the search: {epochs} epochs (the study: {of_study}), no snapshots.\n{dump_yaml(tree)}"
 
 
 def _score_by_loss(tree: Any) -> None:

@@ -4,7 +4,7 @@ import gzip
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import groupby, product
@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from isoscope.errors import InputError
 from isoscope.figures.style import INK, WIDTH
-from isoscope.paths import BESIDE
+from isoscope.paths import LARGE_TABLES
 from isoscope.report.compact import REFERENCE, SVG, compact
 from isoscope.studies.findings import Finding
 from isoscope.studies.view import Picture, Tables, View, pictures, with_added
@@ -33,14 +33,20 @@ HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
 
 
 def inline(
-    svg: str, *, key: str, title: str, description: str, parts: Mapping[str, str] = MappingProxyType({})
+    svg: str,
+    *,
+    key: str,
+    title: str,
+    description: str,
+    parts: Mapping[str, str] = MappingProxyType({}),
+    stops: Collection[str] = (),
 ) -> Markup:
     """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
 
     - It is made small (`compact`), and its ids are unique on the page.
     - Ink becomes the page's text colour. The page sets the size.
     - A screen reader reads `title` and `description`.
-    - `parts`: name (`gid`) of a part → what it is: the pointer and the keyboard find it, and a screen reader reads it.
+    - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
 
     Raises `ValueError` if the text is no SVG.
     """
@@ -54,14 +60,18 @@ def inline(
             parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
     compact(root)
     for element in [one for one in root.iter() if one.get("id") in parts]:
-        element.attrib.update({"tabindex": "0", "role": "img", "class": "told"})
+        element.set("class", "told")
+        if element.get("id") in stops:
+            element.attrib.update({"tabindex": "0", "role": "img"})
         _insert(element, "title", parts[element.attrib["id"]])
     _own_ids(root, key)
     for element in root.iter():
         element.text = element.text and element.text.replace(INK, "currentColor")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
-    root.attrib.update({"id": f"{key}-svg", "role": "img", "aria-labelledby": f"{key}-title {key}-description"})
+    held = root.findall(".//*[@tabindex]")
+    about = {"id": f"{key}-svg", "role": "group" if held else "img"}
+    root.attrib.update(about | {"aria-labelledby": f"{key}-title {key}-description"})
     _insert(root, "desc", description, {"id": f"{key}-description"})
     _insert(root, "title", title, {"id": f"{key}-title"})
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
@@ -89,7 +99,7 @@ def _own_ids(root: ElementTree.Element, key: str) -> None:
                 element.set(name, REFERENCE.sub(lambda found: f"url(#{_called(found[1], key, short)})", value))
         if (own := element.get("id")) is not None:
             times[own] += 1
-            element.set("id", _called(own, key, short) + (f".{times[own]}" if times[own] > 1 else ""))
+            element.set("id", _called(own, key, short) + (f"~{times[own]}" if times[own] > 1 else ""))
 
 
 def _called(own: str, key: str, short: str) -> str:
@@ -121,10 +131,10 @@ class Drawing(NamedTuple):
         return {name: b64encode(rows).decode() for name, rows in self.tables.items() if len(rows) <= MOST}
 
     @property
-    def files(self) -> dict[str, bytes]:
-        """File → table, of the tables next to the page: plain CSV."""
-        large = {name: rows for name, rows in self.tables.items() if self.beside and len(rows) > MOST}
-        return {f"{self.beside}/{self.key}-{name}.csv": gzip.decompress(rows) for name, rows in large.items()}
+    def files(self) -> dict[str, str]:
+        """Table → file, of the tables next to the page."""
+        large = [name for name, rows in self.tables.items() if self.beside and len(rows) > MOST]
+        return {name: f"{self.beside}/{self.key}-{name}.csv" for name in large}
 
     @property
     def share(self) -> int:
@@ -169,8 +179,9 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
 
     `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
+    beside = LARGE_TABLES.name
     return [
-        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}", beside=BESIDE.name)
+        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}", beside=beside)
         for one in pictures(with_added(views), tables)
     ]
 

@@ -38,11 +38,11 @@ def overview(tables: Tables) -> dict[str, Any]:
     }
 
 
-def lines(tables: Tables) -> list[str]:
-    """Return the study's name and question, its best arm, its main findings and what limits them, a line each."""
+def summary(tables: Tables) -> dict[str, Any]:
+    """Return the overview for a terminal: question, best, findings (texts with the verdict's word) and limits."""
     found = overview(tables)
-    said = [found["best"], *(f"{one['word']}: {one['text']}" for one in found["findings"]), *found["limits"]]
-    return [f"{tables.study}: {found['question']}", *(f"  {line}" for line in said if line)]
+    said = [f"{one['word']}: {one['text']}" for one in found["findings"]]
+    return {"question": found["question"], "best": found["best"], "findings": said, "limits": found["limits"]}
 
 
 def few(row: ArmRow) -> bool:

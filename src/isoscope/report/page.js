@@ -38,19 +38,19 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
   // What the pointer or the keyboard is on; a click leads to its row in the table.
   const parts = svg.querySelectorAll(".told");
   if (parts.length) {
-    const output = Object.assign(document.createElement("output"), { textContent: "Point at a dot, or press Tab, to read what it is." });
+    const output = Object.assign(document.createElement("output"), { textContent: "Point at a dot to read what it is; Tab leads through the front." });
     svg.closest(".drawing").after(output);
     for (const part of parts) {
       const tell = () => { output.textContent = part.querySelector("title").textContent; };
-      const row = document.getElementById(part.id.replace(/^.*-trial:/, "trial-").replace(/\.\d+$/, ""));
+      const row = document.getElementById(part.id.replace(/^.*-trial:/, "trial-").replace(/~\d+$/, ""));
       part.addEventListener("pointerenter", tell);
       part.addEventListener("focus", tell);
       if (row) part.addEventListener("click", () => row.scrollIntoView({ block: "center" }));
     }
   }
-  // Curves are named by their arm: `…-arm:additive`, `…-arm:additive.2`; thin curves by their seed too: `…/seed:0`.
+  // Curves are named by their arm: `…-arm:additive`, `…-arm:additive~2`; thin curves by their seed too: `…/seed:0`.
   const curves = [...svg.querySelectorAll("[id*='-arm:']")].map((part) => {
-    const [arm, seed] = part.id.replace(/^.*-arm:/, "").replace(/\.\d+$/, "").split("/seed:");
+    const [arm, seed] = part.id.replace(/^.*-arm:/, "").replace(/~\d+$/, "").split("/seed:");
     return { part, arm, seed };
   });
   const hidden = new Set();

@@ -1,7 +1,8 @@
-"""Render the report: every table and figure in one self-contained HTML file."""
+"""Render the report: one HTML file, with large tables of figures as CSV files next to it."""
 
 import json
 from collections.abc import Mapping, Sequence
+from gzip import decompress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from isoscope.report.comparison_section import show_comparison
 from isoscope.report.papers import followed
 from isoscope.report.runs import by_arm, plugins, run_row, server
 from isoscope.report.search_section import read_search
+from isoscope.report.settings import settings
 from isoscope.report.study_section import show
 from isoscope.runs.lines import RunRecord
 from isoscope.studies.results import NAMES
@@ -76,6 +78,7 @@ def build(
         for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
     ]
     for study in shown:
+        study["settings"] = settings(study["tables"].runs, records)
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))
     template = environment().get_template("page.html")
     html = template.render(
@@ -99,7 +102,8 @@ def build(
         server=server(tracking_uri),
     )
     figures = (one for part in (*shown, *compared) for one in part["figures"])
-    return Page(html, {name: rows for one in figures for name, rows in one.files.items()})
+    files = {file: decompress(one.tables[name]) for one in figures for name, file in one.files.items()}
+    return Page(html, files)
 
 
 def environment() -> Environment:

@@ -1,7 +1,7 @@
 """Read a search's results for the page: best trials, parameter importances, figures."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ def read_search(
         parts = {
             f"trial:{row['number']}": _told(row, study["objectives"]) for row in rows if row["state"] == "COMPLETE"
         }
+        stops = {f"trial:{number}" for number in study["front"]}
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
@@ -99,7 +100,7 @@ def read_search(
                 lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
             ),
             "importances": read_rows(folder / IMPORTANCES),
-            "drawings": numbered([_drawing(path, parts) for path in sorted(figures, key=_place)], chapter),
+            "drawings": numbered([_drawing(path, parts, stops) for path in sorted(figures, key=_place)], chapter),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
@@ -138,10 +139,10 @@ def _told(row: Mapping[str, Any], objectives: Iterable[str]) -> str:
     return f"Trial {row['number']}{'' if row['feasible'] else ' (breaks a constraint)'}: {'; '.join(texts)}"
 
 
-def _drawing(path: Path, parts: Mapping[str, str]) -> Drawing:
+def _drawing(path: Path, parts: Mapping[str, str], stops: Collection[str]) -> Drawing:
     title, text = caption(path.stem)
     key = f"search-{path.stem}"
-    picture = inline(path.read_text("utf-8"), key=key, title=title, description=text, parts=parts)
+    picture = inline(path.read_text("utf-8"), key=key, title=title, description=text, parts=parts, stops=stops)
     return Drawing(picture, f"{title}. {text}", key)
 
 

@@ -12,7 +12,7 @@ from isoscope.report import numbers
 from isoscope.report.drawing import by_question, numbered, read_drawings, read_rows, reading
 from isoscope.report.overview import few, finding, overview
 from isoscope.report.runs import RunRow
-from isoscope.report.sentences import of_differences, of_figures
+from isoscope.report.sentences import of_figures
 from isoscope.studies import fusion, registry, scored
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.isotropy import VIEWS
@@ -73,7 +73,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
     drawings = numbered(drawings, chapter)
     chart, inside = read_chart(folder, key=f"{key}-chart"), read_inside(folder, key=key)
-    figures, after, level = [*drawings], len(drawings), {"confidence": tables.confidence}
+    figures, after = [*drawings], len(drawings)
     for part in (chart, inside):
         if part:
             some = numbered(part.pop("drawings"), chapter, after)
@@ -96,10 +96,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         "figures": figures,
         "first": drawings[0] if drawings else None,
         "overview": overview(tables),
-        "inner": [
-            *of_figures(figures),
-            *(said for part in (chart, inside) if part for said in of_differences(part["differences"], **level)),
-        ],
+        "inner": of_figures(figures),
         "wide": len(arms) > 2,  # a figure of all arms needs more than a row of the page
         "findings": [finding(row, tables) for row in tables.comparison if row.verdict and not few(row)],
         "few": sum(row.verdict is not None and few(row) for row in tables.comparison),

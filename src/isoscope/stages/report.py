@@ -1,25 +1,25 @@
-"""Stage `report`: write every table and figure to a self-contained page."""
+"""Stage `report`: write every figure to one page; large tables are files next to it."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isoscope import paths
 from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
-from isoscope.report import build, lines, read_records
+from isoscope.report import build, read_records, summary
 from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import replacing, write_text
 from isoscope.studies.tables import read_tables
 
 
 class Reported(NamedTuple):
-    """The page, and per study what was found: a line each."""
+    """The page, and what was found, by study."""
 
     page: Path
-    findings: dict[str, list[str]]
+    findings: dict[str, dict[str, Any]]
 
 
 def report(
@@ -48,11 +48,11 @@ def report(
         comparisons=comparisons,
     )
     target = project.folder / paths.INDEX
-    with replacing(project.folder / paths.BESIDE, "report") as folder:
+    with replacing(project.folder / paths.LARGE_TABLES, "report") as folder:
         for name, rows in page.files.items():
             (folder / Path(name).name).write_bytes(rows)
     write_text(target, page.html, "report")
-    return Reported(target, {study.study: lines(study) for study in shown})
+    return Reported(target, {study.study: summary(study) for study in shown})
 
 
 def heading(studies: Iterable[str]) -> str:

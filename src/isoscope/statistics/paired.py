@@ -219,9 +219,9 @@ def judge(
         return Verdict("does not", f"{'both intervals lie' if items else 'the interval lies'} within ± {margin:g}")
     if significant:
         return Verdict("under-powered", "seeds agree, but another test sample could reverse it")
-    if not paired.interval.holds(0):
+    if not paired.interval.holds(0) and not whole.holds(0):
         level = f"{1 - confidence:.2g}"
-        return Verdict("under-powered", f"the interval over seeds excludes 0, but p after Holm is not below {level}")
+        return Verdict("under-powered", f"the interval excludes 0, but p after Holm is not below {level}")
     if detectable is not None and detectable > margin:
         return Verdict("under-powered", f"a true difference of {margin:g} could well go unseen")
     return Verdict("under-powered", f"no clear difference, but more than ± {margin:g} is not ruled out")

@@ -1,6 +1,6 @@
 """Collect metrics by epoch, per run and over seeds, and average each metric over the end of training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,10 +78,20 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
     return table.astype({"seed": "int64", "epoch": "Int64", "step": "Int64", "value": "float64"})
 
 
+def drawn(metrics: Iterable[str]) -> tuple[str, str]:
+    """Return the two metrics of learning curves: the first validation metric other than the loss, and the loss."""
+    names = (str(name).removeprefix("validation/") for name in metrics if str(name).startswith("validation/"))
+    return next((name for name in names if name != "loss"), "accuracy"), "loss"
+
+
 def seeds(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the validation points of each seed by epoch: study, arm, seed, metric, epoch, value."""
-    points = curves[curves["epoch"].notna() & curves["metric"].str.startswith("validation/")]
-    return points[SEEDS].reset_index(drop=True)
+    """Return each seed's validation points of the `drawn` metrics: study, arm, seed, metric, epoch, value.
+
+    A value that is not finite is missing.
+    """
+    names = [f"validation/{name}" for name in drawn(curves["metric"])]
+    points = curves[curves["epoch"].notna() & curves["metric"].isin(names)][SEEDS].reset_index(drop=True)
+    return points.assign(value=points["value"].where(np.isfinite(points["value"])))
 
 
 def bands(curves: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """What a view's rows say, for a page's first screen: a judged difference, or values without a verdict."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from isoscope.statistics.paired import Interval, Verdict
@@ -21,13 +22,14 @@ class Difference(NamedTuple):
     detectable: float | None = None
 
 
-class Values(NamedTuple):
-    """`what` by name, of `n` seeds (or of what `of` says); no verdict was asked for."""
+class Untested(NamedTuple):
+    """`what` by name, of `n` seeds (or of what `of` says); no verdict was asked for. `sds`: over seeds, where known."""
 
     what: str
     values: Mapping[str, float]
     n: int
     of: str = "seed"
+    sds: Mapping[str, float] = MappingProxyType({})
 
 
-Finding = Difference | Values
+Finding = Difference | Untested

@@ -15,7 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, seeds_of
 from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
-from isoscope.studies.view import Table, View
+from isoscope.studies.curves import drawn
+from isoscope.studies.view import View
 from isoscope.titles import title as title_of
 
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
@@ -34,12 +35,6 @@ WRITTEN = 8
 SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f7fb8", "#0b3c68"])
 
 
-def panels(bands: pd.DataFrame) -> tuple[str, str]:
-    """Return the two metrics to draw: the first validation metric other than the loss, and the loss."""
-    names = (str(name).removeprefix("validation/") for name in bands["metric"] if str(name).startswith("validation/"))
-    return next((name for name in names if name != "loss"), "accuracy"), "loss"
-
-
 @style()
 def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> Figure:
     """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
@@ -50,7 +45,7 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
     """
     arms = arms_of(bands)
     figure = Figure(figsize=(8.0, 3.9), layout="constrained")
-    for axes, quantity in zip(figure.subplots(1, 2), panels(bands), strict=True):
+    for axes, quantity in zip(figure.subplots(1, 2), drawn(bands["metric"]), strict=True):
         for (index, arm), (split, dashes) in product(enumerate(arms), DASHES.items()):
             rows = bands[(bands["arm"] == arm) & (bands["metric"] == f"{split}/{quantity}")].sort_values("epoch")
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
@@ -83,22 +78,27 @@ def _thin(axes: Axes, rows: pd.DataFrame, arm: str, line: Mapping[str, Any]) -> 
             axes.plot(at, values, gid=arm_name(arm, int(str(seed))), **thin)
 
 
-def _shown(bands: pd.DataFrame, seeds: pd.DataFrame) -> Table:
-    """Return the bands, and the seeds' points of the metrics that are drawn."""
-    return bands, seeds[seeds["metric"].isin([f"validation/{name}" for name in panels(bands)])]
-
-
 def _seeds(rows: pd.DataFrame) -> str:
     """Return `n = 3`, or `n = 3, from epoch 7: 2` if runs stopped early."""
-    by_epoch = rows[rows["metric"].isin([f"{split}/{quantity}" for split in DASHES for quantity in panels(rows)])]
+    by_epoch = rows[
+        rows["metric"].isin([f"{split}/{quantity}" for split in DASHES for quantity in drawn(rows["metric"])])
+    ]
     n = by_epoch.groupby("epoch")["n"].max()
     fewer = "".join(f", from epoch {int(epoch)}: {n[epoch]}" for epoch in n.index[n.diff() < 0])
     return f"n = {n.max() if len(n) else 0}{fewer}"
 
 
+def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
+    thin = "; thin: each seed" if len(seeds) and seeds.groupby("arm")["seed"].nunique().max() > 1 else ""
+    return (
+        "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
+        f"validation{thin}."
+    )
+
+
 def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
     """Return each arm's first validation metric at its last epoch, for screen readers."""
-    shown = panels(bands)[0]
+    shown = drawn(bands["metric"])[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
     parts = [
         f"{last.arm} {last.mean:.3f} at epoch {int(last.epoch)} (n = {int(last.n)})"
@@ -177,12 +177,8 @@ def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame) -> str | None:
 TRAINING = View(
     name="training",
     needs=("bands", "seeds"),
-    rows=_shown,
     draw=training_curves,
-    caption=(
-        "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
-        "validation; thin: each seed."
-    ),
+    caption=_curves_caption,
     spoken=_last_epoch,
     remakes=_remakes,
 )

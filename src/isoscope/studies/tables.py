@@ -84,7 +84,7 @@ def write_tables(folder: Path, made: Tables) -> None:
         write_text(folder / file, frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
     rest["more"] = {  # NaN, which JSON lacks, is null
-        name: table.astype(object).where(table.notna(), None).to_dict("records")
+        name: table.astype(object).where(table.notna(), None).to_dict("split", index=False)
         for name, table in made.by_name.items()
         if name not in FILES
     }
@@ -97,7 +97,7 @@ def read_tables(folder: Path) -> Tables:
     try:
         text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
-        more = {name: pd.DataFrame(rows) for name, rows in rest.pop("more", {}).items()}
+        more = {name: pd.DataFrame(**rows) for name, rows in rest.pop("more", {}).items()}
         by_name = {
             name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text) for name, file in FILES.items()
         }

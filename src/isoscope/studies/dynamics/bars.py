@@ -12,7 +12,7 @@ from isoscope.figures.style import INK, WIDTH, legend_below, shade, style
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, SHOWN, STACKS, floats, ordered
 from isoscope.studies.dynamics.learning import NOT
-from isoscope.studies.findings import Values
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
 QUANTITIES = {
@@ -145,13 +145,14 @@ def _spoken(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -
     return f"The largest values. {'; '.join(parts)}."
 
 
-def _largest(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Iterator[Values]:
+def _largest(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Iterator[Untested]:
     """Yield the components with the largest shares of each arm that learned."""
     own = blocks[(blocks["set"] == SHOWN) & (blocks["quantity"] == "share")]
     for arm, rows_of in own[~own["arm"].isin(learned.loc[learned["word"] == NOT, "arm"])].groupby("arm", sort=False):
         sums = rows_of.groupby("component")["value"].sum().sort_values(key=abs, ascending=False)
         shares = {str(name): float(value) for name, value in sums[:LARGEST].items()}
-        yield Values(f"Largest shares of the decrease of the validation loss, {arm}", shares, int(rows_of["n"].min()))
+        what = f"Largest shares of the decrease of the validation loss, {arm}, summed over layers and stacks"
+        yield Untested(what, shares, int(rows_of["n"].min()))
 
 
 BARS = View(

@@ -16,7 +16,7 @@ from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.notes import joined
 from isoscope.studies.dynamics.objective_or_data import DISTANCES, objective_or_data
 from isoscope.studies.dynamics.profiles import profiles
-from isoscope.studies.findings import Values
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import View
 
 QUESTION = "Does the objective or the data decide which parts lower the loss?"
@@ -114,11 +114,11 @@ def _shares_caption(shares: pd.DataFrame, left_out: pd.DataFrame) -> str:
     )
 
 
-def _sources(shares: pd.DataFrame, left_out: pd.DataFrame) -> Iterator[Values]:
+def _sources(shares: pd.DataFrame, left_out: pd.DataFrame) -> Iterator[Untested]:
     """Yield each source's share of the variance, by choice of objectives, for the first distance."""
     for objectives, rows in shares[shares["distance"] == next(iter(DISTANCES))].groupby("objectives", sort=False):
         of = f"Share of the variance of the profiles, {CALLED[str(objectives)].lower()}"
-        yield Values(of, dict(zip(rows["source"], rows["share"], strict=True)), int(rows["runs"].max()), "run")
+        yield Untested(of, dict(zip(rows["source"], rows["share"], strict=True)), int(rows["runs"].max()), "run")
 
 
 def _incomplete(first: pd.Series) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.style import ARM_COLOURS, WIDTH, legend_below, look, style, tiles
-from isoscope.studies.findings import Values
+from isoscope.studies.findings import Untested
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
@@ -132,11 +132,14 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
     )
 
 
-def _bleu(table: pd.DataFrame, translated: pd.DataFrame) -> Iterator[Values]:
+def _bleu(table: pd.DataFrame, translated: pd.DataFrame) -> Iterator[Untested]:
     """Yield BLEU by start, as aligned and trained on."""
     for training, rows in table[table["score"] == "bleu"].groupby("training", sort=False):
+        when = "as aligned, without updates on pairs" if training == NOT_TUNED else "after updates on pairs"
         means = dict(zip(rows["start"], rows["mean"], strict=True))
-        yield Values(f"BLEU by start, {training}", means, int(rows["n"].min()))
+        own = translated[(translated["score"] == "bleu") & (translated["training"] == training)]
+        sds = own.groupby("start")["value"].std().to_dict()
+        yield Untested(f"BLEU by start, {when}", means, int(rows["n"].min()), sds=sds)
 
 
 VIEWS = (

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, banded, keys
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
-from isoscope.studies.findings import Values
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 from isoscope.titles import title
 
@@ -148,13 +148,14 @@ def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
     return trade(averages, across=across, up="validation/accuracy", labels=labels, weights=weights)
 
 
-def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Values]:
+def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
     """Yield the anisotropy that the figure shows and, beside a₁, the accuracy, by arm."""
     across = f"validation/{averages['across'].iloc[0]}"
     for figure in (across, *["validation/accuracy"] * (across == next(iter(TRADED)))):
         arms = averages[averages["figure"] == figure].groupby("arm", sort=False)["value"]
-        if means := {str(arm): float(mean) for arm, mean in arms.mean().items()}:
-            yield Values(f"{title(figure)}, at the end of training", means, int(arms.size().min()))
+        means, sds = ({str(arm): float(value) for arm, value in found.items()} for found in (arms.mean(), arms.std()))
+        if means:
+            yield Untested(f"{title(figure)}, at the end of training", means, int(arms.size().min()), sds=sds)
 
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:

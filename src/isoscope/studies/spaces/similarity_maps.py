@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.style import SEQUENTIAL, layer_tick
-from isoscope.studies.findings import Values
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
 CALLED = {
@@ -27,6 +27,7 @@ CALLED = {
 
 CKA, WHOLE = "cka", ("words", "sentences")
 """What findings are about: a measure, and kinds of items (not words without their form's mean)."""
+LAST = "CKA of the last layers as (value − null)/(1 − null)"
 SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
 """Measures that are drawn; the table has all of them."""
 
@@ -94,15 +95,18 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-def _findings(table: pd.DataFrame) -> Iterator[Values]:
+def _findings(table: pd.DataFrame) -> Iterator[Untested]:
     """Yield CKA of the last layers in each panel; none on words without their form's mean."""
     if table["of"].iloc[0] not in WHOLE:
         return
-    last = table[(table["measure"] == CKA) & (table["layer"] == table["layer"].max())]
-    last = last[last["other_layer"] == last["other_layer"].max()].dropna(subset=["adjusted"])
-    panels = {str(name): float(rows["adjusted"].mean()) for name, rows in last.groupby("panel", sort=False)}
+    panels = {}
+    for name, rows in table[table["measure"] == CKA].groupby("panel", sort=False):
+        last = rows[(rows["layer"] == rows["layer"].max()) & (rows["other_layer"] == rows["other_layer"].max())]
+        panels[str(name)] = float(last["adjusted"].mean())
     if panels:
-        yield Values("CKA of the last layers over its null", panels, last.loc[~last["twin"], "seed"].nunique())
+        yield Untested(
+            "CKA of the last layers as (value − null)/(1 − null)", panels, table.loc[~table["twin"], "seed"].nunique()
+        )
 
 
 VIEWS = (

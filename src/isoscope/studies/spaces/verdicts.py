@@ -64,7 +64,7 @@ def _caption(table: pd.DataFrame) -> str:
 
 
 def _findings(table: pd.DataFrame) -> Iterator[Difference]:
-    """Yield the verdict on each pair of models' last layers by CKA; none on words without their form's mean."""
+    """Yield the verdict by CKA on the last layer that both models have; none on words without their form's mean."""
     if table["of"].iloc[0] not in WHOLE:
         return
     of_cka = table[table["measure"] == CKA]
@@ -73,12 +73,12 @@ def _findings(table: pd.DataFrame) -> Iterator[Difference]:
         low, high, detectable = (None if pd.isna(last[name]) else float(last[name]) for name in NUMBERS)
         interval = None if low is None or high is None else Interval(low, high)
         yield Difference(
-            "CKA of the last layers over its null",
-            "two seeds of one model",
-            f"{one} and {other} ({last['within']:.2f} and {last['between']:.2f})",
+            f"CKA at layer {last['layer']} as (value − null)/(1 − null)",
+            f"{one} and {other} ({last['between']:.2f})",
+            f"two seeds of one model ({last['within']:.2f})",
             Verdict(str(last["word"]), str(last["reason"])),
-            float(last["difference"]),
-            interval,
+            -float(last["difference"]),
+            interval and Interval(-interval.high, -interval.low),
             int(last["n"]),
             detectable,
         )
