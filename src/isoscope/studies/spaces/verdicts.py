@@ -59,7 +59,8 @@ def _caption(table: pd.DataFrame) -> str:
     return (
         "Similarity of layers of equal number, as (value − null)/(1 − null): of two models at different seeds, next to "
         "two seeds of one model (the ceiling). Verdicts (p by Holm over the layers of a pair and measure, intervals "
-        f"over seeds and sentences), {len(table)} in all: {words}. n = {int(table['n'].min())} seeds."
+        f"over seeds and sentences; held-out CCA: given its fitted directions), {len(table)} in all: {words}. "
+        f"n = {int(table['n'].min())} seeds."
     )
 
 
