@@ -70,7 +70,7 @@ def test_parts_that_share_a_name_are_numbered() -> None:
     svg = to_svg(figure)
     assert ids(svg).count("mean") == 3
     found = ids(inline(svg, key="a", title="t", description="d"))
-    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean.2", "a-mean.3"]
+    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean~2", "a-mean~3"]
     assert len(found) == len(set(found))
 
 
