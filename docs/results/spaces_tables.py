@@ -247,10 +247,14 @@ def at(text: str, measure: str, model: str, layer: int) -> Cells:
 
 PAIR = ("MLM", "MT")
 ARMS = {
-    "": "learned, tied",
-    "_untied": "untied",
-    "_scaled": "words × √width",
-    "_sinusoidal": "sinusoidal positions",
+    ending: called
+    for ending, called in {
+        "": "learned, tied",
+        "_untied": "untied",
+        "_scaled": "words × √width",
+        "_sinusoidal": "sinusoidal positions",
+    }.items()
+    if (STORED / f"captions{ending}").is_dir()
 }
 """Ending of a stored text → tables of its models."""
 TEXTS = {"captions": "captions", "sts": "STS"}
@@ -295,7 +299,7 @@ TABLES |= {
     f"spaces/parts_of_speech_{file.parent.name}": partial(parts_of_speech, file.parent.name)
     for file in sorted(STORED.glob("*/by_part_of_speech.parquet"))
 }
-if all((STORED / f"captions{tables}").is_dir() for tables in ARMS):
+if len(ARMS) > 1:
     TABLES |= {
         "spaces/claims_by_tables": partial(claims_by_tables, "captions"),
         "spaces/by_tables": partial(by_tables, "captions"),
