@@ -229,7 +229,7 @@ def report(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Write reports/index.html: every figure on one self-contained page. Print the findings on the test split.
+    """Write reports/index.html: every figure on one page. Print the findings on the test split.
 
     Example: isoscope report -S 'report.title=Fusion on SST-2'
     """
