@@ -47,9 +47,9 @@ def test_a_hyphen_of_a_name_is_no_minus() -> None:
 
 
 def test_a_value_that_is_not_finite_is_not_said() -> None:
-    assert (
-        sentence(Untested("a₁", {"none": 0.5, "all": float("nan")}, 2))["text"] == "a₁: none 0.5 (2 seeds; not tested)."
-    )
+    missing = float("nan")
+    for values, said in (({"none": 0.5, "all": missing}, "none 0.5"), ({"none": missing}, "no value")):
+        assert sentence(Untested("a₁", values, 2))["text"] == f"a₁: {said} (2 seeds; not tested)."
 
 
 def test_many_values_are_counted() -> None:

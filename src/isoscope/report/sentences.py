@@ -8,7 +8,7 @@ from isoscope.report.drawing import Drawing
 from isoscope.studies.findings import Finding, Untested
 
 MOST = 8
-"""Untested in one sentence."""
+"""Values in one sentence."""
 
 
 def sentence(found: Finding) -> dict[str, str]:
@@ -29,7 +29,7 @@ def _values(found: Untested) -> str:
     known = {name: value for name, value in found.values.items() if math.isfinite(value)}
     shown = [f"{name} {_number(value)}{_spread(found.sds.get(name))}" for name, value in [*known.items()][:MOST]]
     left = f" and {len(known) - MOST} more" * (len(known) > MOST)
-    return f"{found.what}: {', '.join(shown)}{left} ({numbers.count(found.n, found.of)}; not tested)."
+    return f"{found.what}: {', '.join(shown) or 'no value'}{left} ({numbers.count(found.n, found.of)}; not tested)."
 
 
 def _number(value: float) -> str:

@@ -104,9 +104,7 @@ def _findings(table: pd.DataFrame) -> Iterator[Untested]:
         last = rows[(rows["layer"] == rows["layer"].max()) & (rows["other_layer"] == rows["other_layer"].max())]
         panels[str(name)] = float(last["adjusted"].mean())
     if panels:
-        yield Untested(
-            "CKA of the last layers as (value − null)/(1 − null)", panels, table.loc[~table["twin"], "seed"].nunique()
-        )
+        yield Untested(LAST, panels, table.loc[~table["twin"], "seed"].nunique())
 
 
 VIEWS = (
