@@ -104,3 +104,15 @@ def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: Word
     kept = found.keys["found"].to_numpy()
     np.testing.assert_array_equal(found.layer(0, kept), mirrored.astype(np.float32))
     assert (found.keys["form"] == table.rows["form"]).all()
+
+
+def test_items_are_exchanged_within_length_and_half() -> None:
+    texts = [text if number % 3 else text.rsplit(" ", 1)[0] for number, text in enumerate(TEXTS)]
+    shorter = every_word(texts)
+    on = compared_items(shorter, np.ones(len(shorter.rows), bool), probe="words", seed=0)[0]
+    rows = on.sample(50, seed=0)
+    places = on.places_of(rows, seed=0, draw=0)
+    assert sorted(places) == [*range(len(rows))] and (places != np.arange(len(rows))).all()
+    strata = np.column_stack([on.length[rows], on.groups[rows] % 2])
+    assert len(np.unique(strata, axis=0)) == 4
+    np.testing.assert_array_equal(strata[places], strata)

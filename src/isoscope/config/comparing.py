@@ -80,7 +80,7 @@ class Spaces(Section):
     items: Annotated[int, Field(ge=20)]
     """Sample of RSA and nearest neighbours: one word from each of as many sentences."""
     neighbours: Count
-    """Nearest neighbours that are compared."""
+    """Nearest neighbours that are compared: of words of one half of the sentences, among those of the other."""
     components: Count | None
     """Principal components of each space for CCA; null: all."""
     draws: Annotated[int, Field(ge=20)]
@@ -94,7 +94,8 @@ class Spaces(Section):
     """Seed of these draws."""
 
     def _conflicts(self) -> Conflicts:
-        yield self.neighbours >= self.items, f"neighbours {self.neighbours} must be less than items {self.items}"
+        few = 2 * self.neighbours >= self.items
+        yield few, f"neighbours {self.neighbours} must be less than half of items {self.items}"
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Layers of two encoders compared by the distances between their items: RSA and nearest neighbours, with null.
 
-Items are of different sentences, so an exchange of items is one of sentences.
+Items are of different sentences, so an exchange of items is one of sentences. Neighbours of items in odd groups are
+sought in even groups: an item that is asked is nobody's neighbour, so the answers are independent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +19,21 @@ PARTIAL = "rsa_partial"
 class PairSide:
     """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours.
 
-    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`); `seed`: of `Neighbours.nearest`.
+    `near`: of the items in the other half; `groups` `[n]`: number of each item's group; `seed`: see `Neighbours`.
+    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
     """
 
     def __init__(
-        self, points: Floats, rsa: RSA, neighbours: Neighbours, controls: Sequence[Floats] = (), *, seed: int = 0
+        self,
+        points: Floats,
+        rsa: RSA,
+        neighbours: Neighbours,
+        controls: Sequence[Floats] = (),
+        *,
+        groups: Ints,
+        seed: int = 0,
     ) -> None:
-        self.distances, self.near = rsa.distances(points), neighbours.nearest(points, seed=seed)
+        self.distances, self.near = rsa.distances(points), neighbours.nearest(points, groups % 2, seed=seed)
         self.left = rsa.left_of(self.distances, controls)
 
 
@@ -33,15 +42,16 @@ def pair_similarities(
 ) -> Mapping[str, Values]:
     """Return RSA, partial RSA and the overlap of neighbours of two layers with common items.
 
-    `groups` `[n]`: each item's group, from 0. Without a group, RSA is the correlation of the distances that are left,
-    with their ranks among all; the neighbours are those among all items. `permutations`: places `[n]` of the other
-    layer's items.
+    `groups` `[n]`: number of each item's group. Without a group, RSA is the correlation of the distances that are left,
+    with their ranks among all. The overlap is that of items in odd groups, among those in even groups, and leaves out
+    one odd group at a time: what it estimates is the overlap among these candidates. `permutations`: places `[n]` of
+    the other layer's items, exchanged within halves.
     """
-    overlaps = neighbours.overlaps(one.near, other.near)
-    counts = np.bincount(groups)
-    sums = np.bincount(groups, weights=overlaps)
-    left_out = (overlaps.sum() - sums) / (len(overlaps) - counts)
-    null = [neighbours.overlaps(one.near, _renamed(other.near, places)).mean() for places in permutations]
+    asked = groups % 2 == 1
+    overlaps = neighbours.overlaps(one.near[asked], other.near[asked])
+    groups, of = (np.unique(own, return_inverse=True)[1] for own in (groups, groups[asked]))  # without empty groups
+    left_out = (overlaps.sum() - np.bincount(of, weights=overlaps)) / (len(overlaps) - np.bincount(of))
+    null = [neighbours.overlaps(one.near[asked], _renamed(other.near, places)[asked]).mean() for places in permutations]
     return {
         rsa.name: _correlation(one.distances, other.distances, groups, permutations),
         PARTIAL: _correlation(one.left, other.left, groups, permutations),

@@ -79,11 +79,16 @@ class ComparedItems(NamedTuple):
             return exchanged(np.column_stack([self.lengths, halves]), seed=seed, draw=draw)
         return permuted(self.lengths, seed=seed, draw=draw, halves=halves)
 
+    def places_of(self, rows: Ints, *, seed: int, draw: int) -> Ints:
+        """Return places of items of different sentences, exchanged for others of their length, in halves."""
+        return exchanged(np.column_stack([self.length[rows], self.groups[rows] % 2]), seed=seed, draw=draw)
+
     def sample(self, count: int, *, seed: int) -> Ints:
-        """Return an item each of `count` sentences at random, in order; without sentences of a length of their own."""
+        """Return an item each of `count` sentences at random, in order; without lengths that a half has once."""
         random = np.random.default_rng(seed)
         chosen = np.sort(random.permutation(len(self.lengths))[:count])
-        chosen = chosen[np.bincount(self.lengths[chosen])[self.lengths[chosen]] > 1]
+        strata = 2 * self.lengths[chosen] + self.group[chosen] % 2
+        chosen = chosen[np.bincount(strata)[strata] > 1]
         if self.of == SENTENCES:
             return chosen
         starts = np.cumsum(self.lengths) - self.lengths

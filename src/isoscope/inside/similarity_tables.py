@@ -9,7 +9,6 @@ import pandas as pd
 from isoscope.errors import InputError
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.pair_grid import PARTIAL, PairSide, pair_similarities
-from isoscope.geometry.sentence_permutations import exchanged
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
 from isoscope.inside.compared_items import ComparedItems
@@ -35,7 +34,8 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], samp
 
     Columns: layer and other_layer (see `WordStates`), of (see `ComparedItems`), measure, value, low, high (jackknife
     over groups of sentences), without (values without each group), null, null_sd (sentences exchanged), adjusted
-    ((value − null)/(1 − null)), n (items), d and other_d, and why, if there is no value.
+    ((value − null)/(1 − null)), n (items, in two halves for cca_held_out and neighbours), d and other_d, and why, if
+    there is no value.
     """
     rows: list[dict[str, Any]] = []
     for items in on:
@@ -75,7 +75,8 @@ class _Layer:
             return
         self.side = Side(points, on.groups)
         near = Neighbours(k=sampling.neighbours)
-        self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items), seed=seed)
+        options: dict[str, Any] = {"groups": on.groups[self.items], "seed": seed}
+        self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items), **options)
 
 
 def measures(sampling: Sampling) -> list[Similarity | HeldOutCCA]:
@@ -94,10 +95,8 @@ def _cell(one: _Layer, other: _Layer, on: ComparedItems, sampling: Sampling) -> 
             yield {"measure": name, "n": len(on.groups)} | _values(nothing, sampling)
         return
     yield from _of_products(one.side, other.side, measures(sampling), on, sampling)
-    lengths = on.length[one.items]
-    of_items = [exchanged(lengths, seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
-    groups = np.unique(on.groups[one.items], return_inverse=True)[1]
-    options: dict[str, Any] = {"groups": groups, "permutations": of_items}
+    places = [on.places_of(one.items, seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
+    options: dict[str, Any] = {"groups": on.groups[one.items], "permutations": places}
     pairs = pair_similarities(one.pairs, other.pairs, RSA(), Neighbours(k=sampling.neighbours), **options)
     for name, values in pairs.items():
         yield {"measure": name, "n": len(one.items)} | _values(values, sampling)
