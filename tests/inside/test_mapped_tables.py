@@ -112,7 +112,8 @@ def test_items_are_exchanged_within_length_and_half() -> None:
     on = compared_items(shorter, np.ones(len(shorter.rows), bool), probe="words", seed=0)[0]
     rows = on.sample(50, seed=0)
     places = on.places_of(rows, seed=0, draw=0)
-    assert sorted(places) == [*range(len(rows))] and (places != np.arange(len(rows))).all()
+    assert sorted(places) == [*range(len(rows))]
+    assert (places != np.arange(len(rows))).all()
     strata = np.column_stack([on.length[rows], on.groups[rows] % 2])
     assert len(np.unique(strata, axis=0)) == 4
     np.testing.assert_array_equal(strata[places], strata)
